@@ -20,7 +20,7 @@ Both sides of a benchmark take turns. The ratio is the median of the ratios with
 A peer has to do the same work; `tests/benchmarks` asks that of both sides.
 """
 LIMITS = """The bandit, counted for one update of one replicate. What is needed was counted by hand in `_limits.py`.
-What operations of torch read and write was counted on the tensor path; the rate is that of the program, which keeps
+What operations of torch read and write was counted on the tensor path. The rate is that of the program, which keeps
 what is between them in registers. Random numbers and compiled loops are in neither.
 The tables of 1,024 replicates fit into the caches of most cores, so both bandwidths are given. A share is rate times
 count, over what this machine did in the same minute on one thread.
@@ -31,7 +31,7 @@ or timeline. Updates are programs where an operation has at most 16,384 numbers 
 on tensors.
 """
 MEMORY = """Most resident memory of a process of its own. A run holds libraries, the batch of one block of replicates,
-parameters of the versions that are still needed, and a row of numbers for every recorded update. Blocks bound the
+parameters of versions still needed, and a row of numbers for every recorded update. Blocks bound the
 batch, staleness bounds the versions. What remains grows with replicates times updates: `every` lowers it. A summary
 holds what is outstanding, and a timeline every sample.
 """
@@ -80,12 +80,12 @@ def conditions(found: dict[str, Any]) -> str:
     """Processor, memory, versions and commit."""
     made = found["manifest"]
     known = {**made["libraries"], **found["peers"]}
-    versions = ", ".join(f"{name} {version}" for name, version in known.items())
+    versions = ", ".join(f"`{name} {version}`" for name, version in known.items())
     changed = " with changes" if made["dirty"] else ""
     return (
         f"Processor: {made['cpu']}, {made['cores']} cores, {found['limits']['memory']:.0f} GiB. "
-        f"Python {made['python']}, {versions}.\n"
-        f"Commit {(made['commit'] or 'unknown')[:12]}{changed}, {made['time'][:10]}, "
+        f"Python {made['python']} with {versions}.\n"
+        f"Commit `{(made['commit'] or 'unknown')[:12]}`{changed} on `{made['time'][:10]}`, "
         f"{made['spec']['rounds']} rounds, fewer where work is long.\n"
     )
 

@@ -5,7 +5,7 @@ starts its next sample at once under the weights of that moment; the trainer tak
 and publishes after each. In the first both sides are given the same durations and keep the start version of every
 sample; in the second both draw the durations, ours keyed, and keep a row for every sample.
 
-`slots_vs_simpy`: 512 slots that samples of groups of four wait for, rewards, tickets, oldest groups first; both sides
+`slots_vs_simpy`: 512 slots that samples of groups of four wait for, rewards, permits, oldest groups first; both sides
 draw and keep a row for every sample. `summary_vs_record`: the same without a record against with it.
 `workers_two_vs_one`: realizations by two threads against one. `large_run`: 512 places, batches of 512 groups, summary
 only, against a rate of one million samples a second.
@@ -279,7 +279,7 @@ BENCHMARKS = {
         40.0,
     ),
     "slots_vs_simpy": Benchmark(
-        slotted_rate, slotted_simpy_rate, UNIT, "512 slots, groups, rewards, tickets, oldest first, against SimPy"
+        slotted_rate, slotted_simpy_rate, UNIT, "512 slots, groups, rewards, permits, oldest first, against SimPy"
     ),
     "summary_vs_record": Benchmark(
         summary_rate, recorded_rate, UNIT, "512 slots, a summary against a record of every sample"

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import asyncsim as sim
-from docs import _prose
 
 ROOT = Path(__file__).parents[1]
 
@@ -88,11 +87,6 @@ def test_the_commands_of_the_pages_exist() -> None:
 
 
 PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)
-def test_sentences_are_short(path: Path) -> None:
-    assert _prose.faults(path.read_text(encoding="utf-8")) == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

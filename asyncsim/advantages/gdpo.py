@@ -53,10 +53,10 @@ def gdpo(limit: Any = None, weight: Any = 1.0, eps: float = 1e-6) -> Gdpo:
     """Rewards standardized apart: B_i = a(r_i) + weight a(s_i), A_i = (B_i - mean B) / (std B + eps) over the step.
 
     a(x) = (x - m) / (d + eps) with mean m and standard deviation d of the sample's group, N in its denominator. s_i is
-    the second reward of the published runs, 1 where the answer has at most `limit` tokens and 0 elsewhere; without a
-    limit there is no second one. Two sums that are equal as rewards stay different as advantages if their parts are
-    rare to a different degree. A reward that all of a group have alike adds nothing. What is standardized last has the
-    size of one reward, however many there are. Scope: step.
+    the second reward of the published runs: 1 where the answer has at most `limit` tokens, else 0. Without a limit
+    there is none. Two sums that are equal as rewards stay different as advantages if their parts are rare to a
+    different degree. A reward that all of a group have alike adds nothing. What is standardized last has the size of
+    one reward, however many there are. Scope: step.
 
     Arguments: `limit` >= 0 in tokens (or one per replicate), None for the reward alone; `weight` of the second reward,
     a pure number (or one per replicate); `eps` >= 0 in units of reward. Returns an advantage, `[R, G, N]`, a pure

@@ -28,7 +28,7 @@ def opo(leave_one_out: bool = False) -> Opo:
     """Length-weighted mean reward of the group as baseline: b = sum_j T_j r_j / sum_j T_j, A_i = r_i - b. Scope: group.
 
     The length stands for the squared norm of a summed score, so this is `opob` on-policy for tokens whose scores have
-    equal norms and do not add up; it ignores the ratio. Biased O(1/N) where sample i stands in its own baseline.
+    equal norms and do not add up. It ignores the ratio. Biased O(1/N) where sample i stands in its own baseline.
 
     Arguments: `leave_one_out`, whether sample i leaves its own baseline (unbiased on-policy and with the full sequence
     ratio). Returns an advantage, `[R, G, N]` in units of reward. Raises `InputError` where `leave_one_out` is no bool,

@@ -63,12 +63,12 @@ class ReinforcePlusPlus(GroupBaseline):
 def reinforce_plus_plus(baseline: str = "none", discount: Any = 1.0, unbiased: bool = False) -> ReinforcePlusPlus:
     """Returns of tokens, standardized over the whole step: A_t = (G_t - b - m) / s, G_t = sum_k discount^k r_(t+k).
 
-    m and s are mean and standard deviation of G - b over all generated tokens of the step, whatever their group, so
-    that prompts keep their relative size; s <= 1e-8 counts as 1. With `unbiased` the squares are divided by the tokens
-    less 1, as released trainers do. b = 0 (REINFORCE++), or the mean return of
-    the group's samples (its baseline form). The published returns have a penalty inside: r_t less beta (log pi -
-    log reference) of the token, which tasks earn with `kl_coef`. What follows a cut counts as 0. Samples stand in
-    their own mean and deviation: biased O(1/tokens), and a positive factor. Scope: step.
+    m and s are mean and standard deviation of G - b over all generated tokens of the step, whatever their group. So
+    prompts keep their relative size. s <= 1e-8 counts as 1. With `unbiased` the squares are divided by the tokens less
+    1, as released trainers do. b = 0 (REINFORCE++), or the mean return of the group's samples (its baseline form). The
+    published returns have a penalty inside: r_t less beta (log pi - log reference) of the token, which tasks earn with
+    `kl_coef`. What follows a cut counts as 0. Samples stand in their own mean and deviation: biased O(1/tokens), and a
+    positive factor. Scope: step.
 
     Arguments: `baseline`, "none" or "group"; `discount` in [0, 1] per token, a pure number (or one per replicate);
     `unbiased`, whether variances are divided by the tokens less 1. Returns an advantage, `[R, G, N, T]`, a pure number.

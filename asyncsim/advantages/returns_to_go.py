@@ -41,8 +41,8 @@ def returns_to_go(discount: Any = 1.0, baseline: str = "none") -> ReturnsToGo:
     """Return from each token on: A_t = sum_k discount^k r_(t+k) - b, summed to the end of the episode.
 
     What follows a cut (a limit of time, the end of a segment) counts as 0. b = 0, or the mean of all sums of the step,
-    which depends on the actions that it is compared with: a bias of order 1/tokens. Scope: token; with a baseline,
-    step.
+    which depends on the actions that it is compared with. That is a bias of order 1/tokens. Scope: token; with a
+    baseline, step.
 
     Arguments: `discount` in [0, 1] per token, a pure number (or one per replicate); `baseline`, "none" or "batch".
     Returns an advantage, `[R, G, N, T]` in units of reward. Raises `InputError` for a discount outside its range or an

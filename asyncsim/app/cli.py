@@ -539,7 +539,7 @@ def timeline(
     save: Annotated[Path | None, typer.Option(help="Save the timeline; load it with sim.Timeline.load.")] = None,
     json_path: Json = None,
 ) -> int:
-    """Simulate a system: how stale its data is beside the predicted law, what is lost and what it costs."""
+    """Simulate a system: how stale its data is beside the prediction, what is lost and what it costs."""
     commands.outputs(plot, save=save, trace=trace, json=json_path)
     knobs, changes = wording.settings(settings or []), wording.settings(model or [], "--model")
     if over:

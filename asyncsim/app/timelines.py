@@ -29,7 +29,7 @@ def header(system: System, samples: int, seed: int) -> dict[str, Any]:
 def simulated(
     system: System, updates: int, samples: int, seed: int, recorded: bool
 ) -> tuple[dict[str, Any], PredictedStaleness, records.Timeline | None]:
-    """Summary of one realization, its predicted law, and the full record where one is asked for."""
+    """Summary of one realization, its predicted staleness, and the full record where one is asked for."""
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
@@ -60,7 +60,7 @@ def timeline(
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """The printed page: what is realized beside what is predicted, then what it costs."""
+    """The printed page: what is measured beside what is predicted, then what it costs."""
     law, stale = result["predicted"], result["staleness"]
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
@@ -85,9 +85,9 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
     # Lay out the page.
     page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
-    page.append(f"  {'':16}{'realized':>12}{'predicted':>12}")
+    page.append(f"  {'':16}{'measured':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
-    name = law["law"] or "no law"
+    name = law["law"] or "no formula"
     remark = f"  {name}: {law['reason']}" if result["steady"] else _too_short(result)
     return [*page, remark, _identity(result), *_costs(result)]
 
@@ -96,7 +96,7 @@ def _too_short(result: Mapping[str, Any]) -> str:
     recommended = {**feeds.USUAL, **result["system"]["recommended"]}
     enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
     return (
-        f"  too short for the predicted law of the steady state: the start alone takes {result['ramp_batches']} "
+        f"  too short for the prediction for the steady state: the start alone takes {result['ramp_batches']} "
         f"batches; use --updates {enough} or more"
     )
 
@@ -113,7 +113,7 @@ def _identity(result: Mapping[str, Any]) -> str:
 
 def _about(law: Mapping[str, Any]) -> str:
     if law["mean"] is None:
-        return "no law"
+        return "no formula"
     return f"{law['mean']:.4g}" + (f" +-{law['approximate']:.2g}" if law["approximate"] else "")
 
 

@@ -17,7 +17,7 @@ UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that do not."""
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
-SAME_TASK = "this task cannot tell them apart"
+SAME_TASK = "not distinguishable on this task"
 
 
 @dataclass(frozen=True)

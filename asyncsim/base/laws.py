@@ -68,10 +68,10 @@ class Law:
     @classmethod
     def parse(cls, text: str) -> Law:
         """The law that `str` wrote, `kind:parameter:parameter`; raises `InputError`."""
-        remedy = "write a law as kind:parameter:..., such as lognormal:1.0:0.8"
+        remedy = "write a distribution as kind:parameter:..., such as lognormal:1.0:0.8"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
-        values = [_number(f"law {kind}", number, remedy) for number in numbers]
+        values = [_number(f"distribution {kind}", number, remedy) for number in numbers]
         if kind == "empirical":
             return empirical(values)
         names = FAMILIES[kind].names
@@ -133,7 +133,7 @@ class Law:
             "law",
             str(self),
             f"narrow enough for the mean of the largest of {n} draws",
-            "choose a law of less extreme shape, or give explicit times instead of a load",
+            "choose a distribution of less extreme shape, or give explicit times instead of a load",
         )
         return integral
 
@@ -259,7 +259,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     if isinstance(value, str):
         kind, *bounds = value.split(":")
         whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() and len(b) < 10 for b in bounds)
-        checks.require(whole, field, value, "a law of integers", remedy)
+        checks.require(whole, field, value, "a distribution of integers", remedy)
         numbers = uniform(*(int(b) for b in bounds))
     weights = checks.finite_array(field, numbers, (None,), remedy)
     total = float(weights.sum())
@@ -277,9 +277,9 @@ def as_law(field: str, value: Law | float | str) -> Law:
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
     if isinstance(value, str) and not _is_number(value):
-        remedy = "write a law as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
-        raise checks.InputError(field, value, "a positive number or the text of a law", remedy)
-    return constant(checks.real(field, value, "give a law or a positive number", 0.0, open_low=True))
+        remedy = "write a distribution as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
+        raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
+    return constant(checks.real(field, value, "give a distribution or a positive number", 0.0, open_low=True))
 
 
 def from_file(field: str, place: str) -> Law:
@@ -287,8 +287,9 @@ def from_file(field: str, place: str) -> Law:
 
     A factor behind the column changes its unit: `delays.csv:reward_ms*0.001` has seconds of a column of milliseconds.
     Lengths in tokens go with a speed in tokens a second, the setting `rate` of a system's model; a column of seconds
-    goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, a column that it
-    lacks, numbers that are missing or not positive, more than `MANY` of them, and a factor that is not positive.
+    goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, and a column that
+    it lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not
+    positive.
     """
     column, numbers = _column(field, place)
     remedy = "drop rows without a number, and write a delay of zero as the smallest that was resolved"

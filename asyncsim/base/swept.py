@@ -50,9 +50,11 @@ class Sweep:
     lines: tuple[dict[str, Any], ...] = ()
 
     def table(self) -> pd.DataFrame:
-        """One row per setting and metric: the setting, metric, mean, standard_error, low, high, median, diverged,
-        replicates. low and high are the 95 percent interval of the mean between replicates; diverged is the share that
-        left the finite range. Replicates without a value are not among the replicates.
+        """One row per setting and metric.
+
+        Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `replicates`.
+        `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the share that left
+        the finite range. `replicates` counts those with a value.
         """  # fmt: skip
         import pandas as pd
 

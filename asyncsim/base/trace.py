@@ -229,10 +229,10 @@ class Trace:
     def table(self) -> pd.DataFrame:
         """Tidy table: one row per metric, recorded update and setting.
 
-        Columns: update, metric, a column for each knob that differs between replicates, mean, standard_error, low,
-        high, replicates, independent. low and high are the 95 percent interval inside the metric's range; replicates
-        counts those that have not diverged. independent is False where replicates share one random schedule, so that
-        the error is too small.
+        Columns: `update`, `metric`, one for each knob that differs between replicates, `mean`, `standard_error`, `low`,
+        `high`, `replicates`, `independent`. `low` and `high` are the 95 percent interval inside the metric's range.
+        `replicates` counts those that have not diverged. `independent` is False where replicates share one random
+        schedule, so that the error is too small.
         """
         import pandas as pd
 

@@ -66,12 +66,12 @@ def compare(
         where it can decide within `max_replicates` or where the pilot is skewed. seed: of everything. progress and
         workers: as of `run`; arms are trained side by side, and the answer does not depend on it.
 
-    Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`.
-    Raises `InputError` for arms that differ in nothing or do not pair, a metric that an arm lacks, smallest = 0, a best
-    value at the edge of its grid after three extensions, or a mean asked of heavy tails.
-    Assumes independent replicates; where schedules are random each replicate has a realization of its own. Planned
-    looks assume numbers near normal: failures rarer than 1 in 30 replicates may not be seen by the first look, and
-    only bets count them in. Source: this package; the intervals' own in `comparing.intervals`.
+    Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
+    arms that differ in nothing or do not pair, a metric that an arm lacks, or smallest = 0. Also for a best value
+    at the edge of its grid after three extensions, or a mean of heavy tails. Assumes independent replicates; where
+    schedules are random each replicate has a realization of its own. Planned looks assume numbers near normal: failures
+    rarer than 1 in 30 replicates may not be seen by the first look, and only bets count them in. Source: this package;
+    the intervals' own in `comparing.intervals`.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),

@@ -85,7 +85,7 @@ def tune(
     It asks for runs, so that arms can be tuned side by side: yields specs, is sent their traces, returns the value.
 
     Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
-    width, up to three times, unless an inner one is as good within a quarter of the `smallest` effect. Raises
+    width, up to three times. An inner one as good within a quarter of the `smallest` effect prevents that. Raises
     `InputError` when the best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner
     value within one standard error of it is taken instead. Of values as good as the best within that quarter the least
     is chosen: a larger one gains nothing and fails more often.

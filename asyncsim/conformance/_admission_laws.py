@@ -33,11 +33,11 @@ class Law:
 MISTAKES: tuple[tuple[str, Law], ...] = (
     ("forgets its accepted count on recovery", Law(recovery="forgotten")),
     ("forgets the data kept over a recovery", Law(recovery="kept forgotten")),
-    ("never returns the ticket of a rejected group", Law(lose=0)),
-    ("returns the ticket of a rejected group twice", Law(lose=2)),
-    ("returns the tickets of lost groups at the next publish only", Law(lose=0, drop=0, later=1)),
-    ("never returns the ticket of an accepted group that is dropped", Law(drop=0)),
-    ("returns the ticket of a dropped group twice", Law(drop=2)),
+    ("never returns the permit of a rejected group", Law(lose=0)),
+    ("returns the permit of a rejected group twice", Law(lose=2)),
+    ("returns the permits of lost groups at the next publish only", Law(lose=0, drop=0, later=1)),
+    ("never returns the permit of an accepted group that is dropped", Law(drop=0)),
+    ("returns the permit of a dropped group twice", Law(drop=2)),
     ("counts running groups only", Law(accept=1)),
     ("counts running groups only", Law(accept=1, publish="none")),
     ("off by one version: (h + 2) M", Law(versions=1.0)),
@@ -47,9 +47,9 @@ MISTAKES: tuple[tuple[str, Law], ...] = (
     ("resets at a publish without carrying over what is outstanding", Law(publish="all")),
     ("resets at a publish to what runs, without what is accepted", Law(publish="running")),
     ("resets at a publish to what is accepted, without what runs", Law(publish="ready")),
-    ("returns tickets at the dequeue and again at the publish", Law(consume=1)),
-    ("returns tickets at the dequeue, with M too many of them", Law(consume=1, publish="none")),
-    ("never returns the tickets of trained groups", Law(publish="none")),
+    ("returns permits at the dequeue and again at the publish", Law(consume=1)),
+    ("returns permits at the dequeue, with M too many of them", Law(consume=1, publish="none")),
+    ("never returns the permits of trained groups", Law(publish="none")),
     ("ignores max_concurrent", Law(concurrent=False)),
 )
 
@@ -66,19 +66,19 @@ OPEN: tuple[dict[str, Any], ...] = (
 GUESSES = {
     ("bounded staleness", ""): "has more than (h + 1) M from the start",
     ("bounded staleness", "accept"): "counts running groups only",
-    ("bounded staleness", "reject"): "returns the ticket of a rejected group twice",
-    ("bounded staleness", "fail"): "returns the ticket of a failed group twice",
-    ("bounded staleness", "drop"): "returns the ticket of a dropped group twice",
+    ("bounded staleness", "reject"): "returns the permit of a rejected group twice",
+    ("bounded staleness", "fail"): "returns the permit of a failed group twice",
+    ("bounded staleness", "drop"): "returns the permit of a dropped group twice",
     ("bounded staleness", "consume"): "returns at the dequeue what should return at the publish",
     ("bounded staleness", "publish"): "resets at a publish without carrying over what is outstanding",
     ("bounded staleness", "crash"): "forgets its accepted count on recovery",
     ("bounded staleness", "crash, data kept"): "forgets the data kept over a recovery",
     ("no starvation", ""): "has no room for a batch from the start",
-    ("no starvation", "reject"): "never returns the ticket of a rejected group",
-    ("no starvation", "fail"): "never returns the ticket of a failed group",
-    ("no starvation", "drop"): "never returns the ticket of an accepted group that is dropped",
-    ("no starvation", "expire"): "never returns the ticket of an accepted group that the trainer drops",
-    ("no starvation", "publish"): "never returns the tickets of trained groups",
+    ("no starvation", "reject"): "never returns the permit of a rejected group",
+    ("no starvation", "fail"): "never returns the permit of a failed group",
+    ("no starvation", "drop"): "never returns the permit of an accepted group that is dropped",
+    ("no starvation", "expire"): "never returns the permit of an accepted group that the trainer drops",
+    ("no starvation", "publish"): "never returns the permits of trained groups",
     ("no starvation", "crash"): "counts what a crash took",
 }
 """By the rule that is broken and the event that broke it, where no law fits."""
@@ -168,7 +168,7 @@ def likely(
 
 _RETURNED: dict[str, dict[str, str]] = {
     "never": {event: GUESSES["no starvation", event] for event in LOSSES},
-    "later": dict.fromkeys(LOSSES, "returns the tickets of lost groups at the next publish only"),
+    "later": dict.fromkeys(LOSSES, "returns the permits of lost groups at the next publish only"),
     "unclear": {},
 }
 """By what becomes of a lost group's ticket, and how the group was lost."""

@@ -248,7 +248,7 @@ class Case:
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:
-        return tuple(self.probe(name) for name in ("lag and drift", "hair's breadth", "far"))
+        return tuple(self.probe(name) for name in ("staleness and drift", "hair's breadth", "far"))
 
     @cached_property
     def like_kinks(self) -> tuple[Kink, ...]:

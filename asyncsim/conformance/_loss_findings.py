@@ -110,14 +110,14 @@ def _one(case: Case) -> str | None:
 )
 @finds(
     "note",
-    "the lag is invisible",
+    "staleness is invisible",
     "right for anchor='proximal'; say so beside results",
     where=lambda case: "behavior" not in case.like_reads,
 )
 def _unused(case: Case) -> str | None:
     if "behavior" in case.reads or not case.reads or case.other_anchor or case.swapped:
         return None
-    return "other behavior log-probs change nothing: in the first update of a batch the lag is invisible"
+    return "other behavior log-probs change nothing: in the first update of a batch staleness is invisible"
 
 
 @finds(
@@ -299,7 +299,7 @@ def _halves(case: Case) -> str | None:
 @finds(
     "bug",
     "ratio to the snapshot in place of behavior",
-    "hand over the sampler's log-probs: the lag is invisible to the snapshot",
+    "hand over the sampler's log-probs: staleness is invisible to the snapshot",
 )
 def _swapped(case: Case) -> str | None:
     return f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None
@@ -307,7 +307,7 @@ def _swapped(case: Case) -> str | None:
 
 @finds("bug", "advantages standardized again", "standardize once, where advantages are made, over a stated scope")
 def _again(case: Case) -> str | None:
-    probe = case.probe("lag and drift")
+    probe = case.probe("staleness and drift")
     one = case.ask(probe)
     double = case.ask(probe.but(probe.name, advantages=2.0 * probe.advantages))
     if not bool((one != 0).any()) or float((double - one).abs().max()) > 1e-3 * float(one.abs().max()):
@@ -341,7 +341,7 @@ def _split(case: Case) -> str | None:
     """Other weights, up to one factor, in a half of the batch."""
     if case.coupling != "batch":
         return None
-    for name in ("far", "tail", "lag and drift", "drift"):
+    for name in ("far", "tail", "staleness and drift", "drift"):
         probe = case.probe(name)
         half = len(probe.mask) // 2
         whole, part = case.ask(probe)[:half], case.ask(probe.rows(slice(0, half)))
@@ -526,7 +526,7 @@ def _selected(case: Case) -> str | None:
     """Other probabilities with the same ratios in half of the batch: do tokens of the other half notice?"""
     if case.coupling != "batch":
         return None
-    for name in ("on policy", "lag and drift", "far"):
+    for name in ("on policy", "staleness and drift", "far"):
         probe = case.probe(name)
         half = len(probe.mask) // 2
         steps = torch.from_numpy(np.random.default_rng(5).uniform(0.0, 6.0, tuple(probe.mask.shape)))
@@ -631,7 +631,7 @@ def _empty(case: Case) -> str | None:
 @finds("bug", "masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")
 def _leaks(case: Case) -> str | None:
     """Ordinary values on masked tokens."""
-    probe = case.probe("lag and drift")
+    probe = case.probe("staleness and drift")
     hidden = probe.mask == 0
     steps = {"log_prob": -0.4, "behavior": 0.3, "proximal": -0.1}
     moved = {key: torch.where(hidden, getattr(probe, key) + step, getattr(probe, key)) for key, step in steps.items()}
@@ -690,7 +690,7 @@ def _overflow(case: Case) -> str | None:
     "replace masked log ratios by 0 with where() before exp: 0 * inf is NaN",
 )
 def _masked(case: Case) -> str | None:
-    probe = case.probe("lag and drift")
+    probe = case.probe("staleness and drift")
     before = case.ask(probe)
     broken = []
     for name, value in (("a log ratio of 1000", -1000.0), ("infinity", -math.inf), ("NaN", math.nan)):

@@ -38,10 +38,13 @@ def check_admission(
 ) -> Report:
     """Submit, finish, lose, train, publish and crash at random, and compare every answer of a controller with bounds.
 
-    The rules: capacity <= (eta + 1) M - running - accepted - taken since the last publish, with M = S P: at most eta M
-    groups are outstanding at a publish, and the mean staleness is at most eta; capacity <= C - running; capacity >= 1
-    where nothing runs, no publish is due and no batch can be formed; capacity >= 0; asking changes nothing; a version
-    that it reports is that of the weights.
+    The rules, with M = S P:
+
+    - capacity <= (eta + 1) M - running - accepted - taken since the last publish. So at most eta M groups are
+      outstanding at a publish, and the mean staleness is at most eta.
+    - capacity <= C - running.
+    - capacity >= 1 where nothing runs, no publish is due and no batch can be formed.
+    - capacity >= 0; asking changes nothing; a version that it reports is that of the weights.
 
     Arguments: `controller`, a function without arguments that makes a new one (see `Controller` for the calls); its own
     settings: `batch_size` P in groups; `max_staleness` eta in publishes, which need not be whole; `max_concurrent` C in

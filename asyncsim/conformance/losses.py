@@ -52,7 +52,7 @@ def check_loss(
     float64, sequences of one group stand together. Arguments are recognized by their names (`old_logp`,
     `rollout_log_probs`, `response_mask`, ...) in any order, by position only where five names say nothing; what has a
     default keeps it. The gradient is -dL/d log_prob = s a m c with a factor s of its own: s, the aggregator a, the
-    anchor of its ratios, the kinks of c and its constants are read off; then every method, over its settings, is
+    anchor of its ratios, the kinks of c and its constants are determined. Then every method, over its settings, is
     compared. Where policies agree c is a constant times A, which determines a. Single tokens on a ladder of log ratios
     determine c.
 

@@ -59,7 +59,7 @@ def variance(step: Step) -> Tensor:
     """Total variance of the method's gradient over all batches, by enumeration.
 
     tr Var g = E |g - E g|^2 over every batch of one group at the batch's behavior version: shape `[R]`, in squared
-    units of advantage per parameter, NaN in later updates on a batch where ratios refer to the proximal policy. Blind
+    units of advantage per parameter. NaN in later updates on a batch where ratios refer to the proximal policy. Blind
     to bias, and to directions. Needs one group at one version, single numbers as knobs, and at most a million batches.
     Source: textbook.
     """

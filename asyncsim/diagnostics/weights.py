@@ -44,7 +44,7 @@ ess_token = ess(
 
 ess_applied = ess(
     "applied",
-    doc="""Effective sample size of the weights that the method really applies.
+    doc="""Effective sample size of the method's weights after truncation, clip and masks.
 
     ESS/n = (E w)^2 / E w^2 with w = |c / A| after truncation, shaping, clip and masks (without an advantage: as for A =
     1), per sample where a sample has one weight, else per token: shape `[R]`, a pure number in [1/n, 1], NaN where
@@ -114,9 +114,9 @@ def ess_token_clamped(high: float = 2.0, low: float | None = None, level: str = 
     """Effective sample size of clamped ratios over tokens: the one that cannot fall below its floor.
 
     ESS = 1 / mean_it (w_it / mean w)^2, w = clip(r, low, high). With low = 1/high it cannot fall below 4/(C + 1/C)^2, C
-    = high: 0.64 for 2, 0.36 for 3, 0.148 for 5, whatever the truth, so that an alarm below the floor never fires; with
-    low = 0 it can, down to 1/n. With level "sequence" the ratio of a sequence stands on each of its tokens, which
-    weighs sequences by their lengths.
+    = high: 0.64 for 2, 0.36 for 3, 0.148 for 5, whatever the truth. So an alarm below the floor never fires. With low =
+    0 it can fall, down to 1/n. With level "sequence" the ratio of a sequence stands on each of its tokens, which weighs
+    sequences by their lengths.
 
     Arguments: `high` >= 1 and `low` in [0, 1] (default 1/high; 0 in newer releases), pure numbers; `level`, "token" or
     "sequence". Returns a metric of shape `[R]`, a pure number in (0, 1], named ess_token_clamped and every setting that
@@ -159,7 +159,7 @@ token_ratio_mean = mean_weight(
 applied_mean = mean_weight(
     "applied",
     name="applied_mean",
-    doc="""Mean size of the weights that the method really applies.
+    doc="""Mean size of the method's weights after truncation, clip and masks.
 
     mean = E w with w = |c / A| after truncation, shaping, clip and masks, over samples or tokens by mass (as
     `ess_applied`): shape `[R]`, a pure number, 1 for the plain policy gradient. Blind to the spread, and to penalties.
@@ -181,7 +181,7 @@ def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
 max_applied_share = max_weight_share(
     "applied",
     name="max_applied_share",
-    doc="""Largest share of one sample, or of one token, in the total weight that the method applies.
+    doc="""Largest share of one sample, or of one token, in the method's total weight after truncation, clip and masks.
 
     share = max w / (n E w) with w = |c / A| after truncation, shaping, clip and masks, n samples or tokens (as
     `ess_applied`): shape `[R]`, a pure number in [1/n, 1], 0 for a population, NaN where every weight is 0. Blind to

@@ -36,10 +36,10 @@ def drop_stale(limit: Any = 8.0, of: str = "head") -> DropStale:
 
     Mask by age: c_t -> c_t [d <= limit], d the staleness in versions of the token or of the sequence's oldest one.
 
-    Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence,
-    the age of its start where weights only move forward. Denominators still count what is dropped, unlike a queue
-    that throws old samples away and fills the batch with others. A token of unknown age is dropped, with "head" its
-    whole sequence, and the trace reports the share of such tokens as `unknown_staleness`. What is kept leans to short
+    Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence:
+    that of its start where weights only move forward. Denominators still count what is dropped, unlike a queue that
+    throws old samples away and fills the batch with others. A token of unknown age is dropped, with "head" its whole
+    sequence, and the trace reports the share of such tokens as `unknown_staleness`. What is kept leans to short
     sequences wherever long ones are older.
 
     Arguments: `limit` >= 0 in versions (or one per replicate; the default is ours); `of`, "head" or "token". Returns a
@@ -51,7 +51,7 @@ def drop_stale(limit: Any = 8.0, of: str = "head") -> DropStale:
     """
     return DropStale(
         knob("limit", limit, "give the largest staleness in versions that stays", 0.0),
-        checks.one_of("of", of, ("head", "token"), "say whose age decides"),
+        checks.one_of("of", of, ("head", "token"), "say whose staleness decides"),
     )
 
 
@@ -109,8 +109,8 @@ def staleness_weight(
     {'factor': 'staleness_weight', 'rule': 'threshold', 'cutoff': 2.0, 'after': 0.5, 'average': 0.0}
     """
     factor = StalenessWeight(
-        checks.one_of("rule", rule, _USED, "say how weights fall with age"),
-        knob("exponent", exponent, "0 weighs all ages alike, 1/2 is usual", 0.0, 1.0),
+        checks.one_of("rule", rule, _USED, "say how weights fall with staleness"),
+        knob("exponent", exponent, "0 weighs all staleness alike, 1/2 is usual", 0.0, 1.0),
         knob("cutoff", cutoff, "give the largest staleness in versions of full weight", 0.0),
         knob("after", after, "give the weight beyond the cutoff, a pure number", 0.0),
         knob("average", average, "give the staleness in versions whose weight is 1, such as 0", 0.0),

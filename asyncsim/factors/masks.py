@@ -211,8 +211,8 @@ def opsm(delta: Any = 1e-4, reference: str = "behavior") -> Opsm:
 
     Mask of sequences: c_t -> c_t (1 - [A < 0 and mean_t(log pi_x - log pi) > delta]).
 
-    The mean over the sequence's own tokens estimates KL(x, pi) from samples of x: what x drew, the current policy has
-    come to avoid, and a negative advantage would push it further down. Positive advantages are never dropped. pi_x is
+    The mean over the sequence's own tokens estimates KL(x, pi) from samples of x. The current policy has come to avoid
+    what x drew, and a negative advantage would push it further down. Positive advantages are never dropped. pi_x is
     "behavior" (as published) or "proximal" (as some code has it: then nothing is dropped in the first update on a
     batch, whatever the staleness). Means that are not finite are dropped. Advantages that differ from token to token
     decide for their token. Formula and constant of the published form are known from second hand: a reconstruction.

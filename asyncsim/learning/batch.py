@@ -119,8 +119,9 @@ class Batch:
     on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for.
 
     Where rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is what
-    of it is trained. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, the mass of samples that are `fresh`
-    (generated for this batch), and 1 for those trained `late` or on a stand-in and for those whose reward is `lost`.
+    of it is trained. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, and the mass of samples that are `fresh`
+    (generated for this batch). `late` is 1 for those trained late or on a stand-in, `lost` for those whose reward is
+    lost.
     """
 
     action: Tensor

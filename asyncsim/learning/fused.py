@@ -1,8 +1,8 @@
 """Updates as one machine program where replicates are tables; the tensor path stays what defines them.
 
-The program is made from the updater's own operations (`asyncsim.fusing`), so that there is no second formula. Sums
-are taken in another order: results agree to rounding. Whether it is used is decided from the spec alone, so that a run
-does not depend on how it was cut into blocks or whether it was resumed.
+The program is made from the updater's own operations (`asyncsim.fusing`), so that there is no second formula. Sums are
+taken in another order: results agree to rounding. The spec alone decides whether it is used, so a run does not depend
+on its blocks or on being resumed.
 """
 
 from __future__ import annotations

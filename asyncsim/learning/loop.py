@@ -23,9 +23,9 @@ from asyncsim.policies._policy import Policy, absorbed
 class Plan:
     """A spec made ready for one block of replicates.
 
-    `source` draws batches, `update` makes one update (an `Updater`, or the same as a program), `cuts` makes minibatches
-    (None: updates are on whole batches), `progress` hears behind every batch where the block stands and returns whether
-    to stop there.
+    `source` draws batches. `update` makes one update (an `Updater`, or the same as a program). `cuts` makes
+    minibatches; None: updates are on whole batches. `progress` is told after every batch where the block stands, and
+    returns whether to stop.
     """
 
     policy: Policy

@@ -68,8 +68,8 @@ def run(
     Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
     `trace` has all updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
 
-    Raises `InputError` for a schedule that does not fit, NaN rewards, parts that contradict each other, or a checkpoint
-    that is damaged or of another spec, seed, format or version.
+    Raises `InputError` for a schedule that does not fit, NaN rewards or parts that contradict each other. Also
+    for a checkpoint that is damaged or of another spec, seed, format or version.
 
     >>> import asyncsim as sim
     >>> update = sim.chain(sim.updates.sgd(0.1))

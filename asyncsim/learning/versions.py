@@ -95,8 +95,7 @@ class Store:
     """Published weights, kept exactly as long as some batch still needs them.
 
     A batch of one version reads them where they are. Only where a batch mixes versions they are put side by side, into
-    slots that are used again: memory is bounded by the number of versions needed at one time, not by the length of the
-    run, even when version 0 is needed throughout.
+    slots that are used again. So the versions needed at one time bound the memory, not the length of the run.
     """
 
     def __init__(self, realization: np.ndarray) -> None:

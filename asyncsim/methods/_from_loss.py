@@ -114,8 +114,8 @@ def from_loss(
     """A method whose gradient is that of a loss written as a function of log-probs: c = -d loss / d log pi.
 
     A loss that returns one number for the batch is taken as it is, with its own average. One that returns a number for
-    each token, `[B, T]`, is averaged by `aggregator`. Replicates never mix: the loss sees one at a time (by `vmap`; a
-    loss that `vmap` cannot run, one with `if` on a value, say, runs replicate after replicate and more slowly).
+    each token, `[B, T]`, is averaged by `aggregator`. Replicates never mix: the loss sees one at a time, by `vmap`. A
+    loss that `vmap` cannot run, as one with `if` on a value, runs replicate after replicate, more slowly.
 
     Arguments: `loss`, a function of keyword arguments among `log_prob` (carries the graph), `behavior_log_prob`,
     `proximal_log_prob` (start of the batch), `advantage`, `mask`, `staleness` (versions), each `[B, T]` of one

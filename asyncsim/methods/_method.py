@@ -264,8 +264,8 @@ class Method:
         they are; then rewards are for methods that drop groups or weigh by them); `mask` 0 or 1, like `log_prob`;
         `staleness` in versions, NaN where unknown, and `reference_log_prob`, both like `log_prob`, where read;
         `categorical=False` for densities. Returns `Weighed`, every tensor detached and shaped like `log_prob`. Raises
-        `InputError` for shapes that do not match, a mask of zeros, a group of one with a group advantage, missing
-        log-probs, log-probs above 0, and NaN or +inf in one that counts, with its place.
+        `InputError` for shapes that do not match, a mask of zeros, and a group of one with a group advantage. So it
+        does for log-probs that are missing or above 0, and NaN or +inf in one that counts.
 
         >>> import asyncsim as sim
         >>> now, then = torch.tensor([[-0.5], [-1.5]]), torch.tensor([[-1.0], [-1.0]])

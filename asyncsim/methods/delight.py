@@ -38,7 +38,7 @@ def delight(temperature: Any = 1.0, advantage: Advantage | None = None, aggregat
 
     Delight is advantage times surprisal under the current policy. Rare failures are suppressed and rare successes kept,
     whoever drew them: no ratio is needed, and staleness enters only through the data. The gate of a token that is
-    certain is 1/2, and of one with A = 0. It depends on the units of reward, and is not 1 where the policies agree: no
+    certain is 1/2, and of one with A = 0. It depends on the units of reward, and is not 1 where the policies agree. No
     temperature but infinity gives the direction of the policy gradient, half as long. A reconstruction: the gate is
     what the papers print, its temperature is known from second hand.
 

@@ -32,10 +32,10 @@ def dppo_tv(
 ) -> Method:
     """Divergence PPO, binary total variation: c_it = min(r_it, cap) A_i where M_it holds, 0 elsewhere.
 
-    M = [q <= high] for A > 0 and [q >= -low] otherwise, q = pi - mu of the token that was drawn: a trust region in
-    probabilities, where a ratio of 5 may be nothing (0.001 to 0.005) and one of 1.3 a lot (0.7 to 0.91). |q| is the
-    total variation between the two policies when all other tokens are seen as one. Only moves outward are masked; the
-    way back stays open. The truncated ratio is detached.
+    M = [q <= high] for A > 0 and [q >= -low] otherwise, q = pi - mu of the token that was drawn. In this trust region a
+    ratio of 5 may be nothing (0.001 to 0.005), and one of 1.3 a lot (0.7 to 0.91). |q| is the total variation between
+    the two policies when all other tokens are seen as one. Only moves outward are masked; the way back stays open. The
+    truncated ratio is detached.
 
     Arguments: `low` and `high` >= 0, probabilities (or one per replicate); `cap` >= 1 (or one per replicate), None for
     none; `advantage` (default group mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant".

@@ -37,7 +37,7 @@ def estr(
 ) -> Method:
     """Trust region scaled by entropy: c_t = r_t A [|l_t| <= limit max(H_t, floor)], l = log r, H_t of pi at the token.
 
-    Log ratios of sure tokens are noise of sampler and trainer, which one bound for all lets pass; those of uncertain
+    Log ratios of sure tokens are noise of sampler and trainer, which one bound for all lets pass. Those of uncertain
     tokens are large by nature, and one bound drops them. Here the bound grows with the entropy of the current policy in
     the token's state. Dropped tokens stay in the denominators; one whose log-prob is NaN is dropped. A reconstruction:
     only the abstract could be read. It says that each token's deviation is scaled by its local entropy; the form, both

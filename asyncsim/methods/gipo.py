@@ -45,9 +45,9 @@ def gipo(
 ) -> Method:
     """Gaussian importance sampling: c_it = exp(-l_it^2 / (2 sigma^2)) r_it A_i, l = log r to behavior, all detached.
 
-    The product peaks at l = sigma^2 with e^(sigma^2/2) and then falls, down to where the clamps hold: l is limited to
-    +-limit inside the Gaussian and r to [lowest, highest] outside it, without which the weight would rise again like r.
-    Every token keeps a gradient. A reconstruction: constants and clamps are known from second hand.
+    The product peaks at l = sigma^2 with e^(sigma^2/2) and then falls, down to the clamps. They limit l to +-limit
+    inside the Gaussian, and r to [lowest, highest] outside it. Without them the weight would rise again like r. Every
+    token keeps a gradient. A reconstruction: constants and clamps are known from second hand.
 
     Arguments: `sigma` > 0 in nats (or one per replicate); `limit` > 0 in nats; `lowest` in (0, 1] and `highest` >= 1,
     pure numbers; `advantage` (default group mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or

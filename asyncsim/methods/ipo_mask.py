@@ -41,8 +41,8 @@ def ipo_mask(
 ) -> Method:
     """Symmetric mask in probabilities: c_it = r_it A_i [|pi - mu| <= threshold] - 2 kl l_it, l = log r.
 
-    Unlike `dppo_prime` it also masks moves that would bring a token back, so that only the second term, the gradient of
-    kl l^2 on every token, returns those that are outside. Not the preference method of the same abbreviation.
+    Unlike `dppo_prime` it also masks moves that would bring a token back. Only the second term, the gradient of kl l^2
+    on every token, returns those that are outside. Not the preference method of the same abbreviation.
 
     Arguments: `threshold` >= 0, a probability (or one per replicate); `kl` >= 0 in units of reward (or one per
     replicate); `advantage` (default group mean); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or

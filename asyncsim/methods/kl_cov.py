@@ -75,7 +75,7 @@ def kl_cov(
 
     v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at
     least `share` of them reach: one token at least, and all that are equal to it. The pull is the slope of the released
-    penalty coefficient |l_t|, l = log rho, whose size does not fall as the token comes back; it is 0 at l = 0, and so
+    penalty coefficient |l_t|, l = log rho, whose size does not fall as the token comes back. It is 0 at l = 0, and so
     in the first update on a batch with the anchor "proximal". Where a log-prob is not finite nothing is selected.
 
     Arguments: `share` in (0, 1] of the step's tokens, and `coefficient` >= 0 in units of reward per nat (each may be

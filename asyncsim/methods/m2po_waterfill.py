@@ -67,9 +67,9 @@ def m2po_waterfill(
     The clip closes outward only, as PPO's: on harmful tokens (A > 0 and log rho > theta, or A < 0 and log rho <
     -theta). With v = (log rho)^2 of the n harmful tokens ascending, theta is infinite if their mean is at most tau.
     Otherwise k is the first with v_k (n - k - 1) + v_0 + ... + v_k >= tau n and theta = sqrt(v_(k-1)), 0 for k = 0.
-    `exact`: theta^2 = x with sum min(v, x) = tau n, which lies in (v_(k-1), v_k]: the release reports the breakpoint
-    below, but no token lies between the two, so that both close the same tokens (but for v_k = x to the bit). Steps of
-    few tokens, all beyond x, lose every harmful one in either form. No dual clip. The release reads the sign of a
+    `exact`: theta^2 = x with sum min(v, x) = tau n, which lies in (v_(k-1), v_k]. The release reports the breakpoint
+    below, but no token lies between the two. So both close the same tokens (but for v_k = x to the bit). Steps of few
+    tokens, all beyond x, lose every harmful one in either form. No dual clip. The release reads the sign of a
     sequence's first advantage, takes 1e-12 off theta^2 (which closes the breakpoint's own token) and has bounds 0.3 and
     0.5 on top in some copies. Here every token has its own sign, the breakpoint is open and there are no such bounds.
 

@@ -13,10 +13,10 @@ def per_decision_is(advantage: Advantage | None = None, aggregator: str = "seque
     """Importance sampling by decisions: c_t = sum_{k>=t} P_k rew_k, P_k = prod_{j<=k} r_j.
 
     J = E_mu[sum_k P_k rew_k], since what follows k does not change rew_k, and grad P_k = P_k sum_{t<=k} grad log pi_t:
-    exact. The rewards are read from the advantage as rew_k = A_k - A_{k+1}, A = 0 behind the end, so that sums to go
-    give the formula above and one advantage per sequence, all of it paid at the end, gives `full_is()` with every
-    baseline. Sums must be undiscounted, and a row must hold one episode. Log ratios of prefixes are limited to +-20
-    before they are exponentiated.
+    exact. The advantage gives the rewards, rew_k = A_k - A_{k+1} with A = 0 behind the end. So sums to go give the
+    formula above. One advantage per sequence counts as paid at the end, which is `full_is()` with every baseline. Sums
+    must be undiscounted, and a row must hold one episode. Log ratios of prefixes are limited to +-20 before they are
+    exponentiated.
 
     Arguments: `advantage` (default `returns_to_go()`), one per sample or undiscounted sums of rewards per token, in
     units of reward; `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose

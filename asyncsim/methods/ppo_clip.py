@@ -25,11 +25,11 @@ def ppo_clip(
 ) -> Method:
     """Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed.
 
-    The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low; rho is the token ratio to `anchor`: "behavior"
-    (the policy that generated the token) or "proximal" (the weights at the start of the batch's training, independent
-    of staleness in the first update of a batch). For A < 0 a ratio above 1 has no bound, unless `dual` is given: the
-    objective is then max(min(rho A, clip(rho) A), dual A) for A < 0, which closes above `dual`. With a critic, critic
-    (V - target)^2 is descended beside it, neither its values nor its error clipped.
+    The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low. rho is the token ratio to `anchor`: "behavior"
+    (the policy that generated the token) or "proximal" (the weights at the start of the batch's training). In the first
+    update of a batch the latter is independent of staleness. For A < 0 a ratio above 1 has no bound, unless `dual` is
+    given: the objective is then max(min(rho A, clip(rho) A), dual A) for A < 0, which closes above `dual`. With a
+    critic, critic (V - target)^2 is descended beside it, neither its values nor its error clipped.
 
     Arguments: `low` in [0, 1], `high` >= 0, pure numbers (or one per replicate); `anchor`; `advantage` (default group
     mean; for actor-critic `gae(normalize=True)`); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or
@@ -44,7 +44,7 @@ def ppo_clip(
     low, high = band(low, high)
     clip = Clip(low, high)
     if dual is not None:
-        ceiling = knob("dual", dual, "a ceiling up to 1 would stop unchanged tokens; use 3", 1.0, open_low=True)
+        ceiling = knob("dual", dual, "an upper bound up to 1 would stop unchanged tokens; use 3", 1.0, open_low=True)
         clip = DualClip(low, high, ceiling)
     bonus = checks.real("entropy", entropy, "give one coefficient for all replicates, 0 for no bonus")
     return Method(

@@ -77,11 +77,11 @@ def sat(
 ) -> Method:
     """Clip that adapts to outlying ratios: c_it = rho_it A_i inside [1 - low H, 1 + high H], H < 1 beyond a quantile.
 
-    With x = |log rho| and q its quantile over the tokens (the smallest x below or at which that share of them lies),
-    tokens with x > q keep the share H(x) of the bound on their own side: of the upper one for rho > 1, of the lower one
-    for rho < 1. `kernel` "hill": H = q^2/(q^2 + x^2), 1/2 at the gate; "continuous": 1/(1 + ((x - q)/q)^2), ours, 1 at
-    the gate. The band lies inside PPO's, so the surrogate lies below PPO's token by token, and tokens on their way
-    back keep their gradient. With q = 0 there is no gate. Reconstruction: the kernel's exact form is unseen.
+    With x = |log rho| and q its quantile over the tokens (the smallest x at or above that share of them), tokens with x
+    > q keep the share H(x) of a bound. It is the upper one for rho > 1 and the lower one for rho < 1. `kernel` "hill":
+    H = q^2/(q^2 + x^2), 1/2 at the gate; "continuous": 1/(1 + ((x - q)/q)^2), ours, 1 at the gate. The band lies inside
+    PPO's, so the surrogate lies below PPO's token by token, and tokens on their way back keep their gradient. With q =
+    0 there is no gate. Reconstruction: the kernel's exact form is unseen.
 
     Arguments: `low` in [0, 1], `high` >= 0, the widest clip (0.2 each); `quantile` in (0, 1] (0.9); each a pure number
     or one per replicate; `kernel`; `anchor` of rho; `advantage` (default group mean); `aggregator`; `scope` "step", or

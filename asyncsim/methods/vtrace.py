@@ -21,7 +21,7 @@ def vtrace(
 ) -> Method:
     """Actor-critic under stale data: c_t = min(cap, r_t)(r_t + discount v_(t+1) - V_t), critic (V_t - v_t)^2.
 
-    v are V-trace targets (`advantages.vtrace`), r_t in the weight is the token ratio to behavior; `cap` truncates the
+    v are V-trace targets (`advantages.vtrace`), r_t in the weight is the token ratio to behavior. `cap` truncates the
     one on the score, the caps of the advantage those in the targets. With caps that never bind and an exact critic, c
     times the score has the gradient at each state as its mean. States count as often as the data visits them. At
     staleness 0 this is A2C with n-step returns.

@@ -32,7 +32,7 @@ def _names(timeline: Timeline, size: int) -> list[dict[str, Any]]:
     events = [_meta("process_name", pid, 0, name) for pid, name in processes.items()]
     for place in np.unique(timeline.samples["place"]).tolist():
         for slot in range(size):
-            text = f"place {place}" if size == 1 else f"place {place}, sample {slot}"
+            text = f"slot {place}" if size == 1 else f"slot {place}, sample {slot}"
             events.append(_meta("thread_name", _GENERATORS, place * size + slot, text))
     events.append(_meta("thread_name", _TRAINER, _BATCHES, "batches"))
     events.append(_meta("thread_name", _TRAINER, _WEIGHTS, "weights on their way"))

@@ -42,10 +42,10 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 class Recipe:
     """Shape of a character model and how it is pretrained.
 
-    Lines `a+b=c` with operands in [`low`, `high`] and one of `operations`; next-token loss on the answer; `steps` of
-    `batch` lines with Adam at `rate`, fewer once a random problem is answered with probability `target` (sampled at
-    temperature 1). No steps: random weights. A share `calls` of the lines is `a+b=?c` instead, as where a calculator
-    writes c: there the loss is on the question mark and the line break.
+    Lines `a+b=c` with operands in [`low`, `high`] and one of `operations`; next-token loss on the answer. Adam at
+    `rate` takes `steps` of `batch` lines, or fewer: it ends once a random problem is answered with probability `target`
+    (sampled at temperature 1). No steps: random weights. A share `calls` of the lines is `a+b=?c` instead, as where a
+    calculator writes c: there the loss is on the question mark and the line break.
     """
 
     width: int = 128

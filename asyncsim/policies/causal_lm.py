@@ -267,17 +267,17 @@ def causal_lm(
     the likeliest tokens can be drawn (0: all); `top_p` in (0, 1], the probability that the likeliest ones must hold;
     `sampler`, number format in which tokens are drawn ("float32", "bfloat16", "float64", or "int8": weights rounded by
     row); `compute`, format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which
-    counts as mismatch); `train_layers`, how many of the last blocks are trained, with the final norm
-    (default: every weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields
-    of the "char" model's shape and pretraining (`steps=0`: random weights); `cache`, what becomes of keys and values
-    when weights change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old
-    entries, 2 numbers a layer, token and unit of width for every response in flight, in systems whose samples go on
-    under new weights (mode "keep"); `distributions`, whether the sampler records the log-probs of its whole vocabulary
-    with every token, for parts that compare distributions where no weights are kept; `critic`, whether there is a value
-    head: a linear map of the states that the logits are made from, 0 at first, whose loss trains the network too.
-    Prompts are ids `[R, G, N, L]` padded with -1 on the left. Returns a policy of P trained weights with the outputs
-    `log_prob` and `entropy` per token in nats, with a critic `value` of everything before the token, in units of
-    reward, each `[R, G, N, T]`, and where a part asks for it `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
+    counts as mismatch); `train_layers`, how many of the last blocks are trained, with the final norm (default: every
+    weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields of the "char"
+    model's shape and pretraining (`steps=0`: random weights); `cache`, what becomes of keys and values when weights
+    change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old entries, 2 numbers
+    a layer, token and unit of width for every response in flight, in systems whose samples go on under new weights
+    (mode "keep"); `distributions`, whether the sampler records the log-probs of its whole vocabulary with every token,
+    for parts that compare distributions where no weights are kept; `critic`, whether there is a value head: a linear
+    map of the states that the logits are made from, 0 at first, whose loss trains the network too. Prompts are ids `[R,
+    G, N, L]` padded with -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and
+    `entropy` per token in nats, `[R, G, N, T]`. A critic adds `value` of everything before the token, in units of
+    reward, `[R, G, N, T]`. Where a part asks for it there is `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
     `InputError` for settings outside these ranges. Source: textbook.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})

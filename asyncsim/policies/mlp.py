@@ -300,10 +300,10 @@ def mlp(
     with the weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0; `sampler`, format that
     the weights actions are drawn from are rounded to, "bfloat16" or "int8" (a scale for each unit), None for the
     trainer's own. Returns a policy of P parameters with the outputs `log_prob` and `entropy` in nats and `value` (or
-    `action_value`, Q of the action taken) in units of reward, each `[R, G, N, T]`, and of all choices `log_probs` (and
-    `action_values`), `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 choices), an unknown head or critic,
-    or numbers that are not finite.
-    Source: 1707.06347, section 6.1 (shape of the networks); orthogonal weights 1312.6120.
+    `action_value`, Q of the action taken) in units of reward, each `[R, G, N, T]`. Of all choices there are `log_probs`
+    (and `action_values`), `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 choices), an unknown head or
+    critic, or numbers that are not finite. Source: 1707.06347, section 6.1 (shape of the networks); orthogonal weights
+    1312.6120.
 
     >>> policy = mlp(observation=4, actions=2)
     >>> policy.size, policy.outputs

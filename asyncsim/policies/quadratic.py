@@ -1,4 +1,4 @@
-"""The iterate of a noisy quadratic as a policy whose only output is `loss`: delay theory without approximation."""
+"""The iterate of a noisy quadratic as a policy whose only output is `loss`: staleness theory without approximation."""
 
 from __future__ import annotations
 

@@ -270,9 +270,9 @@ def tabular(
     "logits", the engine samples from logits that are off, each action by its own e, and reports what it sampled from;
     "reports", it samples rightly and the log-probs that it reports are off by one e. Returns a policy of P = S A
     parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and `reference` (log-prob of the token
-    under it), each per token in nats, `[R, G, N, T]`, and of all actions `log_probs` and `reference_log_probs`, `[R, G,
-    N, T, A]`. Raises `InputError` for sizes below 1 (2 actions), logits of another shape, or an engine outside these
-    ranges. Source: textbook; Bailey 1994 for draws of "student".
+    under it), each per token in nats, `[R, G, N, T]`. Of all actions there are `log_probs` and `reference_log_probs`,
+    `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 actions), logits of another shape, or an engine outside
+    these ranges. Source: textbook; Bailey 1994 for draws of "student".
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()

@@ -282,7 +282,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     segments = loaded.rows - len(columns["row"])
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
-        "of an age rule can be checked": "fate" not in names,
+        "of a staleness limit can be checked": "fate" not in names,
         "the first token's version: the stamp is that of the submission, so staleness is an upper bound": (
             declared.start_is == "submit"
         ),
@@ -295,10 +295,9 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
         "versions inside samples that weights changed under": bool(np.isnan(columns["token_mean"][used]).any()),
         "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
         "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
-        "no times " + ", ".join(t for t in TIMES if t not in names) + ": laws in seconds cannot be checked": not set(
-            TIMES
-        )
-        <= set(names),
+        "no times "
+        + ", ".join(t for t in TIMES if t not in names)
+        + ": distributions in seconds cannot be checked": not set(TIMES) <= set(names),
         "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0
         and "batch" not in names,
         f"{segments} rows are further segments of samples": segments > 0,

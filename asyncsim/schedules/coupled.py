@@ -34,7 +34,7 @@ def coupled(system: System) -> Coupled:
         "load",
         system.load,
         "absent in a coupled system",
-        "give train_time: lengths that depend on the policy have no law to scale it by",
+        "give train_time: lengths that depend on the policy have no distribution to scale it by",
     )
     checks.require(
         not system.failure_keeps,

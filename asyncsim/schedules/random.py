@@ -1,4 +1,4 @@
-"""A random staleness drawn from an integer law, for every update, group or trajectory."""
+"""A random staleness drawn from a distribution of integers, for every update, group or trajectory."""
 
 from collections.abc import Sequence
 from functools import partial

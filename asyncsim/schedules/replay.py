@@ -34,10 +34,10 @@ def replay(
 ) -> Replay:
     """Staleness = trained version - generating version, both as logged, of every token of a real run.
 
-    One row for each sample (rows of one sample in one batch are its segments). The file has, under these names, those
-    of the trainer or those given: sample_id; start_version, or versions (one for each token, -1 where nobody generated
-    it, or pairs [first token, version]); train_version, or train_step with its offset; and, where known, group_id,
-    end_version, batch, tokens, t_submit, t_start, t_end, t_ready, t_train, fate. Batch b is trained at version
+    One row for each sample (rows of one sample in one batch are its segments). Columns have these names, those of the
+    trainer or those given. Needed: sample_id; start_version or versions; train_version, or train_step with its offset.
+    Used where known: group_id, end_version, batch, tokens, t_submit, t_start, t_end, t_ready, t_train, fate. Versions
+    are one for each token, -1 where nobody generated it, or pairs [first token, version]. Batch b is trained at version
     b // batches_per_publish; token t of T has the version of the logged token at the fraction t / T of its sample; an
     absent end_version is unknown, and a version that is missing never 0. A log that contradicts itself is refused, and
     so is one that takes more memory than ASYNCSIM_READ_LIMIT (4 GiB) when it is read.

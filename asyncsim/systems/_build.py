@@ -248,9 +248,11 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     for turn in range(1, system.turns):
         steps[:, turn - 1] = _draws.environments(system, ids, np.array(turn), realization, seed)
     finite = not drawn or all(bool(np.isfinite(draws).all()) for draws in (supply.work, supply.reward, steps))
-    checks.require(finite, "length", str(system.length), "finite in every draw", "choose a law of a lighter tail")
+    checks.require(
+        finite, "length", str(system.length), "finite in every draw", "choose a distribution of a lighter tail"
+    )
     positive = not drawn or bool((supply.work > 0.0).all())
-    remedy = "choose a law of less extreme shape"
+    remedy = "choose a distribution of less extreme shape"
     checks.require(positive, "length", str(system.length), "positive in every draw", remedy)
 
 

@@ -20,8 +20,8 @@ REACHES = ("ready", "all")
 REFERENCES = ("submit", "start", "end")
 
 _CHOICES = {
-    "release": (RELEASES, "say when a ticket returns"),
-    "release_dropped": (RETURNS, "say when the ticket of a dropped group returns"),
+    "release": (RELEASES, "say when the permit of a trained group returns"),
+    "release_dropped": (RETURNS, "say when the permit of a dropped group returns"),
     "order": (ORDERS, "say which ready groups go first"),
     "overflow": (OVERFLOWS, "say what happens to a group at a full buffer"),
     "visible": (VISIBILITIES, "say when a finished group can be chosen"),
@@ -92,7 +92,7 @@ def _values(s: Any) -> None:
     for name in ("length", "difficulty", "reward", "environment"):
         law = getattr(s, name)
         fits = isinstance(law, Law) or (law is None and name != "length")
-        checks.require(fits, name, law, "a law", "make one with asyncsim.base.laws")
+        checks.require(fits, name, law, "a distribution", "make one with asyncsim.base.laws")
 
 
 def _times(s: Any) -> None:
@@ -113,22 +113,22 @@ def _times(s: Any) -> None:
 
 
 def _generator(s: Any) -> None:
-    rates = checks.finite_array("rates", s.rates, (None,), "give each place its work per second")
-    checks.require(bool((rates > 0).all()), "rates", float(rates.min()), "positive", "leave stopped places out")
+    rates = checks.finite_array("rates", s.rates, (None,), "give each generator slot its work per second")
+    checks.require(bool((rates > 0).all()), "rates", float(rates.min()), "positive", "leave stopped slots out")
     if s.offsets is not None:
-        offsets = checks.finite_array("offsets", s.offsets, (rates.size,), "give each place its first second")
+        offsets = checks.finite_array("offsets", s.offsets, (rates.size,), "give each generator slot its first second")
         checks.require(bool((offsets >= 0).all()), "offsets", float(offsets.min()), ">= 0", "the run starts at 0")
     if s.decode is not None:
         decode = checks.finite_array("decode", s.decode, (None,), "give the speed with 1, 2, ... active samples")
         checks.require(bool((decode > 0).all()), "decode", float(decode.min()), "positive", "let samples go on")
-    checks.integer("servers", s.servers, 1, "give every server a place", rates.size)
+    checks.integer("servers", s.servers, 1, "give every server a generator slot", rates.size)
     if s.rolling:
         _rolling(s)
     checks.require(
         s.turns == 1 or s.environment is not None,
         "environment",
         s.environment,
-        f"a law with turns = {s.turns}",
+        f"a distribution with turns = {s.turns}",
         "say how long a step between turns takes",
     )
     checks.require(
@@ -195,7 +195,7 @@ def _buffer(s: Any) -> None:
         "tickets",
         s.tickets,
         f"None with max_uses = {s.max_uses}",
-        "replay has no ticket to return; leave the loop open",
+        "replay returns no permits; leave tickets out",
     )
     checks.require(
         s.max_uses == 1 or s.order != "target",
@@ -231,7 +231,7 @@ def _buffer(s: Any) -> None:
 
 def _age(s: Any) -> None:
     known = isinstance(s.age_checks, tuple) and set(s.age_checks) <= set(CHECKS) and bool(s.age_checks)
-    checks.require(known, "age_checks", s.age_checks, "some of pack, publish", "say when ages are looked at")
+    checks.require(known, "age_checks", s.age_checks, "some of pack, publish", "say when staleness is checked")
     if s.age_action != "wait":
         return
     checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")
@@ -247,7 +247,7 @@ def _age(s: Any) -> None:
         "tickets",
         None,
         "a number where age_action is wait",
-        "an open loop always has a group to wait for; give tickets",
+        "an open loop always has a group to wait for; set tickets",
     )
     least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
     checks.require(
@@ -261,7 +261,7 @@ def _age(s: Any) -> None:
 
 def _admission(s: Any) -> None:
     """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
-    checks.integer("quantum", s.quantum, 1, "a quantum larger than the places is never admitted", len(s.rates))
+    checks.integer("quantum", s.quantum, 1, "a quantum larger than the generator slots is never admitted", len(s.rates))
     checks.require(
         s.permits is None or s.quantum == 1,
         "quantum",
@@ -273,7 +273,7 @@ def _admission(s: Any) -> None:
         _rounds(s)
     if s.target_staleness is not None:
         checks.real("target_staleness", s.target_staleness, "give a mean staleness in versions, or None", 0.0)
-        remedy = "concurrency adapts below a ceiling; give permits"
+        remedy = "permits are the upper bound below which concurrency adapts"
         checks.require(s.permits is not None, "permits", None, "a number beside target_staleness", remedy)
     # Check epochs where groups can be lost.
     cuts = s.max_age is not None and s.age_action != "wait"
@@ -295,7 +295,7 @@ def _admission(s: Any) -> None:
         "release_dropped",
         s.release_dropped,
         f"now or publish with accept = {s.accept}",
-        "every rejected group would take a ticket away, until none is left",
+        "every rejected group would keep its permit, until none is left",
     )
     checks.require(
         s.tickets - idle >= unit,

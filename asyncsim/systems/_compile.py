@@ -1,6 +1,6 @@
 """How the kernel's functions are compiled and cached.
 
-numba optimizes and assembles a function with all that it calls, and again for each of its callers; with a hundred
+numba optimizes and assembles a function with all that it calls, and again for each of its callers. With a hundred
 functions, ten calls deep, most is done ten times. Here only entry points are (`_Whole`), and what they call is handed
 on as it is (`_Part`). Settings that an entry point takes for granted are numbers in it, and what they exclude is gone.
 

@@ -29,8 +29,9 @@ class Times(TypedDict, total=False):
 
 
 _SHARED = (
-    "`length`, law of a sample's work at one unit a second; `load`, generation over training rate, or `train_time`, "
-    "seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. Source:"
+    "`length`, distribution of a sample's work at one unit a second; `load`, generation over training rate, or "
+    "`train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. "
+    "Source:"
 )
 """Words that docstrings of presets share: on `length` and `Times`, and behind them."""
 _OTHERS = (
@@ -125,7 +126,7 @@ def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
         name,
         value,
         f"such that 1 to {PLACES} groups are generated at once",
-        f"{places} places follow from it; choose a smaller number",
+        f"{places} generator slots follow from it; choose a smaller number",
     )
     return (1.0,) * places
 

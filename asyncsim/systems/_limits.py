@@ -13,7 +13,7 @@ from asyncsim.systems._settings import Settings
 
 EVENTS = 4 * 10**9
 """Events that a realization may be expected to have: some five minutes."""
-LOWER = "batches (updates), groups_per_batch or samples_per_group, or give tickets or a capacity"
+LOWER = "batches (updates), groups_per_batch or samples_per_group, or set tickets or capacity"
 SURE = 10**6
 """Groups that a run may always generate, beside a hundred times the expected number."""
 _STRETCH, _TABLES = 50.0, 240.0

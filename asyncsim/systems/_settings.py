@@ -143,7 +143,9 @@ class Settings(Source):
         """
         plugins.refuse(changes, plugins.BEFORE)
         if "rate" in changes:
-            checks.require("rates" not in changes, "rate, rates", "both", "one of them", "rates has one for each place")
+            checks.require(
+                "rates" not in changes, "rate, rates", "both", "one of them", "rates has one for each generator slot"
+            )
             changes["rates"] = changes.pop("rate")
         if isinstance(changes.get("rates"), int | float):
             checks.real("rate", changes["rates"], "give work a second, as tokens", 0.0, open_low=True)

@@ -46,7 +46,7 @@ def _check_divergence(s: Settings, samples_per_group: int) -> None:
         "tickets",
         None,
         f"a number where {ratio:.4g} groups are generated for each one trained",
-        "the buffer of an open loop grows for ever; give tickets, a capacity, an age limit or a shorter train_time",
+        "the buffer of an open loop grows without end; set tickets, capacity, max_age or a shorter train_time",
     )
 
 

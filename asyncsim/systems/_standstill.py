@@ -34,13 +34,13 @@ def _admission(s: Settings, run: Any) -> str:
         back = "the next publish" if s.release == "publish" else "the next dequeue"
         missing = f", {lost} are not with any of them" if lost > 0 else ""
         return (
-            f"generators wait for {s.quantum} tickets, {tickets} of {s.tickets} are free and {out} are out with "
-            f"groups{missing}; tickets return at {back}, those of dropped groups: {s.release_dropped}"
+            f"generators wait for {s.quantum} group permits, {tickets} of {s.tickets} are free and {out} are out with "
+            f"groups{missing}; permits return at {back}, those of dropped groups: {s.release_dropped}"
         )
     if s.permits is not None and int(run.permitted) >= s.permits:
-        return f"generators wait for a permit, all {s.permits} are with samples under way"
+        return f"generators wait for a sample permit, all {s.permits} are with samples under way"
     if free < s.quantum:
-        return f"generators wait for {s.quantum} places, {free} of {len(s.rates)} are free"
+        return f"generators wait for {s.quantum} generator slots, {free} of {len(s.rates)} are free"
     if s.overflow == "close" and s.capacity is not None and int(run.ready) >= s.capacity:
         return f"admission is closed while the buffer holds its capacity, {s.capacity} groups"
     ahead = int(run.packs // s.batches_per_publish - run.installed)

@@ -36,12 +36,12 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
     mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
     trained, `rejected_fraction` of all that left; `wasted_token_fraction` in [0, 1], work thrown away over work thrown
-    away or trained for the first time. Work counts when it is thrown away or trained, after the warm-up, whenever it
-    was written; `mean_length_generated` of the samples that were admitted (those that ended would leave out what is cut
-    while it is written), `mean_length_trained`; `throughput` in trained groups a second; `seconds_per_update`, with the
-    epochs that the system recommends; utilization of trainer and generators (share of slots or permits that write,
-    without both of places with a group in generation); `outstanding`, groups at an install; `publish_lag` when batches
-    start to train. `steady`: whether the warm-up that the system needs fits into the run.
+    away or trained for the first time. Work counts when it is thrown away or trained after the warm-up, whenever it was
+    written. `mean_length_generated` is of admitted samples, since finished ones would leave out what is cut in flight;
+    beside it `mean_length_trained`. `throughput` is in trained groups a second, `seconds_per_update` with the
+    recommended epochs. Utilization is that of the trainer, and of generators: the share of slots or sample permits that
+    write, or else of generator slots with a group. `outstanding` counts groups at an install, `publish_lag` versions
+    when batches start to train. `steady`: whether the warm-up that the system needs fits into the run.
     """
     settings, run, sums = state.settings, state.run, state.sums
     # Average staleness over trained groups.

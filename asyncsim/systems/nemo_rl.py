@@ -100,9 +100,9 @@ def nemo_rl_weight_fifo(
 
     The gate of K = (N + 1) P tickets, no group before all of an older version: staleness 0 .. N, hard.
 
-    Law `systems/hard-bounds`. Finished groups older than N would be evicted at the dequeue, and since the gate counts
-    dispatched batches their tickets would be lost; order and gate together leave none. Stamped with the weight version
-    at the start, in publishes.
+    Law `systems/hard-bounds`. Finished groups staler than N would be evicted at the dequeue. The gate counts dispatched
+    batches, so their permits would be lost. Order and gate together leave none. Stamped with the weight version at the
+    start, in publishes.
 
     Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions. Source: NVIDIA NeMo-RL.
 
@@ -133,7 +133,7 @@ def nemo_rl_windowed(
     length: Length,
     **times: Unpack[Times],
 ) -> System:
-    """NeMo-RL, sampler windowed: generation never waits for the trainer, what ages out of the window is dropped.
+    """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped.
 
     An open loop before a bounded buffer, older than N is cut: staleness 0 .. N, hard, biased to the fresh.
 

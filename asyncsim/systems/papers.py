@@ -12,7 +12,7 @@ from asyncsim.systems._system import System
 
 @preset
 def m2po(train_batch_size: int, stale_iteration: int = 64, *, length: Length, **times: Unpack[Times]) -> System:
-    """The stale harness of M2PO: every batch is a fixed number of steps old.
+    """The stale harness of M2PO: every batch is a fixed number of updates stale.
 
     K = (k + 1) P tickets back at the publish, strictly in order: staleness min(version, k), exactly k batches.
 

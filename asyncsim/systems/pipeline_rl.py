@@ -1,4 +1,4 @@
-"""PipelineRL: weights move in flight, and a lag in samples limits how far generation runs ahead."""
+"""PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead."""
 
 from typing import Unpack
 

@@ -78,7 +78,7 @@ def torchtitan(
     length: Length,
     **times: Unpack[Times],
 ) -> System:
-    """torchtitan RL: an active buffer sized by the target age, consumed first in first out within a window.
+    """torchtitan RL: an active buffer sized by the target staleness, consumed first in first out within a window.
 
     K = (S' + 1) P tickets back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
 

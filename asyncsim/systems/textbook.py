@@ -52,7 +52,7 @@ def synchronous(
 
 @preset
 def fixed_lag(lag: int, groups_per_batch: int = 1, *, length: Length, **times: Unpack[Times]) -> System:
-    """Fixed lag: every batch is exactly so many versions old.
+    """Fixed staleness: every batch is exactly so many versions stale.
 
     Staleness min(version, L) of every token's head: K = (L + 1) P^pub, a place for each, strictly in order (W = 1).
 

@@ -252,9 +252,9 @@ def gym(
     replicate as broken.
 
     Returns a task whose own policy is `policies.mlp`. Raises `InputError` for an unknown id, a missing package,
-    settings that the environment does not take, other spaces, an observation outside its space, a segment without
-    length or an episode without time limit. Source: gymnasium (Towers et al. 2024, arXiv:2407.17032); CartPole: Barto,
-    Sutton, Anderson 1983.
+    settings that the environment does not take, or other spaces. Also for an observation outside its space, a
+    segment without length or an episode without time limit. Source: gymnasium (Towers et al. 2024, arXiv:2407.17032);
+    CartPole: Barto, Sutton, Anderson 1983.
 
     >>> task = gym("CartPole-v1", steps=32)
     >>> task.horizon, task.surface.observation, task.surface.head

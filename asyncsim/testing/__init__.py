@@ -3,9 +3,12 @@
 Two fixtures come with the package, in every pytest run where it is installed (`plugin`): `asyncsim_loss(fn, like)` and
 `asyncsim_controller(factory, ...)` fail the test with what `conformance.check_loss` and `check_admission` find.
 
-Five strategies for hypothesis are drawn in tests of one's own: `batches()`, tensors as a loss takes them; `losses()`,
-methods of this package as such losses; `controllers()`, admission controllers with settings; `schedules()`, which
-version generates which token (`sources()`, what makes them); `logs()`, rows of a trainer's log, right or planted wrong.
+Strategies for hypothesis are drawn in tests of one's own:
+
+- `batches()`, tensors as a loss takes them; `losses()`, methods of this package as such losses.
+- `controllers()`, admission controllers with settings.
+- `schedules()`, which version generates which token; `sources()`, what makes them.
+- `logs()`, rows of a trainer's log, right or planted wrong.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class Admission:
     """Settings of a controller, the law that `make()` follows, and one run of events to try a controller on.
 
     P = `batch_size` groups, eta = `max_staleness` publishes, C = `max_concurrent` groups or None, S =
-    `batches_per_publish`; `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
-    tickets return; `events`, each with a number of groups; `mistake`, what is wrong with the law ("": nothing).
+    `batches_per_publish`. `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
+    permits return. `events`, each with a number of groups; `mistake`, what is wrong with the rule ("": nothing).
     """
 
     batch_size: int
@@ -130,7 +130,7 @@ def controllers(
     ({'batch_size': 4, 'max_staleness': 1.0, 'max_concurrent': None, 'batches_per_publish': 1}, 8)
     """
     for name in returns:
-        checks.one_of("returns", name, RETURNS, "say when the tickets of trained groups return")
+        checks.one_of("returns", name, RETURNS, "say when the permits of trained groups return")
     checks.integer("batch", batch, 1, "give the largest batch, in groups", 1000)
     least = int(returns != () and set(returns) == {"dequeue"})
     checks.integer("staleness", staleness, least, "give the largest staleness, in publishes", 1000)

@@ -66,10 +66,10 @@ def batches(
 ) -> st.SearchStrategy[Batch]:
     """Tensors of one batch, `[N, T]` or with `axes="RGNT"` `[R, G, N, T]`; see `Batch`.
 
-    Drawn with the edges: one sample, one token, samples without tokens, holes in the mask, equal policies, the first
-    update (current = proximal), tokens whose log ratios are exactly `far`, certain tokens (log-prob 0), rewards that
-    are all equal. Advantages are the rewards, or rewards minus their group's mean. A batch shrinks towards one sample
-    of one certain token.
+    Edges are drawn too: one sample, one token, samples without tokens, holes in the mask, equal policies, the first
+    update (current = proximal). So are log ratios of exactly `far`, certain tokens (log-prob 0) and rewards that are
+    all equal. Advantages are the rewards, or rewards minus their group's mean. A batch shrinks towards one sample of
+    one certain token.
 
     Arguments: `replicates` R, `groups` G, `samples` N, `tokens` T, the largest counts, each at least 1; `far`, the
     largest log ratio between two policies, in nats, at most 700; `advantages_per`, "sequence" or "token": whether

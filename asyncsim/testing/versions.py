@@ -31,8 +31,8 @@ SMOOTH = st.sampled_from([lognormal(1.0, 0.8), gamma(1.0, 0.5), lognormal(0.3, 2
 def sources(*kinds: str) -> st.SearchStrategy[Source]:
     """What makes schedules: `source.schedule(batches, samples, tokens, realizations, seed)`; also for `sim.Spec`.
 
-    An imposed law of staleness up to 9 versions, or a system of up to eight places, whose events often fall on the
-    same instant; one to three groups in a batch (a system: four), one to three batches to a publish.
+    An imposed distribution of staleness up to 9 versions, or a system of up to eight generator slots. Its events often
+    fall on the same instant. One to three groups are in a batch (a system: four), one to three batches in a publish.
 
     Arguments: `kinds` among fixed, sawtooth, random, frozen and system; all where none is given. The first use of
     system compiles the event kernel, which takes a minute once in an installation. Raises `InputError` for other

@@ -56,13 +56,13 @@ class Workers(Declared):
 
 def service(**details: Any) -> Parsed[Law]:
     """Law of the time of a worker of rate 1."""
-    doc = "law of the time from reading to delivering at rate 1"
-    return Parsed(_law, "the text of a law of finite mean", **{"unit": "seconds", "doc": doc, **details})
+    doc = "distribution of the time from reading to delivering at rate 1"
+    return Parsed(_law, "the text of a distribution of finite mean", **{"unit": "seconds", "doc": doc, **details})
 
 
 def _law(field: str, value: Any) -> Law:
     is_text = isinstance(value, str) and ":" in value
-    checks.require(is_text, field, value, "the text of a service law", "write it as name:numbers")
+    checks.require(is_text, field, value, "the text of a distribution of service times", "write it as name:numbers")
     law = Law.parse(value)
     law.mean()
     return law

@@ -32,9 +32,9 @@ def ticket_bound(s: Facts) -> Bound | None:
     if s.tickets is None or s.max_uses != 1:
         return None
     if s.release == "publish" and s.tickets == s.publish:
-        return Bound(0, "as many tickets as a publish consumes", True)
+        return Bound(0, "as many group permits as a publish consumes", True)
     if s.release == "dequeue" and s.immediate and s.tickets == s.batch == s.publish:
-        return Bound(0, "one batch of tickets that return after the publish", True)
+        return Bound(0, "one batch of group permits that return after the publish", True)
     rule = _strict(s)
     younger = s.window if s.order == "oldest_start" and s.window is not None and rule is None else 1
     if rule is None and younger == 1:
@@ -108,7 +108,7 @@ def age_never_bites(s: Facts) -> bool:
 def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
     """Why the number outstanding at an install is not the same at all of them; `crowded`: but for places and slots."""
     if s.tickets is None:
-        return "an open loop has no tickets"
+        return "an open loop has no group permits"
     if not age_never_bites(s):
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
     reasons = (
@@ -126,9 +126,9 @@ def _why_early_return(s: Facts) -> str | None:
     if s.release == "publish":
         return None
     if s.prefetch:
-        return "tickets return while batches wait for the trainer, and how many wait depends on the rates"
+        return "group permits return while batches wait for the trainer, and how many wait depends on the rates"
     if not s.follows:
-        return "tickets return while weights are on their way"
+        return "group permits return while weights are on their way"
     if s.instant and (s.batches > 1 or not s.immediate):
         return "training takes no time, but not every batch is published at once"
     return None

@@ -25,4 +25,9 @@ class Clocked(Declared):
     def joint(self) -> None:
         """Where generation feeds the trainer by less than a quarter too much it would wait, and the clock stop."""
         least = _SUPPLY * self.groups_per_batch * self.length.mean() / self.period
-        checks.real("places", self.places, "the trainer must never wait; give more places or a longer period", least)
+        checks.real(
+            "places",
+            self.places,
+            "the trainer must never wait; give more places (generator slots) or a longer period",
+            least,
+        )

@@ -56,6 +56,6 @@ def stable_share(step: float, curvature: float, tau: int) -> float:
         "step",
         step,
         f"below {critical(tau) / curvature:.6g} = a_c({tau}) / curvature",
-        "lower the step or the staleness",
+        "lower the learning rate (step) or the staleness",
     )
     return a

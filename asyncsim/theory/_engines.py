@@ -72,21 +72,23 @@ def capacity(**details: Any) -> Integer:
 def cells(most: int | None = None, **details: Any) -> Integer:
     """Cells of a law."""
     return Integer(
-        1, most, **{"doc": "cells of the law that are asked for", "remedy": "ask for at least one cell", **details}
+        1,
+        most,
+        **{"doc": "cells of the distribution that are asked for", "remedy": "ask for at least one cell", **details},
     )
 
 
 def work(**details: Any) -> Parsed[Law]:
     """Law of the work of a sample, of finite mean: seconds at rate 1."""
-    doc = "law of the work of a sample, seconds at rate 1"
-    accepts = "the text of a law of finite mean, or a positive number"
+    doc = "distribution of the work of a sample, seconds at rate 1"
+    accepts = "the text of a distribution of finite mean, or a positive number"
     return Parsed(_work.law_of, accepts, **{"typical": WORKS, "unit": "seconds", "doc": doc, **details})
 
 
 def smooth_length(**details: Any) -> Parsed[Law]:
     """Law of the generation seconds of a sample, with a density."""
-    accepts = f"the text of a law with a density: {', '.join(_lengths.SMOOTH)}"
-    doc = "law of the seconds of a sample"
+    accepts = f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}"
+    doc = "distribution of the seconds of a sample"
     return Parsed(_lengths.read_law, accepts, **{"typical": _lengths.HEAVY, "unit": "seconds", "doc": doc, **details})
 
 
@@ -94,7 +96,7 @@ def train_time(least: str = ">= 0", **details: Any) -> Parsed[float]:
     """Mean seconds of the training of a batch; `least`: ">= 0" or "> 0"."""
     parse = {">= 0": _work.seconds, "> 0": _work.some_seconds}[least]
     defaults = {"unit": "seconds", "doc": "training time of a batch"}
-    return Parsed(parse, f"number {least}, or the text of a law", **defaults | details)
+    return Parsed(parse, f"number {least}, or the text of a distribution", **defaults | details)
 
 
 def sync_time(**details: Any) -> Real:
@@ -112,5 +114,7 @@ def generator_pauses(**details: Any) -> Flag:
 def release(**details: Any) -> Choice:
     """When a ticket returns."""
     return Choice(
-        "publish", "dequeue", **{"doc": "when a ticket returns", "remedy": "say when a ticket returns", **details}
+        "publish",
+        "dequeue",
+        **{"doc": "when a group permit returns", "remedy": "say when a group permit returns", **details},
     )

@@ -218,7 +218,8 @@ class Facts:
         # Where samples wait for permits, as many places as permits are never all taken.
         permitted = self.permits is not None and self.places >= self.permits and self.why_samples_wait()
         if self.places < self.tickets - spare and not permitted:
-            return f"{self.places} places do not hold the {self.tickets - spare} groups that tickets let wait or run"
+            admitted = self.tickets - spare
+            return f"{self.places} generator slots do not hold the {admitted} groups that permits let wait or run"
         return None
 
     def why_closed(self) -> str | None:
@@ -230,7 +231,7 @@ class Facts:
         if self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets:
             return f"admission is closed while the buffer holds {self.capacity} groups"
         if self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum):
-            return f"tickets lie idle until there are {self.quantum} for a quantum"
+            return f"group permits lie idle until there are {self.quantum} for a quantum"
         ahead = (1 if self.follows else 2) + self.prefetch // self.batches
         if self.lead is not None and self.lead < ahead:
             return f"admission waits while packed batches lead by more than {self.lead}"
@@ -248,7 +249,7 @@ class Facts:
             return text
         ends = range(self.batches, epoch + 1, self.batches)
         mean = sum(min(self.tickets - self.publish, (epoch - end) * self.batch) for end in ends) / (epoch * self.batch)
-        return f"{text}; over whole epochs the mean is {mean:.4g} where every ticket is used"
+        return f"{text}; over whole epochs the mean is {mean:.4g} where every group permit is used"
 
     def why_dropped(self) -> str | None:
         """Why a group may be lost, but for its age."""

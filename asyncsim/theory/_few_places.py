@@ -91,9 +91,11 @@ def find(s: Facts) -> CrowdedMean | str:
     loss = waiting / s.publish
     if loss > _SHARE * mean:
         subject = (
-            f"up to {waiting:.3g} tickets wait at a publish on average" if math.isfinite(waiting) else "tickets pile up"
+            f"up to {waiting:.3g} group permits wait at a publish on average"
+            if math.isfinite(waiting)
+            else "group permits pile up"
         )
-        return f"{subject} for places that are too few or too slow"
+        return f"{subject} for generator slots that are too few or too slow"
     return CrowdedMean(mean, loss)
 
 
@@ -121,22 +123,22 @@ def _why_not(s: Facts) -> str | None:
     """Why the queue of tickets does not describe these settings, or None."""
     # Refuse what no ticket law describes.
     if s.tickets is None:
-        return "an open loop has no tickets"
+        return "an open loop has no group permits"
     obstacle = _bounded.why_no_mean(s, crowded=True)
     if obstacle:
         return obstacle
     # Refuse two queues at once.
     if s.why_samples_wait() and s.why_places_bind():
-        return f"{s.places} places make tickets wait, and samples wait beside them"
+        return f"{s.places} generator slots make group permits wait, and samples wait beside them"
     if s.slots is not None and s.permits is not None:
         return f"{s.slots} slots of a server and {s.permits} permits both make samples wait"
     # Refuse windows or places that vary.
     reasons = {
-        "tickets wait for places, and the training time is not one constant": not s.period,
-        "tickets wait for places while weights are on their way and training goes on": not s.follows,
-        "tickets wait for places that differ": s.rate is None,
-        "tickets wait for places while a drain closes admission": s.mode == "drain",
-        "tickets wait for places that hold groups for other than their work": bool(
+        "group permits wait for generator slots, and the training time is not one constant": not s.period,
+        "group permits wait for generator slots while weights are on their way and training goes on": not s.follows,
+        "group permits wait for generator slots that differ": s.rate is None,
+        "group permits wait for generator slots while a drain closes admission": s.mode == "drain",
+        "group permits wait for generator slots that hold groups for other than their work": bool(
             s.difficulty
             or s.environment
             or s.rate_curve
@@ -145,7 +147,7 @@ def _why_not(s: Facts) -> str | None:
             or (s.reward and s.reward_holds)
             or (s.mode == "reprefill" and s.prefill_speedup is not None)
         ),
-        f"tickets are taken {s.quantum} at once": s.quantum > 1,
-        "finished groups may keep their places": s.capacity is not None and s.capacity < s.tickets,
+        f"group permits are taken {s.quantum} at once": s.quantum > 1,
+        "finished groups may keep their generator slots": s.capacity is not None and s.capacity < s.tickets,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

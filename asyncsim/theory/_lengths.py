@@ -32,9 +32,9 @@ def read_law(field: str, value: Any) -> laws.Law:
     'exponential:2.0'
     """
     remedy = "write it as lognormal:1.0:0.8"
-    checks.require(isinstance(value, str) and ":" in value, field, value, "the text of a law", remedy)
+    checks.require(isinstance(value, str) and ":" in value, field, value, "the text of a distribution", remedy)
     law = laws.as_law(field, value)
-    reason = "lengths of few values keep the phases in which they began; choose a law with a density"
+    reason = "lengths of few values keep the phases in which they began; choose a distribution with a density"
     checks.require(law.kind in SMOOTH, field, value, f"one of {', '.join(SMOOTH)}", reason)
     last = law.parameters[-1]
     if law.kind == "pareto":

@@ -79,7 +79,7 @@ def refuse_far(law: Law, n: int, unit: float) -> None:
     """Refuse laws whose maximum reaches beyond 1e5 units: sums over whole units would be cut off."""
     chance = float(law.survival(1e5 * unit)) * n
     checks.require(
-        chance <= 1e-17, "length", str(law), "within 100000 training times", "choose a law of a lighter tail"
+        chance <= 1e-17, "length", str(law), "within 100000 training times", "choose a distribution of a lighter tail"
     )
 
 

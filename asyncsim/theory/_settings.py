@@ -34,7 +34,7 @@ class PredictedStaleness(NamedTuple):
     def __str__(self) -> str:
         """The mean, its law and the reason; or that there is no law, and why."""
         if self.law is None:
-            return f"no law: {self.reason}"
+            return f"no formula: {self.reason}"
         return f"{'no mean' if self.mean is None else f'mean staleness {self.mean:g}'}, by {self.law}: {self.reason}"
 
     def row(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     ticket_mean = _few_places.find(s)
     if isinstance(ticket_mean, _few_places.CrowdedMean):
         unused = f"{ticket_mean.loss * s.publish:.2g}"
-        text = f"{s.tickets} tickets are in use at every install, but for {unused} at most on average"
+        text = f"{s.tickets} group permits are in use at every install, but for {unused} at most on average"
         return PredictedStaleness("systems/cap-binds", ticket_mean.mean, approximate=ticket_mean.loss, reason=text)
     # Else let places or buffer decide.
     loop_law = _unticketed.find(s)
@@ -87,7 +87,7 @@ def _single(pmf: tuple[float, ...] | None) -> tuple[int, int] | None:
 def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness:
     """Every ticket is in use at every install: the mean is known, and more where a bound or the order says so."""
     mean = _bounded.mean(s)
-    reason = f"{s.tickets} tickets are in use at every install, {s.publish} groups are trained between two"
+    reason = f"{s.tickets} group permits are in use at every install, {s.publish} groups are trained between two"
     arrivals = _unticketed.find(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
     if isinstance(arrivals, _unticketed.LoopLaw):
         claim, _, pmf, _, reason = arrivals

@@ -53,7 +53,7 @@ def _why_not(s: Facts) -> str | None:
         f"a group ends with {s.samples} of its {s.started} samples": s.redundant > 0,
         f"every epoch of {s.epoch} batches begins and ends with nothing outstanding": s.epoch is not None,
         "an install stops generation for a while": s.mode == "drain" or s.sync_time > 0.0,
-        "groups wait for their reward outside the places": s.reward is not None and not s.reward_holds,
+        "groups wait for their reward outside the generator slots": s.reward is not None and not s.reward_holds,
         "groups become visible at a publish only": s.visible != "completion",
         f"groups are admitted by {s.quantum} at once": s.quantum > 1,
         f"order {s.order} lets a batch wait for single groups": s.order in ("target", "version_strict")
@@ -76,9 +76,9 @@ def _arrivals(s: Facts) -> LoopLaw | str:
     room = _room(s)
     # A delivery that completes a publish, or a batch, has its ticket back before it starts again.
     if room is not None and room < (-1 if s.release == "publish" else s.batch - 1):
-        return f"{s.tickets} tickets are too few for {s.places} places that start again at once"
+        return f"{s.tickets} group permits are too few for {s.places} generator slots that start again at once"
     if s.places < 2:
-        return "one place is never stale"
+        return "one generator slot is never stale"
     # Describe the workers.
     memoryless = s.law.kind == "exponential" and s.samples == 1 and s.rate_curve is None
     plain = memoryless and s.difficulty is None and s.environment is None and s.reward is None and not s.failure_rate
@@ -113,7 +113,9 @@ def _clocked(s: Facts) -> LoopLaw | str:
     period, rate = s.period, s.rate
     plain = s.difficulty is None and s.environment is None and s.reward is None and s.rate_curve is None
     if period is None or rate is None or not plain or s.failure_rate:
-        return "the laws of open loops are known for one constant training time, equal places and work alone"
+        return (
+            "the formulas of open loops are known for one constant training time, equal generator slots and work alone"
+        )
     try:
         group = s.law.expected_max(s.samples) / rate
     except checks.InputError as refusal:
@@ -138,7 +140,7 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
         for limit in limits:
             _openloop.refuse_chance(ratio, s.batch, limit)
     except checks.InputError as refusal:
-        return f"places may stand still: {refusal}"
+        return f"generator slots may stand still: {refusal}"
     result = _of_claim("systems/cap-idle", _open_loop(s, period), "mean")
     if isinstance(result, str):
         return result
@@ -149,12 +151,18 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
 
 def _trainer_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     if s.capacity is None:
-        return f"{s.places} places do not hold {s.tickets} tickets" if s.tickets else "nothing bounds the buffer"
+        return (
+            f"{s.places} generator slots do not hold {s.tickets} group permits"
+            if s.tickets
+            else "nothing bounds the buffer"
+        )
     if s.lead is not None:
         return "whether admission waits for the lead depends on the lengths"
     maximum = s.places + s.capacity + s.prefetch * s.batch + s.publish
     if s.tickets is not None and s.tickets < maximum:
-        return f"{s.tickets} tickets are too few to fill places and buffer, and too many to be used always"
+        return (
+            f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always"
+        )
     if s.overflow == "close":
         return f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls"
     if s.overflow == "drop_oldest":
@@ -175,14 +183,14 @@ def _all_full(s: Facts, ratio: float) -> LoopLaw | str:
     shortfall = float(((s.batch - ends) * poisson.pmf(ends, ratio * s.batch)).sum())
     mean, tolerance = outstanding / s.publish, shortfall / s.publish
     if tolerance > _SHARE * mean:
-        return f"few of {s.places} places end by chance, and the buffer is not always full"
+        return f"few of {s.places} generator slots end by chance, and the buffer is not always full"
     return LoopLaw(
         "systems/mean-staleness-identity",
         mean,
         None,
         tolerance,
-        f"the trainer never waits: {s.places} places, {s.capacity} in the buffer and {s.prefetch} packed batches are "
-        "outstanding at every install",
+        f"the trainer never waits: {s.places} generator slots, {s.capacity} in the buffer and {s.prefetch} packed "
+        "batches are outstanding at every install",
     )
 
 

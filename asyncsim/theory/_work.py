@@ -37,7 +37,7 @@ def seconds(field: str, value: Any) -> float:
     """
     if isinstance(value, str):
         return law_of(field, value).mean()
-    return checks.real(field, value, "give seconds, or the text of a law", 0.0)
+    return checks.real(field, value, "give seconds, or the text of a distribution", 0.0)
 
 
 def some_seconds(field: str, value: Any) -> float:

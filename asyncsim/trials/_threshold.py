@@ -61,7 +61,7 @@ def largest_stable_step(
         stable = (late < early) & (trace.diverged < 0)
         checks.require(
             bool(stable[0]) and not bool(stable[-1]),
-            "largest stable step",
+            "largest stable learning rate",
             "outside the grid",
             f"between {low:g} and {high:g}",
             "ask at a point whose boundary lies there",

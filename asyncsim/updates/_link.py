@@ -16,7 +16,7 @@ from asyncsim.base import checks
 from asyncsim.fusing.tape import none, surely
 from asyncsim.learning.step import Step
 
-NOTHING = "no links: the gradient itself is added, step size 1"
+NOTHING = "no links: the gradient itself is added, learning rate 1"
 """What the header of a run says of the empty chain."""
 LARGE, PIECE = 1 << 20, 1 << 17
 """Parameters from which on a model is updated in pieces of so many: whole arrays beside it would not fit the cache."""
@@ -42,9 +42,9 @@ class Record:
 class Link(Protocol):
     """One transformation with explicit state; one that reads the policy's outputs names them in `outputs`.
 
-    Optional: `lost(state, flag)`, the state of replicates whose update was skipped because their direction was lost
-    (not finite), for links that compare directions; `numbered(replicates)`, the same link for replicates with these
-    global numbers, for links that draw.
+    Optional, for links that compare directions: `lost(state, flag)`, the state of replicates whose update was skipped
+    because their direction was not finite. For links that draw: `numbered(replicates)`, the same link for replicates
+    with these global numbers.
     """
 
     def init(self, parameters: Tensor) -> State: ...
@@ -106,7 +106,7 @@ def chain(*links: Link) -> Chain:
     """Compose update links; `chain()` adds the gradient itself to the parameters.
 
     >>> chain().describe()
-    ['no links: the gradient itself is added, step size 1']
+    ['no links: the gradient itself is added, learning rate 1']
     """
     for link in links:
         checks.require(

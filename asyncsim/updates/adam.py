@@ -1,4 +1,4 @@
-"""Adam: step by first over root of second moment, bias-corrected."""
+"""Adam: first over root of second moment, bias-corrected, times the learning rate."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def adam(lr: Any, beta1: Any = 0.9, beta2: Any = 0.999, eps: float = 1e-8) -> Ad
     from asyncsim.base import checks
 
     return Adam(
-        knob("lr", lr, "give a non-negative step size", 0.0),
+        knob("lr", lr, "give a non-negative learning rate", 0.0),
         knob("beta1", beta1, "give a factor below 1", 0.0, 1.0 - 1e-12),
         knob("beta2", beta2, "give a factor below 1", 0.0, 1.0 - 1e-12),
         checks.real("eps", eps, "use a small non-negative number", 0.0),

@@ -78,8 +78,8 @@ def align(
     a gradient that is zero or not finite, here or one update before) the update passes as it is and is counted as
     invalid. Such a gradient clears the reference, also where `skip_nonfinite` stands before.
 
-    Placement: before `adam` raw gradients are compared and the projection reaches both moments (the second shrinks, so
-    that the step along the old direction is inflated); behind it steps are compared, and momentum alone aligns them.
+    Placement: before `adam` raw gradients are compared and the projection reaches both moments. The second shrinks,
+    which inflates the step along the old direction. Behind `adam` steps are compared, and momentum alone aligns them.
 
     Arguments: `low` <= `high`, cosines in [-1, 1], and `strength` >= 0, pure numbers (or one per replicate);
     `reference`, the previous "raw" gradient or the "applied" direction; `refresh`, whether a skipped update renews a

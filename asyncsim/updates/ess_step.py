@@ -1,4 +1,4 @@
-"""Scale the step by the effective sample size of the batch (VCPO)."""
+"""Scale the learning rate by the effective sample size of the batch (VCPO)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def gono(
     crossed = np.any(np.asarray(lower) > np.asarray(upper))
     checks.require(not crossed, "low", low, f"at most high = {high}", "swap the limits")
     return Gono(
-        knob("lr", lr, "give a non-negative step size", 0.0),
+        knob("lr", lr, "give a non-negative learning rate", 0.0),
         knob("gain", gain, "0 is adam", 0.0),
         knob("beta1", beta1, "give a factor below 1", 0.0, below),
         knob("beta2", beta2, "give a factor below 1", 0.0, below),

@@ -1,4 +1,4 @@
-"""Divide the step by the largest staleness that the run has realized so far."""
+"""Divide the learning rate by the largest staleness of the run so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiply the step by a random number: the control with the mean and spread of an adaptive rule, but no signal."""
+"""Multiply the learning rate by a random number: a control with mean and spread of an adaptive rule, without signal."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class RandomScale:
 def random_scale(mean: Any = 0.5, spread: Any = 0.25, seed: int = 0) -> RandomScale:
     """Random control: step <- (mean + spread u) step, u uniform in [-1, 1), keyed by replicate and update.
 
-    With mean and spread (sqrt(3) standard deviations) of the scales that `ess_step` reported, it keeps their
-    distribution in the first two moments and cuts their tie to the batch. A skipped update draws nothing.
+    Give mean and spread (sqrt(3) standard deviations) of the scales that `ess_step` reported. Then the first two
+    moments stay, and their tie to the batch is cut. A skipped update draws nothing.
 
     Arguments: `mean` > 0 and `spread` in [0, mean], pure numbers (or one per replicate); `seed`, of the scales alone.
     Returns a link on directions `[R, P]` that reports random_scale, `[R]`. Raises `InputError` for values outside these

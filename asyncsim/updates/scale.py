@@ -1,4 +1,4 @@
-"""Multiply the step by a constant: the control with the mean scale of an adaptive rule."""
+"""Multiply the learning rate by a constant: the control with the mean scale of an adaptive rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiply by a step size."""
+"""Multiply by a learning rate."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ def sgd(lr: Any) -> Sgd:
     >>> sgd(0.1).lr
     0.1
     """
-    return Sgd(knob("lr", lr, "give a non-negative step size", 0.0))
+    return Sgd(knob("lr", lr, "give a non-negative learning rate", 0.0))

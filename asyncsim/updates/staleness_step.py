@@ -1,4 +1,4 @@
-"""Divide the step by the staleness of the batch."""
+"""Divide the learning rate by the staleness of the batch."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _without_law(
         false_pass=nan,
         margin=math.inf,
         samples=estimate.samples,
-        reason=f"no law: {reason}",
+        reason=f"no formula: {reason}",
     )
 
 

@@ -42,8 +42,8 @@ def test_the_page_is_written_with_its_figure(found, tmp_path):
     assert "| 2,000,000 (1,000,000 to 3,000,000) | 4 (3 to 5) |" in text
     assert (
         "a processor, 2 cores, 24 GiB" in text
-        and "numpy 2.0, jax 9.9" in text
-        and "0123456789ab with changes" in text
+        and "`numpy 2.0`, `jax 9.9`" in text
+        and "`0123456789ab` with changes" in text
         and "7 rounds" in text
     )
     # 8,000 bytes a million times a second are 40 percent of 20 GB/s.

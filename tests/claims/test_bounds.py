@@ -75,16 +75,16 @@ def test_the_largest_delay_in_place_of_the_mean_is_not_held():
     """Nothing tells them apart, since the term is attained nowhere; the verdict must not claim it."""
     claim = theory.claim("convergence/arbitrary-delay")
     verdict = judged(claim.id, lambda p: claim.predict({**p, "mean": float(p["maximum"])}))
-    assert verdict.verdict == LOOSE and "noise of the delays" in verdict.reason
+    assert verdict.verdict == LOOSE and "noise of the staleness" in verdict.reason
 
 
 def test_a_square_of_the_staleness_is_not_held():
     """At staleness 1 it is the same bound; only points beyond know, and none of them is tight."""
     claim = theory.claim("convergence/constant-delay")
-    assert judged(claim.id, lambda p: claim.terms["noise of several updates of delay"](p, max(1, p["staleness"])))
-    wrong = judged(claim.id, lambda p: claim.terms["noise of several updates of delay"](p, max(1.0, p["staleness"])))
+    assert judged(claim.id, lambda p: claim.terms["noise of staleness above 1"](p, max(1, p["staleness"])))
+    wrong = judged(claim.id, lambda p: claim.terms["noise of staleness above 1"](p, max(1.0, p["staleness"])))
     assert wrong.verdict == LOOSE
-    assert {t.term for t in wrong.terms if not t.tight} == {"noise of several updates of delay"}
+    assert {t.term for t in wrong.terms if not t.tight} == {"noise of staleness above 1"}
 
 
 def test_a_row_certifies_its_own_term_only():

@@ -29,7 +29,7 @@ SAMPLED = {
 }
 
 
-TERM = "noise of one update of delay"
+TERM = "noise of staleness 1"
 """The part of the bound that its repetitions lower: a delay's, at the point where it is tight."""
 
 

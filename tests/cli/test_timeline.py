@@ -40,7 +40,7 @@ def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
     assert got["in_flight"] + got["in_queue"] == pytest.approx(got["staleness"]["mean"])
     assert sum(k * p for k, p in enumerate(got["staleness"]["pmf"])) == pytest.approx(got["staleness"]["mean"])
     assert len(got["staleness"]["pmf"]) == got["staleness"]["max"] + 1
-    assert got["token_staleness"] <= got["staleness"]["mean"] and "predicted" in text and "realized" in text
+    assert got["token_staleness"] <= got["staleness"]["mean"] and "predicted" in text and "measured" in text
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
     assert capped["predicted"]["law"] == "systems/cap-binds" and capped["predicted"]["mean"] == 4.0
     assert "systems/cap-binds" in text
     free, text = found(tmp_path, "timeline", "tba", *TBA)
-    assert free["predicted"]["law"] is None and "no law" in text
+    assert free["predicted"]["law"] is None and "no formula" in text
 
 
 def test_settings_of_the_model_and_a_trace_file(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Quota:
 def test_a_reset_that_losses_starve_is_told_to_try_without():
     report = check_admission(Quota, 4, 1, examples=30)
     assert not report.passed and report.failure.rule == STARVES and report.failure.exact
-    assert report.failure.likely == ("returns the tickets of lost groups at the next publish only",)
+    assert report.failure.likely == ("returns the permits of lost groups at the next publish only",)
     (told,) = report.without_losses
     runs = r"with losses=0 it passes in \d+ runs, with losses=4 it passes in \d+ runs"
     assert re.fullmatch(f"the failing run loses groups: try losses=0; {runs}", told) and told in str(report)
@@ -116,9 +116,9 @@ class Late(TicketsAtPublish):
 def test_a_guess_is_made_only_where_tickets_go_as_it_says():
     report = check_admission(lambda: Late(4, 1), 4, 1, examples=20)
     assert report.failure.rule == STARVES and not report.failure.exact
-    assert report.failure.likely == ("returns the tickets of lost groups at the next publish only",)
+    assert report.failure.likely == ("returns the permits of lost groups at the next publish only",)
     report = check_admission(lambda: planted.KeepsFailed(4, 1), 4, 1, examples=20)
-    assert report.failure.likely == ("never returns the ticket of a failed group",)
+    assert report.failure.likely == ("never returns the permit of a failed group",)
 
 
 class Semaphore:
@@ -176,10 +176,10 @@ def test_a_trainer_that_drops_by_age_needs_no_bound_of_admission(controller, eta
 
 
 DROPPING = {
-    "leaks": (Leaking, {}, STARVES, "never returns the ticket of an accepted group that is dropped"),
-    "is not told": (Untold, {"losses": 0}, STARVES, "never returns the ticket of an accepted group that is dropped"),
+    "leaks": (Leaking, {}, STARVES, "never returns the permit of an accepted group that is dropped"),
+    "is not told": (Untold, {"losses": 0}, STARVES, "never returns the permit of an accepted group that is dropped"),
     "too many run": (lambda: Semaphore(9), {"max_concurrent": 8}, "at most max_concurrent run", ""),
-    "keeps refused": (Refusing, {}, STARVES, "never returns the ticket of a rejected group"),
+    "keeps refused": (Refusing, {}, STARVES, "never returns the permit of a rejected group"),
 }
 
 

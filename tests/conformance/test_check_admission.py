@@ -44,7 +44,7 @@ def test_one_loss_more_starves_a_reset():
     lost = check_admission(lambda: ResetAtPublish(4, 1), 4, 1, losses=5)
     assert kept.passed and not lost.passed
     assert lost.failure.rule == STARVES
-    assert lost.failure.likely == ("returns the tickets of lost groups at the next publish only",)
+    assert lost.failure.likely == ("returns the permits of lost groups at the next publish only",)
 
 
 DEFECTS = {
@@ -68,12 +68,12 @@ DEFECTS = {
         lambda: planted.Filtering(4, 1),
         {},
         STARVES,
-        "never returns the ticket of an accepted group that is dropped",
+        "never returns the permit of an accepted group that is dropped",
         True,
     ),
-    "refused": (lambda: planted.KeepsRefused(4, 1), {}, STARVES, "never returns the ticket of a rejected group", True),
-    "failed": (lambda: planted.KeepsFailed(4, 1), {}, STARVES, "never returns the ticket of a failed group", False),
-    "twice": (lambda: planted.ReturnsTwice(4, 1), {}, BURSTS, "returns the ticket of a rejected group twice", True),
+    "refused": (lambda: planted.KeepsRefused(4, 1), {}, STARVES, "never returns the permit of a rejected group", True),
+    "failed": (lambda: planted.KeepsFailed(4, 1), {}, STARVES, "never returns the permit of a failed group", False),
+    "twice": (lambda: planted.ReturnsTwice(4, 1), {}, BURSTS, "returns the permit of a rejected group twice", True),
     "running": (lambda: planted.RunningOnly(4, 1), {}, BURSTS, "counts running groups only", True),
     "semaphore": (lambda: planted.Limiter(8), {}, BURSTS, "counts running groups only", True),
     "h + 2": (lambda: VersionCounter(4, 2), {}, BURSTS, "off by one version: (h + 2) M", True),
@@ -110,11 +110,11 @@ DEFECTS = {
         lambda: planted.TooSoon(4, 1),
         {},
         BURSTS,
-        "returns tickets at the dequeue, with M too many of them",
+        "returns permits at the dequeue, with M too many of them",
         True,
     ),
-    "both": (lambda: planted.Both(4, 1), {}, BURSTS, "returns tickets at the dequeue and again at the publish", True),
-    "leaking": (lambda: planted.Leaking(4, 1), {}, STARVES, "never returns the tickets of trained groups", True),
+    "both": (lambda: planted.Both(4, 1), {}, BURSTS, "returns permits at the dequeue and again at the publish", True),
+    "leaking": (lambda: planted.Leaking(4, 1), {}, STARVES, "never returns the permits of trained groups", True),
     "greedy": (
         lambda: planted.Greedy(4, 1, 3),
         {"max_concurrent": 3},

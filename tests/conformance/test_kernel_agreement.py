@@ -110,7 +110,7 @@ def test_with_rejections_the_laws_are_the_kernels_ways_to_return_tickets(case, s
     try:
         assert disagreements(system, controller, 14, 1, seed) == []
     except StalledError:
-        # A law that returns the tickets of rejected groups at the publish may have none left before it.
+        # A law that returns the permits of rejected groups at the publish may have none left before it.
         assume(False)
 
 

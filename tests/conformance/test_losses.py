@@ -164,7 +164,7 @@ def test_a_hazard_is_told_and_counts_when_strict(name):
 
 NOTES = {
     "no ratio": trainers.ratio_of_itself,
-    "the lag is invisible": trainers.ppo(proximal=True),
+    "staleness is invisible": trainers.ppo(proximal=True),
     "dual clip": trainers.ppo(dual=3.0),
     "no dual clip": trainers.ppo(),
     "no kink": trainers.unclipped,
@@ -219,7 +219,7 @@ def test_another_anchor_is_no_bug(name):
     assert not report.conforms and report.bugs == ()
     finding = next(one for one in report.findings if one.name == f"anchor: {found} where {asked} was asked for")
     assert finding.kind == "note" and finding.remedy.startswith(f"compare with anchor='{found}', or hand over {asked}")
-    assert not report.shows("the lag is invisible") and f"anchor={asked!r}" in report.like
+    assert not report.shows("staleness is invisible") and f"anchor={asked!r}" in report.like
     assert checked(loss, keywords["like"], anchor="either").conforms
 
 

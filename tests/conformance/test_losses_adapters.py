@@ -220,7 +220,7 @@ def test_a_loss_of_trl_is_found_without_a_hint(trl):
 
 def test_a_loss_of_trl_around_the_snapshot_is_told(trl):
     report = checked(trl("vespo"), tolerance=1e-5)
-    assert report.conforms and report.bugs == () and report.shows("the lag is invisible")
+    assert report.conforms and report.bugs == () and report.shows("staleness is invisible")
     assert report.name == "vespo() with pi_prox in the place of mu"
     # Who makes the method says that its ratios are those to mu.
     assert checked(trl("vespo"), sim.methods.vespo(), tolerance=1e-5).bugs == (

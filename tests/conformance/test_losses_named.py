@@ -13,7 +13,7 @@ from tests.conformance import field, trainers
 from tests.conformance.field import closed_cispo, three_policies
 from tests.conformance.planted_losses import clipped
 
-INVISIBLE = "the lag is invisible"
+INVISIBLE = "staleness is invisible"
 
 
 def checked(loss, like=None, **settings):

@@ -131,6 +131,6 @@ def test_the_empty_chain_is_said(capsys):
     from asyncsim.app import commands
 
     made = spec(update=sim.chain())
-    assert made.describe()["update"] == ["no links: the gradient itself is added, step size 1"]
+    assert made.describe()["update"] == ["no links: the gradient itself is added, learning rate 1"]
     commands._print_header(made.describe())
     assert "no links" in capsys.readouterr().out

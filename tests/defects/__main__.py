@@ -42,10 +42,10 @@ def table(rows: dict[str, list[str]]) -> str:
     lines = [
         "# Planted field bugs and who kills them",
         "",
-        f"{len(rows)} bugs that trainers have shipped, each planted into the product as a patch "
-        f"(`tests/defects/`); {shared} are killed by the shared contract tests of `tests/contracts`, every one by the "
-        "test that is named for it. Written by `python -m tests.defects`; `tests/defects/test_defects.py` plants all "
-        "of them again in every run of the suite.",
+        f"{len(rows)} bugs that trainers have shipped, each planted into the product as a patch (`tests/defects/`). "
+        f"The shared contract tests of `tests/contracts` kill {shared} of them, each by the test named for it. "
+        "Written by `python -m tests.defects`; `tests/defects/test_defects.py` plants them again in every run of the "
+        "suite.",
         "",
         "| # | bug | seen in | shared contract tests that fail (of the first five) | the test that names it |",
         "|---|---|---|---|---|",

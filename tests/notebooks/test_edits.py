@@ -149,14 +149,14 @@ def test_later_cells_of_the_first_notebook_may_be_changed(edit: str, capsys: pyt
     code = cells("1_staleness")
     assert any(before in cell for cell in code)
     ran([cell.replace(before, after) for cell in code])
-    assert "no law" in capsys.readouterr().out
+    assert "no formula" in capsys.readouterr().out
 
 
 def test_a_lead_of_five_has_no_law_or_a_right_one(capsys: pytest.CaptureFixture[str]) -> None:
     """Twelve slots cannot hold the groups that a lead of five lets run."""
     ran(cells("1_staleness", {"ahead": "5", "runs, seed": "16, 0"})[:8])
     said = capsys.readouterr().out
-    assert "no law" in said or "held" in said
+    assert "no formula" in said or "held" in said
     assert "violated" not in said
 
 

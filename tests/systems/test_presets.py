@@ -229,7 +229,7 @@ def test_the_page_of_presets_knows_every_preset():
     page = (Path(presets.__file__).parent / "PRESETS.md").read_text()
     table, _, sources = page.partition("## Sources")
     for name in plugins.summaries("asyncsim.systems"):
-        assert f"| `{name}` " in table, f"add a row for {name} to the first table of asyncsim/systems/PRESETS.md"
+        assert f"| `{name}` " in table, f"add a row for {name} to the table of asyncsim/systems/PRESETS.md"
         assert f"`{name}`" in sources, f"name {name} with its source under Sources of asyncsim/systems/PRESETS.md"
 
 

@@ -68,7 +68,7 @@ FILES = {
     ),
     "kept_ticket": (
         changed(GATE, "def rejected(self, n): self.free += n", "def rejected(self, n): pass"),
-        ("no starvation: ", "never returns the ticket of a rejected group"),
+        ("no starvation: ", "never returns the permit of a rejected group"),
     ),
     "one_version_more": (
         changed(GATE, "(staleness + 1)", "(staleness + 2)"),

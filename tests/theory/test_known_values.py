@@ -405,7 +405,7 @@ def test_constant_delay_defects_are_violated_by_the_quadratic() -> None:
     point = {"curvature": 1.0, "staleness": 4, "step": 0.2, "noise": 1.0, "start": 0.0, "updates": 20_000}
     exact = second_moments(1.0, 0.0, 1.0, 0.2, 4, 20_000).mean()
     assert exact / claim.predict(point)["bound"] == pytest.approx(0.80, abs=0.005)
-    for name in ("noise carried by the delay omitted", "noise term halved"):
+    for name in ("noise carried by staleness omitted", "noise term halved"):
         assert exact > claim.formula_defects[name](point)["bound"]
 
 
@@ -423,7 +423,7 @@ def test_arbitrary_delay_without_its_delay_noise_is_violated() -> None:
         delays = {"maximum": tau, "mean": float(tau), "in_flight": tau}
         point = {"curvature": 1.0, **delays, "step": step, "noise": 1.0, "start": 0.0, "updates": 20_000}
         exact = second_moments(1.0, 0.0, 1.0, step, tau, 20_000).mean()
-        wrong = claim.formula_defects["noise carried by the delay omitted"](point)["bound"]
+        wrong = claim.formula_defects["noise carried by staleness omitted"](point)["bound"]
         assert exact < claim.predict(point)["bound"] and 1.08 < exact / wrong < 1.17
 
 

@@ -149,7 +149,7 @@ def test_open_loop_mean_of_constant_and_exponential_works() -> None:
         ("systems/asynchronous-throughput", {"capacity": 7}, "at least 8, two batches"),
         ("systems/asynchronous-throughput", {"overflow": "wait"}, "block, drop_oldest"),
         ("systems/ticket-throughput", {"tickets": 3}, "an integer >= 4"),
-        ("systems/closed-loop", {"train_time": "constant:0.2"}, "an exponential law"),
+        ("systems/closed-loop", {"train_time": "constant:0.2"}, "an exponential distribution"),
         ("systems/closed-loop", {"places": 7}, "an integer >= 8"),
         ("systems/list-scheduling", {"slots": 1}, "an integer >= 2"),
         ("systems/list-scheduling-pool", {"ahead": -1}, "an integer >= 0"),
@@ -160,7 +160,11 @@ def test_open_loop_mean_of_constant_and_exponential_works() -> None:
         ("systems/open-loop-mean", {"capacity": 20}, "away from whole ones"),
         ("systems/open-loop-mean", {"length": "pareto:1:1.5", "places": 60, "train_time": 3.0}, "100000"),
         ("systems/open-loop-mean", {"places": 24, "train_time": 2.0}, "four times the groups"),
-        ("systems/open-loop-mean", {"length": "constant:1", "train_time": 0.1, "capacity": 24}, "a law that varies"),
+        (
+            "systems/open-loop-mean",
+            {"length": "constant:1", "train_time": 0.1, "capacity": 24},
+            "a distribution that varies",
+        ),
     ],
 )
 def test_throughput_domains_refuse_with_the_bound(id: str, change: dict[str, object], bound: str) -> None:

@@ -69,21 +69,21 @@ def test_a_prediction_of_nothing_needs_a_scale(predicted):
 def test_without_a_number_to_compare_with_a_measurement_is_outside():
     row = sim.judge(Estimate(4.0, 0.01), None, quantity="mean", point={"tickets": 8})
     assert row.verdict == "outside" and math.isnan(row.predicted) and math.isnan(row.false_fail)
-    assert str(row) == "outside: mean predicted —, measured 4.000 ± 0.033 (no law: no prediction was given)"
+    assert str(row) == "outside: mean predicted —, measured 4.000 ± 0.033 (no formula: no prediction was given)"
     alone = sim.judge(Estimate(4.0, math.inf, independent=False), None)
-    assert alone.verdict == "outside" and "measured 4 (no law" in str(alone)
+    assert alone.verdict == "outside" and "measured 4 (no formula" in str(alone)
 
 
 def test_a_prediction_is_judged_by_its_mean_or_says_why_it_has_none():
     system = sim.systems.areal(2, 4, 12, length=1.0, train_time=1.0)
     law = sim.theory.predicted_staleness(system.describe_at(1), 1)
     assert sim.judge(Estimate(2.0, 0.01), law) == sim.judge(Estimate(2.0, 0.01), 2.0)
-    assert str(law).startswith("mean staleness 2, by systems/cap-binds: 12 tickets")
+    assert str(law).startswith("mean staleness 2, by systems/cap-binds: 12 group permits")
     free = sim.systems.tba(groups_per_batch=2, length="exponential:1", train_time=1)
     none = sim.theory.predicted_staleness(free.describe_at(1), 1)
     row = sim.judge(Estimate(2.0, 0.01), none)
-    assert none.mean is None and row.verdict == "outside" and f"(no law: {none.reason})" in str(row)
-    assert str(none) == f"no law: {none.reason}"
+    assert none.mean is None and row.verdict == "outside" and f"(no formula: {none.reason})" in str(row)
+    assert str(none) == f"no formula: {none.reason}"
 
 
 @pytest.mark.parametrize("number", [np.float32(4.0), np.int64(4), np.float64(4.0), 4])

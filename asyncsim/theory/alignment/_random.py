@@ -80,5 +80,7 @@ def stable(step: float, curvature: float, law: np.ndarray) -> float:
     a = step * curvature
     if a >= 2.0 or slack(law, a) <= 0.0:
         limit = mean_square_boundary(law) / curvature
-        checks.require(False, "step", step, f"below {limit:.6g}, the mean-square boundary", "lower the step")
+        checks.require(
+            False, "step", step, f"below {limit:.6g}, the mean-square boundary", "lower the learning rate (step)"
+        )
     return a

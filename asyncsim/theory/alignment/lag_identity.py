@@ -1,4 +1,4 @@
-r"""Gradients tau updates apart correlate at +a/2 and tau + 1 updates apart at -a/2: the sign flip measures the delay.
+r"""Gradients tau updates apart correlate at +a/2 and tau + 1 updates apart at -a/2: the sign flip shows the staleness.
 
 corr(g_t, g_{t+tau}) = a/2 (tau >= 1), corr(g_t, g_{t+tau+1}) = -a/2, as ratios of averages, with the energy-weighted a
 = step tr(HG)/tr G, G = E g g^T; G is diagonal with entries 1 + Q(step * curvature_i) for equal noise in every

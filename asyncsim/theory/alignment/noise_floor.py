@@ -76,7 +76,7 @@ def _asymptote(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/noise-floor",
-    statement="cosines of unrelated gradients follow a Beta law of the dimension: chance alone makes them 1/sqrt(d)",
+    statement="cosines of unrelated gradients follow a Beta distribution: chance alone makes them 1/sqrt(d)",
     kind="distribution",
     status="exact",
     point=_Setting,
@@ -84,7 +84,7 @@ claim = stated(
     cross_check=_cross_check,
     reference="elementary: one coordinate of a uniform direction",
     formula_defects={
-        "normal law of variance 1/d": _asymptote,
+        "normal distribution of variance 1/d": _asymptote,
         "one dimension too many": lambda s: _predict(s.but(dimension=s.dimension + 1)),
     },
 )

@@ -36,7 +36,7 @@ _FLIPS = 6
 
 class _Setting(Declared):
     staleness = Staleness(
-        1, typical=(1, 24), example=4, remedy="count updates; without delay nothing is to be restored"
+        1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
     )
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
@@ -108,7 +108,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/projection-restores-sync-boundary",
-    statement="projection on the previous raw gradient lets a stale mode far away take steps up to 2 / curvature",
+    statement="projecting on the previous raw gradient keeps far stale modes stable to learning rate 2 / curvature",
     kind="threshold",
     status="exact",
     point=_Setting,

@@ -1,4 +1,4 @@
-r"""Delays drawn anew for every update hide the signature of staleness: correlations of the averaged recursion.
+r"""Staleness drawn anew for every update hides its signature: correlations follow the averaged recursion.
 
 corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
 of `_random`. The distribution of delays enters the correlations through the averaged recursion alone. E g^2 / sigma^2 =
@@ -108,17 +108,17 @@ def _averaged_gradient(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/random-delay-cosine",
-    statement="with a delay drawn anew for every update gradients correlate as in the averaged recursion",
+    statement="with staleness drawn anew for every update gradients correlate as in the averaged recursion",
     kind="identity",
     status="exact",
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
-    reference="derived: the draw of the delay is white noise to the averaged recursion",
+    reference="derived: the draw of the staleness is white noise to the averaged recursion",
     formula_defects={
         "an update's own noise forgotten": lambda s: _products(s, own_noise=False),
-        "largest delay taken as constant": _always_largest,
-        "noise of the drawn delay dropped": _averaged_gradient,
+        "largest staleness taken as constant": _always_largest,
+        "noise of the drawn staleness dropped": _averaged_gradient,
     },
     relative_to="norm",
 )

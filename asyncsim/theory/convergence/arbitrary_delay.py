@@ -1,4 +1,4 @@
-r"""Gradient descent with delays fixed in advance: noise depends on the mean delay, the step condition on the largest.
+r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the largest learning rate.
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + 2 (step L)^2 mean noise^2 if step L + 2 (step L)^2
 maximum in_flight <= 1. `maximum` and `mean` are those of the delays; `in_flight` is the most gradients that are read
@@ -28,8 +28,8 @@ class _Setting(Declared):
     curvature = Positive(
         typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
     )
-    maximum = Integer(0, typical=(0, 20), example=6, unit="updates", doc="largest delay in updates")
-    mean = Real(0.0, example=3.5, unit="updates", doc="mean delay in updates")
+    maximum = Integer(0, typical=(0, 20), example=6, unit="updates", doc="largest staleness in updates")
+    mean = Real(0.0, example=3.5, unit="updates", doc="mean staleness in updates")
     in_flight = Integer(
         0,
         example=5,
@@ -47,10 +47,10 @@ class _Setting(Declared):
     def joint(self) -> None:
         """Refuses delays that contradict one another, a path that never moves, and learning rates above the
         condition."""
-        checks.real("mean", self.mean, "give the mean delay in updates", 0.0, float(self.maximum))
+        checks.real("mean", self.mean, "give the mean staleness in updates", 0.0, float(self.maximum))
         # A gradient as late as the largest delay is itself in flight.
         consistent = (self.maximum == 0) == (self.in_flight == 0)
-        checks.require(consistent, "in_flight", self.in_flight, "0 only without delay", "count again")
+        checks.require(consistent, "in_flight", self.in_flight, "0 only without staleness", "count again")
         moves = self.noise > 0.0 or self.start != 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         a = self.step * self.curvature
@@ -61,7 +61,7 @@ class _Setting(Declared):
             "step",
             self.step,
             "such that step L + 2 (step L)^2 maximum in_flight <= 1",
-            f"a step of {allowed:.6g} is allowed",
+            f"a learning rate (step) of {allowed:.6g} is allowed",
         )
 
     @classmethod
@@ -104,7 +104,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/arbitrary-delay",
-    statement="delays fixed in advance: bound 2 Delta/(step T) + step L s^2 + 2 (step L)^2 s^2 mean delay",
+    statement="staleness fixed in advance, learning rate a: bound 2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean "
+    "staleness",
     kind="bound",
     status="exact",
     point=_Setting,
@@ -112,13 +113,13 @@ claim = stated(
     cross_check=_cross_check,
     reference="derived; form of arXiv 2206.08307",
     formula_defects={
-        "noise carried by the delay omitted": lambda s: _bound(s, delay=0.0),
+        "noise carried by staleness omitted": lambda s: _bound(s, delay=0.0),
         "noise term halved": lambda s: _bound(s, noise=0.5),
         "initial gap counted once": lambda s: _bound(s, descent=1.0),
     },
     terms={
         "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
         "fresh noise": lambda s, factor: _bound(s, noise=factor),
-        "noise of the delays": lambda s, factor: _bound(s, delay=2.0 * factor),
+        "noise of the staleness": lambda s, factor: _bound(s, delay=2.0 * factor),
     },
 )

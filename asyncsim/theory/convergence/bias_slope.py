@@ -115,15 +115,16 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/bias-slope",
-    statement="rms bias of a stale gradient has slope 1 in the step, and of sqrt(S^2 drift^2 + S noise^2) in staleness",
+    statement="rms bias of a stale gradient has slope 1 in the learning rate, and of sqrt(S^2 drift^2 + S noise^2) in "
+    "staleness",
     kind="exponent",
     status="conditional",
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
-    reference="arXiv 2607.01083 (bound); exact law derived",
+    reference="arXiv 2607.01083 (bound); exact formula derived",
     formula_defects={
         "mean square in place of root mean square": lambda s: _slope(s.varied, _square(s, 2, 1)),
-        "square-root law": lambda s: _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes)),
+        "square-root formula": lambda s: _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes)),
     },
 )

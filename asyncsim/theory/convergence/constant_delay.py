@@ -1,4 +1,4 @@
-r"""Gradient descent with constant delay: mean squared gradient is bounded with explicit constants.
+r"""Gradient descent at constant staleness: mean squared gradient is bounded with explicit constants.
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + (step L)^2 tau noise^2 if step L + (step L tau)^2 <=
 1. Derivation: smoothness, with 2<u,v> = |u|^2 + |v|^2 - |u-v|^2 for u = grad f(x_t), v = grad f(x_{t-tau}). The window
@@ -45,7 +45,7 @@ class _Setting(Declared):
             "step",
             self.step,
             "such that step L + (step L staleness)^2 <= 1",
-            f"a step of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed",
+            f"a learning rate (step) of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed",
         )
 
     @classmethod
@@ -79,7 +79,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/constant-delay",
-    statement="under staleness tau the mean squared gradient is <= 2 Delta/(step T) + step L s^2 + (step L)^2 tau s^2",
+    statement="staleness tau, learning rate a: mean squared gradient <= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2",
     kind="bound",
     status="exact",
     point=_Setting,
@@ -87,14 +87,14 @@ claim = stated(
     cross_check=_cross_check,
     reference="derived; compare arXiv 1909.05350",
     formula_defects={
-        "noise carried by the delay omitted": lambda s: _bound(s, delay=0.0),
+        "noise carried by staleness omitted": lambda s: _bound(s, delay=0.0),
         "noise term halved": lambda s: _bound(s, noise=0.5),
         "initial gap counted once": lambda s: _bound(s, descent=1.0),
     },
     terms={
         "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
         "fresh noise": lambda s, factor: _bound(s, noise=factor),
-        "noise of one update of delay": lambda s, factor: _bound(s, delay=factor if s.staleness == 1 else 1.0),
-        "noise of several updates of delay": lambda s, factor: _bound(s, delay=factor if s.staleness > 1 else 1.0),
+        "noise of staleness 1": lambda s, factor: _bound(s, delay=factor if s.staleness == 1 else 1.0),
+        "noise of staleness above 1": lambda s, factor: _bound(s, delay=factor if s.staleness > 1 else 1.0),
     },
 )

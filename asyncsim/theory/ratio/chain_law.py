@@ -1,4 +1,4 @@
-r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose law is known exactly.
+r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose distribution is known exactly.
 
 log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu. Its mean is -sum KL(mu_t || pi_t), its variance sum p_t
 (1 - p_t) (difference of the two values)^2. P(log W <= x) follows by splitting on one bit after another until the
@@ -29,7 +29,9 @@ class _Setting(Chains):
         """At an atom rounding decides, and outside the law nothing is left to measure."""
         low, high = (_joined(self.pair, self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
         inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
-        checks.require(inside, "levels", self.levels.tolist(), "inside the law of log W and off its atoms", "move them")
+        checks.require(
+            inside, "levels", self.levels.tolist(), "inside the distribution of log W and off its atoms", "move them"
+        )
 
 
 def _quantities(mean: float, variance: float, below: np.ndarray) -> dict[str, float]:
@@ -104,12 +106,12 @@ def _under_current(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/chain-law",
-    statement="the log ratio of a chain of bits is a sum of independent two-valued terms with an exact law",
+    statement="the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution",
     kind="distribution",
     status="exact",
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="textbook",
-    formula_defects={"sign of the mean log ratio": _sign, "law under the current policy": _under_current},
+    formula_defects={"sign of the mean log ratio": _sign, "distribution under the current policy": _under_current},
 )

@@ -41,7 +41,7 @@ class _Setting(Arms):
 
     means = Vector(typical=(0.0, 1.0), sizes=(3, 3), example=(0.2, 0.5, 0.9), doc="mean rewards of the arms")
     logits = Vector(typical=(-2.0, 2.0), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy")
-    rewards = Choice("fixed", "bernoulli", example="bernoulli", doc="law of rewards")
+    rewards = Choice("fixed", "bernoulli", example="bernoulli", doc="distribution of rewards")
     samples = Integer(2, typical=(2, 5), example=4, doc="samples of a group", remedy="a baseline over others needs two")
     sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
     step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")

@@ -36,7 +36,7 @@ class _Setting(PolicyPair):
     noise = Real(
         0, 1.5, open_low=True, typical=(0.01, 0.8), example=0.8, unit="nats", doc="standard deviation of noise"
     )
-    noise_law = Choice("normal", "uniform", example="normal", doc="law of the noise, with exponential moments")
+    noise_law = Choice("normal", "uniform", example="normal", doc="distribution of the noise, with exponential moments")
     noise_in = Choice("logits", "reports", example="logits", doc="whether sampling is off or only what is recorded")
     noise_per = Choice("token", "sequence", example="token", doc="how long one draw lasts")
 

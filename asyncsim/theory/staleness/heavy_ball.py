@@ -27,8 +27,8 @@ class _Setting(Declared):
         0.99,
         typical=(0.0, 0.99),
         example=0.5,
-        doc="share of the step before that is kept",
-        remedy="nearer to 1 the roots are too close together to be told apart",
+        doc="share of the update before that is kept",
+        remedy="nearer to 1 the roots are too close together to be separated",
     )
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
@@ -74,8 +74,8 @@ def _as_delay(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/heavy-ball",
-    statement="heavy-ball momentum beta raises the largest stable step of fresh gradients, from 2 to 2 (1 + beta), and "
-    "lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
+    statement="momentum beta raises the largest stable learning rate of fresh gradients, from 2 to 2 (1 + beta), "
+    "and lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
     kind="threshold",
     status="exact",
     point=_Setting,
@@ -87,6 +87,6 @@ claim = stated(
         "factor 1 - beta assumed on the gradient": lambda s: {
             "step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature
         },
-        "momentum taken as a delay longer by beta / (1 - beta)": _as_delay,
+        "momentum taken as staleness larger by beta / (1 - beta)": _as_delay,
     },
 )

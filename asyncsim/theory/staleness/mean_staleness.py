@@ -1,4 +1,4 @@
-r"""Workers that update on arrival conserve total delay: workers - 1 per update, path by path.
+r"""Workers that update on arrival conserve total staleness: workers - 1 per update, path by path.
 
 sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between
 two reads of one worker pass its delay plus its own update. So for each worker delays + own updates + present age = T.
@@ -18,7 +18,7 @@ from asyncsim.theory._stated import stated
 
 def _text(name: str, value: Any) -> str:
     is_text = isinstance(value, str) and value != ""
-    checks.require(is_text, name, value, "the text of a service law", "write it as name:numbers")
+    checks.require(is_text, name, value, "the text of a distribution of service times", "write it as name:numbers")
     return str(value)
 
 
@@ -27,7 +27,11 @@ class _Setting(Declared):
         2, typical=(2, 12), example=8, doc="number of workers", remedy="one worker is never stale; give at least two"
     )
     law = Parsed(
-        _text, "any law of times", typical=("exponential:1",), example="lognormal:1.0:0.8", doc="law of service times"
+        _text,
+        "any distribution of times",
+        typical=("exponential:1",),
+        example="lognormal:1.0:0.8",
+        doc="distribution of service times",
     )
     updates = Integer(1, typical=(1, 200), example=500, unit="updates", doc="length of a run")
 
@@ -43,7 +47,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/mean-staleness",
-    statement="with N workers updating on arrival, delays applied plus ages in flight sum to N-1 per update",
+    statement="with N workers updating on arrival, staleness of applied and pending gradients sums to N-1 per update",
     kind="identity",
     status="exact",
     point=_Setting,
@@ -51,7 +55,7 @@ claim = stated(
     cross_check=_cross_check,
     reference="derived: exchange of the sums over workers and updates",
     formula_defects={
-        "a worker's own update counted as delay": lambda s: {"total_per_update": float(s.workers)},
+        "a worker's own update counted as staleness": lambda s: {"total_per_update": float(s.workers)},
         "mean over the rotation, (N-1)/2": lambda s: {"total_per_update": (s.workers - 1) / 2.0},
     },
 )

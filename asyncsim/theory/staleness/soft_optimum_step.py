@@ -1,4 +1,4 @@
-r"""A regularized softmax bandit is stable up to step a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
+r"""A regularized softmax bandit is stable to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
 
 J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl F(pi*),
 F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old. So the local limit of delayed
@@ -65,7 +65,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 claim = stated(
     id="staleness/soft-optimum-step",
     statement="a KL-regularized softmax bandit fed by N workers in rotation is stable near its optimum iff "
-    "step < a_c(N-1) / (kl lambda_max(F(pi*)))",
+    "learning rate < a_c(N-1) / (kl lambda_max(F(pi*)))",
     kind="threshold",
     status="exact",
     point=_Setting,

@@ -1,4 +1,4 @@
-r"""An age cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
+r"""A staleness cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
 
 Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at
@@ -37,13 +37,15 @@ class _Setting(_engines.Engines):
         typical=(0, 8),
         example=1,
         unit="versions",
-        doc="largest age of a sample that is done, in versions from its start",
+        doc="largest staleness of a finished sample, in versions from its start",
         remedy="count versions",
     )
 
     def joint(self) -> None:
         """With fewer places than groups of a batch no sample is a version old."""
-        checks.integer("places", self.places, self.groups_per_batch, "with fewer places hardly anything is cut")
+        checks.integer(
+            "places", self.places, self.groups_per_batch, "with fewer generator slots hardly anything is cut"
+        )
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _sharp(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/age-cut-length-bias",
-    statement="an age cut m keeps a sample of length L with probability clip(m+1-L/tau, 0, 1), tau realized",
+    statement="a staleness cut m keeps a sample of length L with probability clip(m+1-L/tau, 0, 1), tau realized",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

@@ -1,4 +1,4 @@
-r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, and floor of a geometric law.
+r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
 
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
@@ -27,7 +27,7 @@ class _Setting(Workers):
         0,
         typical=(0, 6),
         example=6,
-        doc="cells of the law that are asked for, 0 for the mean alone",
+        doc="cells of the distribution that are asked for, 0 for the mean alone",
         remedy="ask for 0 cells (the mean alone) or more",
     )
 
@@ -35,7 +35,7 @@ class _Setting(Workers):
         """The mean holds for any service."""
         super().joint()
         known = self.cells == 0 or self.law.kind == "exponential"
-        reason = "the law of staleness is known for exponential only"
+        reason = "the distribution of staleness is known for exponential only"
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 
 
@@ -96,7 +96,7 @@ def _geometric_of_the_mean(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/arrivals-per-update",
-    statement="with P deliveries an update mean staleness is (N-1)/P, its law the floor of (uniform + geometric)/P",
+    statement="with P deliveries an update mean staleness is (N-1)/P, distributed as floor((uniform + geometric)/P)",
     kind="distribution",
     status="exact",
     point=_Setting,
@@ -110,7 +110,7 @@ claim = stated(
         "every delivery counted as an update": lambda s: _quantities(
             s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1)
         ),
-        "geometric law of the same mean": _geometric_of_the_mean,
+        "geometric distribution of the same mean": _geometric_of_the_mean,
     },
     relative_to="norm",
 )

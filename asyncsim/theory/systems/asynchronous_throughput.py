@@ -131,7 +131,7 @@ claim = stated(
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
-    reference="derived: renewals of the places, and a trainer that never waits",
+    reference="derived: renewals of the generator slots, and a trainer that never waits",
     formula_defects={
         "generation and training in turn": lambda s: _at(
             s.seconds(s.group, s.generator_pauses) + min(s.group / s.places, s.train_time / s.groups_per_batch)

@@ -1,4 +1,4 @@
-r"""When the ticket cap binds, mean staleness is K/M - 1 for K tickets and M groups per publish, K/M on early release.
+r"""When the cap binds, mean staleness is K/M - 1 for K group permits and M groups per publish, K/M on early release.
 
 K tickets, M groups consumed per publish. Outstanding at a publish: K - M where tickets return at the publish, as the M
 groups just trained hold theirs. All K where tickets return at the dequeue and training takes time, so that new groups
@@ -31,7 +31,7 @@ _UNUSED = 1e-3
 
 
 def _text(field: str, value: Any) -> Law:
-    checks.require(isinstance(value, str), field, value, "the text of a law", "write name:numbers")
+    checks.require(isinstance(value, str), field, value, "the text of a distribution", "write name:numbers")
     return laws.as_law(field, value)
 
 
@@ -61,11 +61,11 @@ class _Setting(Declared):
     places = _engines.places(optional=True)
     length = Parsed(
         _text,
-        "the text of a law",
+        "the text of a distribution",
         typical=("lognormal:1:0.8", "exponential:1", "constant:1"),
         optional=True,
         unit="seconds",
-        doc="law of the seconds of a sample, where places are few",
+        doc="distribution of the seconds of a sample, where generator slots are few",
     )
     samples_per_group = _engines.samples(optional=True)
     period = Positive(optional=True, unit="seconds", doc="time in which the groups of a publish train")
@@ -73,7 +73,7 @@ class _Setting(Declared):
     def joint(self) -> None:
         """More tickets than a publish, unless early ones start the next; places for those that return."""
         tickets, groups = self.tickets, self.publish_groups
-        checks.integer("tickets", tickets, groups, "give at least one ticket for each group of a publish")
+        checks.integer("tickets", tickets, groups, "give at least one group permit for each group of a publish")
         self.early, instant = self.release == "dequeue", self.zero_train_time
         checks.require(
             tickets > groups or (self.early and not instant),
@@ -93,14 +93,14 @@ class _Setting(Declared):
         checks.require(not free, "places", places, "as many as tickets", "without training none are left over")
         for name in ("length", "samples_per_group", "period"):
             p, value = self.parameters[name], getattr(self, name)
-            checks.require(value is not None, name, value, f"{p.domain} where places are few", p.remedy)
+            checks.require(value is not None, name, value, f"{p.domain} where generator slots are few", p.remedy)
         queue = _Queue(places, self.length, self.samples_per_group, self.period)
         unused = _few_places.of_places(queue.law, queue.samples, places, groups, queue.period) / groups
         checks.require(
             unused <= _UNUSED,
             "places",
             places,
-            f"such that tickets wait for less than {_UNUSED:g} of a version",
+            f"such that group permits wait for less than {_UNUSED:g} of a version",
             f"up to {unused:.2g} may be missing; give more places or a longer period",
         )
         return queue
@@ -176,7 +176,7 @@ def _queued(s: _Setting, queue: _Queue) -> float:
 
 claim = stated(
     id="systems/cap-binds",
-    statement="with K tickets always in use and M groups per publish, mean staleness is K/M-1 (release at publish) "
+    statement="with all K group permits in use and M groups per publish, mean staleness is K/M-1 (release at publish) "
     "or K/M (release at dequeue)",
     kind="expectation",
     status="exact",

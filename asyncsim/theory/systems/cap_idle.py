@@ -1,4 +1,4 @@
-r"""Where generation is the slower side, mean staleness is set by the places: E[s] = C/P + rho + E[(Q - P)^+]/P.
+r"""Where generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
 C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X = C /
 E[T_group] groups a second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
@@ -45,7 +45,7 @@ class _Setting(_engines.Engines):
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
         least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
         checks.require(
-            places >= least, "places", places, f">= {least}", "completions of few places are no Poisson stream"
+            places >= least, "places", places, f">= {least}", "completions of few generator slots are no Poisson stream"
         )
         busy = self.busy = self.train_time * places / (seconds * groups)
         largest = _BUSIEST if poisson_stream else _MODERATE
@@ -94,7 +94,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/cap-idle",
-    statement="with C places the slower side, mean staleness is C/P + rho, and what waits by chance, whatever the cap",
+    statement="with C slower generator slots mean staleness is C/P + rho, and what waits by chance, whatever the cap",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

@@ -1,4 +1,4 @@
-r"""A trainer that takes single groups from a closed loop of K tickets: exact throughput for any law of generation.
+r"""A trainer that takes single groups from a closed loop of K group permits: exact throughput for any generation times.
 
 groups a second = (1 - p0) / t_T with 1/p0 = sum_{n=0..K} K!/(K-n)! (t_T/T)^n: K tickets return at the publish and one
 group makes a batch (P = S = 1). Training takes an exponential time of mean t_T, generation T = E[max of N works] of any
@@ -25,7 +25,7 @@ from asyncsim.theory._stated import stated
 def _exponential(field: str, value: Any) -> float:
     law = _work.law_of(field, value)
     checks.require(
-        law.kind == "exponential", field, value, "an exponential law", "write exponential:mean; others differ"
+        law.kind == "exponential", field, value, "an exponential distribution", "write exponential:mean; others differ"
     )
     return law.mean()
 
@@ -37,7 +37,7 @@ class _Setting(_engines.Engines):
     length = _engines.work(example="lognormal:1.0:1.5")
     train_time = Parsed(
         _exponential,
-        "the text of an exponential law",
+        "the text of an exponential distribution",
         example="exponential:0.15",
         unit="seconds",
         doc="training time of a group",
@@ -45,7 +45,7 @@ class _Setting(_engines.Engines):
 
     def joint(self) -> None:
         """Where a group waits for a place, the law of its generation matters."""
-        reason = "give every ticket a place, so that no group waits for one"
+        reason = "give every group permit a generator slot, so that no group waits for one"
         checks.integer("places", self.places, self.tickets, reason)
 
     @classmethod
@@ -74,8 +74,8 @@ def _one_queue(s: _Setting, at_once: int) -> dict[str, float]:
 
 claim = stated(
     id="systems/closed-loop",
-    statement="a closed loop of K tickets with exponential training trains (1-p0)/t_T groups a second, "
-    "1/p0 = sum K!/(K-n)! (t_T/T)^n, whatever the law of generation",
+    statement="a closed loop of K group permits with exponential training trains (1-p0)/t_T groups a second, "
+    "1/p0 = sum K!/(K-n)! (t_T/T)^n, whatever the distribution of generation",
     kind="expectation",
     status="exact",
     point=_Setting,

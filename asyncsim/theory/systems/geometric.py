@@ -58,12 +58,12 @@ def _poisson(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/geometric",
-    statement="staleness of exponential workers updating on arrival has the mixed geometric law sum_i p_i^2 (1-p_i)^k",
+    statement="staleness of exponential workers updating on arrival is mixed geometric, sum_i p_i^2 (1-p_i)^k",
     kind="distribution",
     status="exact",
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
     reference="derived: memoryless service",
-    formula_defects={"exponent one too large": _off_by_one, "Poisson law of the same mean": _poisson},
+    formula_defects={"exponent one too large": _off_by_one, "Poisson distribution of the same mean": _poisson},
 )

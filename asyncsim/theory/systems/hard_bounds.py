@@ -54,7 +54,7 @@ def _rule(field: str, value: Any) -> _Rule:
 
 def _text(field: str, value: Any) -> str:
     is_text = isinstance(value, str) and ":" in value
-    checks.require(is_text, field, value, "the text of a law", "write it as name:numbers")
+    checks.require(is_text, field, value, "the text of a distribution", "write it as name:numbers")
     return str(value)
 
 
@@ -71,11 +71,11 @@ class _Setting(_engines.Engines):
     batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
     length = Parsed(
         _text,
-        "the text of a law",
+        "the text of a distribution",
         typical=("pareto:0.5:1.5",),
         example="pareto:0.5:1.5",
         unit="seconds",
-        doc="law of the seconds of a sample, any",
+        doc="distribution of the seconds of a sample, any",
     )
     train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch")
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
@@ -87,7 +87,7 @@ class _Setting(_engines.Engines):
         least = -(-self.tickets // self.consumed) - 1
         enough = self.rule.name != "wait" or self.rule.number >= least
         text = f"{self.rule.name}:{self.rule.number}"
-        checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the tickets be used")
+        checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -254,7 +254,7 @@ claim = stated(
             s, -(-s.tickets // s.consumed) - 1 + (s.rule.number - 1) // s.consumed
         ),
         "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.consumed) - 1),
-        "the groups in training taken out of the tickets": _own_batch_out,
+        "the groups in training taken out of the group permits": _own_batch_out,
     },
     terms={regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)},
 )

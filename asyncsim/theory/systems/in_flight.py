@@ -97,7 +97,7 @@ claim = stated(
     formula_defects={
         "starts taken to coincide with publishes": _phase_zero,
         "rounded up": _rounded_up,
-        "the law of those in generation at a publish": _length_biased,
+        "the distribution of those in generation at a publish": _length_biased,
     },
     relative_to="norm",
 )

@@ -48,7 +48,7 @@ class _Setting(_engines.Engines):
     length = _engines.work(example="lognormal:1.0:0.8")
     train_time = Parsed(
         _training,
-        "number >= 0, or the text of a law",
+        "number >= 0, or the text of a distribution",
         typical=(0.5, "exponential:1.5"),
         example="exponential:0.4",
         unit="seconds",
@@ -57,7 +57,7 @@ class _Setting(_engines.Engines):
 
     def joint(self) -> None:
         """With fewer tickets no batch would be complete."""
-        reason = "give at least one ticket for each group of a batch"
+        reason = "give at least one group permit for each group of a batch"
         checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
 
     @classmethod
@@ -139,6 +139,6 @@ claim = stated(
         "samples a second for groups a second": lambda s: (
             _predict(s) | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
         ),
-        "the group's own training counted as delay": _with_training,
+        "the group's own training counted as waiting": _with_training,
     },
 )

@@ -41,7 +41,7 @@ class _Setting(_engines.Engines):
     places = _engines.places(example=40)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
     groups_per_batch = _engines.groups(
-        8, typical=(8, 16), example=8, remedy="ages in small batches are blurred by chance"
+        8, typical=(8, 16), example=8, remedy="the staleness of small batches is blurred by chance"
     )
     length = _engines.work(typical=_openloop.STEADY, example="lognormal:1.0:0.8")
     train_time = Positive(example=0.976, unit="seconds", doc="training time of a batch, always the same")
@@ -78,7 +78,7 @@ class _Setting(_engines.Engines):
         # Refuse works in step below rho = 1.
         if self.ratio < 1.0:
             varies, reason = self.length.random, "works in step deliver in a pattern"
-            checks.require(varies, "length", str(self.length), "a law that varies", reason)
+            checks.require(varies, "length", str(self.length), "a distribution that varies", reason)
             return
         # Refuse ages that end near whole periods.
         low, high = self.ages
@@ -87,7 +87,7 @@ class _Setting(_engines.Engines):
             distance >= _CLEAR,
             "capacity",
             self.capacity,
-            f"such that ages of {low:.3g} to {high:.3g} periods end {_CLEAR:g} or more away from whole ones",
+            f"such that staleness of {low:.3g} to {high:.3g} periods ends {_CLEAR:g} or more away from whole ones",
             "chance moves groups across whole periods; change capacity or train_time",
         )
 
@@ -146,7 +146,7 @@ claim = stated(
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
-    reference="derived: ages at the dequeue; mean-staleness identity below rho = 1",
+    reference="derived: staleness at the dequeue; mean-staleness identity below rho = 1",
     formula_defects={
         "rounding replaced by one half": lambda s: _waited(
             s, (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)

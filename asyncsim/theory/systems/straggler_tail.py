@@ -49,7 +49,7 @@ class _Setting(_engines.Engines):
 
     def joint(self) -> None:
         """Tickets that let the trainer never wait, and levels beyond those of groups in time."""
-        reason = "give at least one ticket for each group of a batch"
+        reason = "give at least one group permit for each group of a batch"
         checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
         early = self.release == "dequeue"
         self.cover = self.tickets / self.groups_per_batch + early

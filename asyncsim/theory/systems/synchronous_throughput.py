@@ -1,4 +1,4 @@
-r"""A synchronous step lasts as long as the longest of its samples, then trains, then synchronizes.
+r"""A synchronous update waits for the longest of its samples, then trains, then synchronizes.
 
 Seconds of a step = E[max of P N works]/rate + t_T + t_sync, P groups of N samples. Derivation: all samples start
 together on engines that hold them all, none is admitted before the install, and training starts with the last end.
@@ -21,7 +21,7 @@ class _Setting(_engines.Engines):
     groups_per_batch = _engines.groups(high=checks.LARGEST, typical=(1, 6), example=8)
     samples_per_group = _engines.samples(checks.LARGEST, typical=(1, 6), example=4)
     length = _engines.work(example="lognormal:1.0:0.8")
-    rate = Positive(typical=(0.5, 2.0), example=2.0, unit="work per second", doc="speed of a place")
+    rate = Positive(typical=(0.5, 2.0), example=2.0, unit="work per second", doc="speed of a generator slot")
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example="exponential:1.5")
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.25)
 
@@ -45,7 +45,7 @@ def _overlapped(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/synchronous-throughput",
-    statement="a synchronous step lasts E[longest of all its samples]/rate + training + synchronization",
+    statement="a synchronous update lasts E[longest of all its samples]/rate + training + synchronization",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -1,4 +1,4 @@
-r"""Under tickets no resource is busy more than all the time: places, trainer and tickets each bound the throughput.
+r"""No resource is busy more than all the time: generator slots, trainer and group permits each bound the throughput.
 
 groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike.
 Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a
@@ -44,7 +44,7 @@ class _Setting(_engines.Engines):
         """No ticket returns before a batch, or a publish, is complete."""
         least = self.groups_per_batch if self.early else self.publish
         checks.integer(
-            "tickets", self.tickets, least, "give a ticket to each group that must be out before one returns"
+            "tickets", self.tickets, least, "give a group permit to each group that must be out before one returns"
         )
 
     @classmethod
@@ -81,9 +81,9 @@ class _Setting(_engines.Engines):
         """Seconds, in parts, for which a ticket that returns at the install is held at least."""
         return {
             "tickets": group,
-            "tickets in training": self.train_time,
-            "tickets behind other batches": (self.batches_per_publish - 1) / 2.0 * self.train_time,
-            "tickets in synchronization": 0.0 if self.generator_pauses else self.sync_time,
+            "group permits in training": self.train_time,
+            "group permits behind other batches": (self.batches_per_publish - 1) / 2.0 * self.train_time,
+            "group permits in synchronization": 0.0 if self.generator_pauses else self.sync_time,
         }
 
     def rate(self, group: float, factor: float = 1.0, term: str = "", late: float = 0.0) -> dict[str, float]:
@@ -101,8 +101,8 @@ class _Setting(_engines.Engines):
 
 
 _TERMS = (
-    "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "tickets in training",
-    "tickets behind other batches", "tickets in synchronization", "stop of all",
+    "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training",
+    "group permits behind other batches", "group permits in synchronization", "stop of all",
 )  # fmt: skip
 
 
@@ -147,19 +147,19 @@ def _all_batches(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/ticket-throughput",
-    statement="groups a second are at most min(C/T, P/t_T, K/hold), hold the seconds for which a ticket is out",
+    statement="groups a second are at most min(C/T, P/t_T, K/hold), hold the seconds for which a group permit is out",
     kind="bound",
     status="exact",
     point=_Setting,
     predict=_predict,
     cross_check=_cross_check,
-    reference="derived: utilization law of places, trainer and tickets",
+    reference="derived: utilization law of generator slots, trainer and group permits",
     formula_defects={
         "generation and training in turn": _in_turn,
         "every group as slow as the slowest of its batch": lambda s: s.rate(
             _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
         ),
-        "a ticket held through all training of its publish": _all_batches,
+        "a group permit held through all training of its publish": _all_batches,
     },
     terms={term: _scaled(term) for term in _TERMS},
 )

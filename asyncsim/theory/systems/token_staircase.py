@@ -32,7 +32,7 @@ class _Setting(Clocked):
         law = self.length
         remedy = "choose exponential, gamma, or lognormal with sigma up to 1.5"
         light = law.kind != "pareto" and (law.kind != "lognormal" or law.parameters[1] <= _SIGMA)
-        checks.require(light, "length", str(law), "a law whose square a run can measure", remedy)
+        checks.require(light, "length", str(law), "a distribution whose square a run can measure", remedy)
 
 
 def _quantities(sample: float, tokens: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-r"""Mean staleness under update on arrival is workers - 1, for every service law.
+r"""Mean staleness under update on arrival is workers - 1, whatever the service times.
 
 E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight. At every update
 exactly the N - 1 other gradients are in flight. Summing over updates instead of gradients gives (N - 1) per update.
@@ -31,7 +31,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/update-on-arrival",
-    statement="mean staleness of N workers that update on arrival is N-1, whatever the service law and the rates",
+    statement="mean staleness of N workers that update on arrival is N-1, whatever the service times and the rates",
     kind="expectation",
     status="exact",
     point=_Setting,

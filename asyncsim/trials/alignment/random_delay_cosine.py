@@ -59,7 +59,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _AT_FOUR),
-        "largest delay throughout": Defect(
+        "largest staleness throughout": Defect(
             lambda spec: spec.replace(system=schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0])),
             _AT_FOUR,
         ),

@@ -55,5 +55,5 @@ trial = Trial(
     effect=0.05,
     through="loop",
     elsewhere=({"maximum": 3, "mean": 1.5, "in_flight": 3, "step": 0.2},),
-    loose=frozenset({"noise of the delays"}),
+    loose=frozenset({"noise of the staleness"}),
 )

@@ -26,10 +26,10 @@ trial = Trial(
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _TIGHT),
-        "off-by-one version behind a delay": Defect(off_by_one_version, _ONE_LATE),
+        "off-by-one version at constant staleness": Defect(off_by_one_version, _ONE_LATE),
     },
     effect=0.05,
     through="loop",
     elsewhere=({"updates": 7, "start": 2.0},),
-    loose=frozenset({"noise of several updates of delay"}),
+    loose=frozenset({"noise of staleness above 1"}),
 )

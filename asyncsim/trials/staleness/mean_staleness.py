@@ -42,7 +42,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "stamp taken at completion": Defect(LateStamp, _POINT),
-        "ages in flight forgotten": Defect(_Censored, _POINT),
+        "staleness in flight forgotten": Defect(_Censored, _POINT),
     },
     effect=0.02,
     through="kernel",

@@ -51,7 +51,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "restart before the own update is written": Defect(replaced(train_time=1e-9), _EIGHT),
-        "a place freed twice": Defect(place_freed_twice, _EIGHT),
+        "a generator slot freed twice": Defect(place_freed_twice, _EIGHT),
         "an install not counted": Defect(version_off_by_one, _EIGHT),
     },
     effect=0.05,

@@ -67,7 +67,7 @@ trial = Trial(
     defects={
         "generators go on during a synchronization": Defect(replaced(generator_pauses=False), _POINT),
         "the trainer does not wait for the install": Defect(replaced(trainer_waits=False), _TRAINER_BOUND),
-        "eight places freed twice": Defect(partial(place_freed_twice, times=8), _POINT),
+        "eight generator slots freed twice": Defect(partial(place_freed_twice, times=8), _POINT),
     },
     effect=0.02,
     reach=_reach,

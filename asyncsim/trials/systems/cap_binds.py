@@ -58,12 +58,12 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "tickets returned at the dequeue": Defect(replaced(release="dequeue"), _point(40, 8)),
-        "a ticket lost": Defect(ticket_lost, _point(40, 8)),
-        "the count of tickets lost": Defect(counter_lost, _point(40, 8)),
+        "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _point(40, 8)),
+        "a group permit lost": Defect(ticket_lost, _point(40, 8)),
+        "the count of group permits lost": Defect(counter_lost, _point(40, 8)),
         "an install not counted": Defect(version_off_by_one, _point(12, 4, "dequeue")),
         "an install counted twice": Defect(publish_counted_twice, _point(40, 8)),
-        "a quarter of the places": Defect(
+        "a quarter of the generator slots": Defect(
             lambda system: system.replace(rates=system.rates[: len(system.rates) // 4]),
             _point(40, 8, places=16, period=2.5),
         ),

@@ -59,7 +59,7 @@ trial = Trial(
     more=(_point(64, 16, "gamma:1.0:4.0", 0.125),),
     measure=_measure,
     defects={
-        "a place freed twice": Defect(place_freed_twice, _EIGHT),
+        "a generator slot freed twice": Defect(place_freed_twice, _EIGHT),
         "an install not counted": Defect(version_off_by_one, _EIGHT),
         "training takes longer": Defect(trains_longer(1.5), _EIGHT),
     },

@@ -42,9 +42,9 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "a ticket lost": Defect(ticket_lost, _POINT),
-        "tickets that are out handed out again": Defect(counter_lost, _SPARE),
-        "tickets returned at the dequeue": Defect(replaced(release="dequeue"), _POINT),
+        "a group permit lost": Defect(ticket_lost, _POINT),
+        "group permits that are out handed out again": Defect(counter_lost, _SPARE),
+        "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _POINT),
     },
     effect=0.02,
     reach=_reach,

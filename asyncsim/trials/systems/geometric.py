@@ -28,7 +28,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "restart before the own update is written": Defect(restarts_early, _FOUR),
-        "a ticket lost": Defect(ticket_lost, _FOUR),
+        "a group permit lost": Defect(ticket_lost, _FOUR),
     },
     effect=0.05,
     reach=lambda point: (

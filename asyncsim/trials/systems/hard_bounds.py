@@ -73,7 +73,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "an install not counted": Defect(version_off_by_one, _point("version_strict", 10)),
-        "the count of tickets lost": Defect(counter_lost, _point("drain", 10)),
+        "the count of group permits lost": Defect(counter_lost, _point("drain", 10)),
         "the drain forgotten": Defect(replaced(mode="keep"), _point("drain", 10)),
         "waiting a version late": Defect(
             lambda system: system.replace(max_age=system.max_age + 1), _point("wait:2", 12)

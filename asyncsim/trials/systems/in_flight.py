@@ -36,7 +36,7 @@ def _reach(point: Point) -> str | None:
     if law.kind == "pareto" and law.parameters[1] <= 2.0:
         return "a Pareto index above 2, whose mean a run measures"
     if law.kind == "gamma" and law.parameters[1] > 64.0:
-        return "a gamma shape of at most 64: places that start together spread slowly over a period"
+        return "a gamma shape of at most 64: generator slots that start together spread slowly over a period"
     return None if point["places"] <= 4096 else "at most 4096 places"
 
 

@@ -120,8 +120,8 @@ trial = Trial(
             lambda system: _Stamped(system, "t_done", _first_end), _LIGHT
         ),
         "seconds in the buffer left out": Defect(lambda system: _Stamped(system, "t_left", _entered), _LIGHT),
-        "a ticket lost, in counts and stamps alike": Defect(ticket_lost, _LOOP),
-        "two places lost, in counts and stamps alike": Defect(
+        "a group permit lost, in counts and stamps alike": Defect(ticket_lost, _LOOP),
+        "two generator slots lost, in counts and stamps alike": Defect(
             lambda system: system.replace(rates=system.rates[:-2]), _LOOP
         ),
     },

@@ -39,7 +39,7 @@ def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:
 
 def _reach(point: Point) -> str | None:
     if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
-        return "groups_per_batch of at least 16: ages in smaller batches are blurred by as much as the effect"
+        return "groups_per_batch of at least 16: the staleness of smaller batches varies by as much as the effect"
     limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
     return _windows.heavy(point, "length") or limits or _windows.overproduced(point)
 

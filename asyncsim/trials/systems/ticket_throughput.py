@@ -84,13 +84,13 @@ trial = Trial(
     ),
     measure=_measure,
     defects={
-        "tickets that are out handed out again": Defect(counter_lost, _PAUSED),
-        "eight places freed twice": Defect(partial(place_freed_twice, times=8), _FEW_PLACES),
+        "group permits that are out handed out again": Defect(counter_lost, _PAUSED),
+        "eight generator slots freed twice": Defect(partial(place_freed_twice, times=8), _FEW_PLACES),
     },
     effect=0.02,
     reach=_reach,
     through="kernel",
     elsewhere=({"release": "dequeue"}, {"tickets": 16}, {"train_time": 0.0}),
     refused=({"tickets": 8},),
-    loose=frozenset({"tickets behind other batches"}),
+    loose=frozenset({"group permits behind other batches"}),
 )

@@ -42,7 +42,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "restart before the own update is written": Defect(restarts_early, _EIGHT),
-        "a ticket lost": Defect(ticket_lost, _EIGHT),
+        "a group permit lost": Defect(ticket_lost, _EIGHT),
     },
     effect=0.02,
     reach=_reach,
