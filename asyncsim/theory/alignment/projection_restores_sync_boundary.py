@@ -108,7 +108,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/projection-restores-sync-boundary",
-    statement="projection on the previous raw gradient lets a stale mode far away take steps up to 2 / curvature",
+    statement="projection on the previous raw gradient lets a stale mode far away take steps up to `2 / curvature`",
     kind="threshold",
     status="exact",
     point=_Setting,

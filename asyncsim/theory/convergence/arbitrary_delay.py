@@ -104,7 +104,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/arbitrary-delay",
-    statement="delays fixed in advance: bound 2 Delta/(step T) + step L s^2 + 2 (step L)^2 s^2 mean delay",
+    statement="delays fixed in advance: bound `2 Delta/(step T) + step L s^2 + 2 (step L)^2 s^2 mean delay`",
     kind="bound",
     status="exact",
     point=_Setting,

@@ -79,7 +79,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/constant-delay",
-    statement="under staleness tau the mean squared gradient is <= 2 Delta/(step T) + step L s^2 + (step L)^2 tau s^2",
+    statement="under staleness `tau` the mean squared gradient is "
+    "`<= 2 Delta/(step T) + step L s^2 + (step L)^2 tau s^2`",
     kind="bound",
     status="exact",
     point=_Setting,

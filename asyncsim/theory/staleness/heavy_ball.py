@@ -74,8 +74,9 @@ def _as_delay(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/heavy-ball",
-    statement="heavy-ball momentum beta raises the largest stable step of fresh gradients, from 2 to 2 (1 + beta), and "
-    "lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
+    statement="heavy-ball momentum `beta` raises the largest stable step of fresh gradients, from 2 to "
+    "`2 (1 + beta)`, and "
+    "lowers it for every staleness `>= 1`, from 1 to `1 - beta` at 1",
     kind="threshold",
     status="exact",
     point=_Setting,

@@ -43,7 +43,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/mean-staleness",
-    statement="with N workers updating on arrival, delays applied plus ages in flight sum to N-1 per update",
+    statement="with `N` workers updating on arrival, delays applied plus ages in flight sum to `N-1` per update",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -32,7 +32,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/stability-boundary",
-    statement="under staleness tau gradient descent is stable iff step * largest curvature < 2 sin(pi/(2(2 tau+1)))",
+    statement="under staleness `tau` gradient descent is stable iff "
+    "`step * largest curvature < 2 sin(pi/(2(2 tau+1)))`",
     kind="threshold",
     status="exact",
     point=_Setting,
