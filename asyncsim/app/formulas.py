@@ -11,13 +11,23 @@ if TYPE_CHECKING:
 
 MARKED = re.compile("`([^`]+)`")
 TOKEN = re.compile(r"\s+|[A-Za-z]+|\d+(?:\.\d+)?|<=|>=|//|.")
-GREEK = dict(
-    zip(
-        "alpha beta gamma delta Delta kappa lambda mu pi phi chi rho sigma tau zeta".split(),
-        "αβγδΔκλμπφχρστζ",
-        strict=True,
-    )
-)
+GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "Delta": "Δ",
+    "kappa": "κ",
+    "lambda": "λ",
+    "mu": "μ",
+    "pi": "π",
+    "phi": "φ",
+    "chi": "χ",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+    "zeta": "ζ",
+}
 SIGNS = {"<=": "≤", ">=": "≥", "-": "−", "*": "·", "sum": "∑", "grad": "∇"}
 RAISED = {"^": "sup", "_": "sub"}
 HALVES = {"ceil": "⌈⌉", "floor": "⌊⌋"}

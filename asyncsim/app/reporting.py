@@ -133,12 +133,15 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     `first` and `more`: those shown at once, and those behind a click; `shared`: parameters that all points have alike;
     `points`: the others, point by point.
     """
-    points = list({repr(row.point): row.point for row in verdict.points}.values())
-    rows = [(1 + points.index(row.point), row) for row in verdict.points]
+    places = {repr(row.point): row.point for row in verdict.points}
+    numbers = {name: number for number, name in enumerate(places, 1)}
+    points = list(places.values())
+    rows = [(numbers[repr(row.point)], row) for row in verdict.points]
     least = sorted((row.margin for row in verdict.points), key=lambda margin: (math.isnan(margin), margin))
     limit = math.inf if len(rows) <= SHOWN else least[LEAST - 1]
     first = [each for each in rows if len(rows) <= SHOWN or each[1].margin <= limit][:SHOWN]
-    alike = [key for key in points[0] if len(points) > 1 and all(_same(point, points[0], key) for point in points)]
+    common = {key for key in points[0] if all(_same(point, points[0], key) for point in points)}
+    alike = [key for key in points[0] if key in common and len(points) > 1]
     return {
         "first": first,
         "more": [each for each in rows if not any(each is one for one in first)],
