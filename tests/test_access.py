@@ -114,6 +114,18 @@ def test_letters_and_marks_stand_out_in_both_schemes(pages, name):
     assert {pair[:2] for pair in pale(name, faded)} == {("light", "ink")}
 
 
+def test_colors_that_the_site_gives_to_its_theme_stand_out():
+    style = EXPLORER.with_name("site.css").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r'scheme="(\w+)"\]\[[^{]*\{(.*?)\}', style, re.S))
+    grounds = {"default": "#f5f5f5", "slate": "#272a35"}
+    for scheme, block in blocks.items():
+        for name, color in re.findall(r"--md-([\w-]+): (#\w+)", block):
+            # Letters of the head are white.
+            ground = "#fff" if name == "primary-fg-color" else grounds[scheme]
+            assert contrast(color, ground) >= TEXT, (scheme, name)
+    assert set(blocks) == set(grounds) and contrast("#2094f3", "#fff") < TEXT
+
+
 class Outline(HTMLParser):
     """What a screen reader and a keyboard need of a page; `faults` says what is missing."""
 

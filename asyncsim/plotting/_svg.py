@@ -12,9 +12,9 @@ from asyncsim.plotting._scaled import scaled
 
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 26, 40
-REACH = 4.0
+REACH = 2.5
 """Effects either side of 0 that a deviation's mark can show."""
-EFFECT = 15
+EFFECT = 24
 """Pixels of one effect there."""
 ALIKE = 1e-3
 """Relative span below which the values of an axis count as one."""
@@ -54,7 +54,7 @@ def deviation(row: Comparison, kind: str) -> str:
         text = f"{middle:.3g}".replace("-", "−") if math.isfinite(middle) else "diverged"
         return f"← {text}" if middle < 0 else f"{text} →"
     low, high = (EFFECT * max(-REACH, min(REACH, edge)) for edge in (middle - reach, middle + reach))
-    mark = f'<path d="M{low:.3g} 0H{high:.3g}"/><circle cx="{EFFECT * middle:.3g}" r="3"/>'
+    mark = f'<path d="M{low:.3g} 0H{high:.3g}"/><circle cx="{EFFECT * middle:.3g}" r="2.5"/>'
     name = CLASSES.get(row.verdict, row.verdict)
     return f'<svg class="d {name}" viewBox="-60 -5 120 10" aria-hidden="true">{mark}</svg>'
 

@@ -12,7 +12,6 @@ from asyncsim import validation
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import Claim, Estimate
 from asyncsim.plotting import _curves, _scaled, _svg
-from asyncsim.plotting._verdict import WIDEST
 
 
 def square(point):
@@ -155,7 +154,7 @@ def test_a_deviation_is_drawn_in_units_of_the_effect():
     text = _svg.deviation(row, "expectation")
     assert middle == pytest.approx(0.5) and f'cx="{_svg.EFFECT * middle:.3g}"' in text
     assert f"M{_svg.EFFECT * (middle - reach):.3g} 0H{_svg.EFFECT * (middle + reach):.3g}" in text
-    assert _svg.REACH == WIDEST
+    assert 'viewBox="-60 ' in text and _svg.REACH * _svg.EFFECT == 60
 
 
 def test_what_lies_far_off_is_a_number_with_an_arrow():
