@@ -10,6 +10,7 @@ import pytest
 from asyncsim import theory
 from asyncsim.app.formulas import GREEK, rendered
 from asyncsim.plotting import plot
+from asyncsim.theory import _unticketed
 from tests.test_reporting import verdict
 
 BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK)}|sqrt)\b")
@@ -74,3 +75,9 @@ def test_no_mark_is_seen_where_none_is_rendered():
     picture = dataclasses.replace(made, verdict="held")
     assert "stable iff a < 2" in plot(picture).get_suptitle()
     assert "stable iff a &lt; 2" in made._repr_html_() and "`" not in made._repr_html_()
+
+
+def test_the_reason_for_a_law_has_no_marks():
+    point = {"workers": 8, "law": "exponential:1.0", "rates": None}
+    found = _unticketed._of_claim("systems/update-on-arrival", point, "mean")
+    assert found.mean == 7 and "N-1" in found.reason and "`" not in found.reason
