@@ -112,8 +112,8 @@ def reference() -> Iterator[tuple[str, str]]:
 def part_section(part: dict[str, Any]) -> str:
     """A heading, the signature and the docstring of one part."""
     signature = f"```python\n{part['signature']}\n```\n\n" if part["signature"] else ""
-    facts = [f"*{part[key]}*\n\n" for key in ("statement",) if part.get(key)]
-    return f"## {part['name']}\n\n{signature}{''.join(_text(fact) for fact in facts)}{docstring(part['doc'])}\n"
+    statement = f"*{_text(part['statement'])}*\n\n" if part.get("statement") else ""
+    return f"## {part['name']}\n\n{signature}{statement}{docstring(part['doc'])}\n"
 
 
 def python_page() -> str:

@@ -340,12 +340,16 @@ def verify(
     manifest = verifying.manifest_of(seed, size)
     summary = reporting.summary(verdicts)
     result = {"claims": [v.row() for v in verdicts], "summary": summary, "manifest": manifest}
-    references = {v.id: theory.claim(v.id).reference for v in verdicts}
+    known = {v.id: theory.claim(v.id) for v in verdicts}
+    references = {id: claim.reference for id, claim in known.items()}
+    predictions = {id: claim.predict for id, claim in known.items()}
     outputs = streams.Files()
     with stopping.deferred() as received:
         outputs.write("--json", json_path, lambda path: write_json(path, result))
         written = outputs.write(
-            "--report", report, lambda path: reporting.write_report(verdicts, manifest, path, references=references)
+            "--report",
+            report,
+            lambda path: reporting.write_report(verdicts, manifest, path, reporting.TITLE, references, predictions),
         )
     # Print the table and the advice.
     console = _console()

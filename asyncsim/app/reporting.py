@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import itertools
 import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.app.formulas import rendered
 from asyncsim.base import checks, files, records
 from asyncsim.base.notation import measurement, number
+from asyncsim.plotting import _curves, _svg
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 TEMPLATE = "report.html.jinja"
 TITLE = "asyncsim: every claim beside its measurement"
-SIGNS = {"*", "/", "+", "-", "=", "<", ">", "<=", ">="}
-FORMULA = re.compile(
-    r"[A-Z]|[-+]?\d[\d.]*|tau|mu|pi|chi|delta|Delta|.*(\w_[\w+]|\w\^|[\w)\]][*=]|[A-Z\d)\]]/|/[\d(]|[A-Z\d]-[A-Z\d]|\w\(\w).*"
-)
-"""A word that belongs to a formula: one capital, a number, a Greek letter, or signs between letters."""
-PROSE = {"A", "I", "a", "is", "iff", "of", "by", "and", "or", "the", "at", "to", "in", "with", "per"}
-PIXELS = 118
-"""Screen pixels for an inch of a figure: its small type, made for print, then reads like the text around it."""
+SHOWN, LEAST = 12, 8
+"""Comparisons that a section shows at once, and how many of least margin it shows where there are more."""
 
 
 def write_report(
@@ -37,11 +30,13 @@ def write_report(
     path: str | os.PathLike[str],
     title: str = TITLE,
     references: Mapping[str, str] | None = None,
+    predictions: Mapping[str, _curves.Prediction] | None = None,
 ) -> Path:
     """Write verdicts with their figures, points and planted defects to one HTML file, atomically.
 
     Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the file;
-    `title`. `references`: claim id to the source of its statement.
+    `title`. `references`: claim id to the source of its statement. `predictions`: claim id to what predicts at a point,
+    so that curves go on between measured points.
     Returns the path. Raises `InputError` without verdicts or for a path that cannot be written.
 
     >>> import asyncsim as sim, tempfile
@@ -62,9 +57,10 @@ def write_report(
         "rate": rate,
         "anchor": anchor,
         "point": point_text,
-        "numbered": numbered,
-        "figure": figure,
-        "formulas": formulas,
+        "comparisons": comparisons,
+        "figure": lambda verdict: figure(verdict, (predictions or {}).get(verdict.id)),
+        "deviation": deviation,
+        "formulas": rendered,
         "lowering": lambda term: term.lowering,
     }
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
@@ -131,45 +127,31 @@ def anchor(id: str) -> str:
     return id.replace("/", "-").replace(" ", "-")
 
 
-def formulas(text: str) -> Markup:
-    """A statement as HTML, its formulas set as code: words that look like one, what signs join, what brackets hold.
+def comparisons(verdict: records.Verdict) -> dict[str, Any]:
+    """Comparisons as a section shows them, each with the number of its point.
 
-    >>> str(formulas("stable iff step * curvature < 2 sin(pi/(2 tau+1))"))
-    'stable iff <code>step * curvature &lt; 2 sin(pi/(2 tau+1))</code>'
+    `first` and `more`: those shown at once, and those behind a click; `shared`: parameters that all points have alike;
+    `points`: the others, point by point.
     """
-    from markupsafe import Markup
-
-    words = text.split()
-    inside = [word in SIGNS or (bool(FORMULA.fullmatch(word.rstrip(",;.:"))) and word not in PROSE) for word in words]
-    for k, word in enumerate(words):
-        if word in SIGNS:
-            for near in (k - 1, k + 1):
-                inside[near % len(words)] |= 0 <= near < len(words) and words[near] not in PROSE
-    close_brackets(words, inside)
-    parts: list[Markup] = []
-    for code, run in itertools.groupby(zip(inside, words, strict=True), key=lambda pair: pair[0]):
-        plain = " ".join(word for _, word in run)
-        end = plain[len(plain.rstrip(",;:")) :]
-        parts.append(Markup("<code>{}</code>{}").format(plain.removesuffix(end), end) if code else Markup.escape(plain))
-    return Markup(" ").join(parts)
-
-
-def close_brackets(words: Sequence[str], inside: list[bool]) -> None:
-    """Widen every run of words inside a formula until its brackets balance, as far as the text goes."""
-    for step in (1, -1):
-        opening, closing = ("([", ")]") if step > 0 else (")]", "([")
-        depth = 0
-        for k in range(len(words))[::step]:
-            if inside[k] or depth > 0:
-                inside[k] = True
-                change = sum(sign in opening for sign in words[k]) - sum(sign in closing for sign in words[k])
-                depth = max(0, depth + change)
+    places = {repr(row.point): row.point for row in verdict.points}
+    numbers = {name: number for number, name in enumerate(places, 1)}
+    points = list(places.values())
+    rows = [(numbers[repr(row.point)], row) for row in verdict.points]
+    least = sorted((row.margin for row in verdict.points), key=lambda margin: (math.isnan(margin), margin))
+    limit = math.inf if len(rows) <= SHOWN else least[LEAST - 1]
+    first = [each for each in rows if len(rows) <= SHOWN or each[1].margin <= limit][:SHOWN]
+    common = {key for key in points[0] if all(_same(point, points[0], key) for point in points)}
+    alike = [key for key in points[0] if key in common and len(points) > 1]
+    return {
+        "first": first,
+        "more": [each for each in rows if not any(each is one for one in first)],
+        "shared": {key: points[0][key] for key in alike},
+        "points": [{key: value for key, value in point.items() if key not in alike} for point in points],
+    }
 
 
-def numbered(rows: Sequence[records.Comparison]) -> list[tuple[int, records.Comparison]]:
-    """Comparisons with the number of their point, counted as the labels of figures count."""
-    points = list({repr(row.point): None for row in rows})
-    return [(1 + points.index(repr(row.point)), row) for row in rows]
+def _same(point: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
+    return key in point and repr(point[key]) == repr(other[key])
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -179,14 +161,15 @@ def point_text(point: Mapping[str, Any]) -> str:
     )
 
 
-def figure(verdict: records.Verdict) -> dict[str, Any]:
-    """The verdict's figure as the source of an image, with the width it should have on a screen."""
-    from asyncsim.plotting import plot
-    from asyncsim.plotting._style import encode
+def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:
+    """Panels with predicted curves and measured points, as SVG; empty where no parameter varies."""
+    from markupsafe import Markup
 
-    picture = plot(verdict)
-    # A hundredth of a pixel is enough for lines; words keep their digits.
-    text = encode(picture, "svg", letters=True).decode()
-    text = re.sub(r' d="[^"]+"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
-    data = base64.b64encode(text.encode()).decode()
-    return {"source": f"data:image/svg+xml;base64,{data}", "width": round(PIXELS * picture.get_figwidth())}
+    return Markup("".join(_svg.panel(panel) for panel in _curves.panels(verdict, predict)))
+
+
+def deviation(row: records.Comparison, kind: str) -> Markup:
+    """The comparison's deviation as a mark on the band of its effect."""
+    from markupsafe import Markup
+
+    return Markup(_svg.deviation(row, kind))

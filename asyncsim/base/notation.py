@@ -104,3 +104,12 @@ def measurement(value: float, half: float, predicted: float) -> str:
     decimals = 0 if exponent else len(mantissa.partition(".")[2])
     digits = max(places, min(decimals, places + 3)) if decimals else places
     return f"{round(value, digits):.{max(0, digits)}f} ± {interval}".replace("-", "−")
+
+
+def unmarked(text: str) -> str:
+    """A text without the backticks that mark its formulas, for where none are rendered.
+
+    >>> unmarked("held at `N-1` updates")
+    'held at N-1 updates'
+    """
+    return text.replace("`", "")

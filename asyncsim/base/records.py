@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the theory that a measurement can contradict.
+    """A statement of the theory that a measurement can contradict; backticks mark the formulas in `statement`.
 
     `point` reads a point, or raises `InputError` outside the domain, and declares its parameters. `predict(point)` and
     `cross_check(point)` are two independent computations of the same named quantities. `formula_defects` are wrong
@@ -225,7 +225,7 @@ class Verdict:
         heads = ("quantity", "predicted", "measured", "verdict", "point")
         remainder = len(self.points) - len(few)
         more = f"; {remainder} comparisons of more margin are left out" if remainder else ""
-        caption = f"{self.verdict}: {self.id}. {self.statement}{more}"
+        caption = f"{self.verdict}: {self.id}. {notation.unmarked(self.statement)}{more}"
         return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
     def row(self) -> dict[str, Any]:

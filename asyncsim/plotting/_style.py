@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from matplotlib import colormaps, rc_context, style
+from matplotlib import colormaps, style
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -123,14 +123,10 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     return kind
 
 
-def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None, letters: bool = False) -> bytes:
-    """The figure as the bytes of a file, without a date.
-
-    `notes` are texts that go beside the picture, by key. With `letters` an SVG has its words as text, which is small
-    and needs the reader's fonts, instead of as outlines.
-    """
+def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) -> bytes:
+    """The figure as the bytes of a file, without a date; `notes` are texts that go beside the picture, by key."""
     buffer = io.BytesIO()
-    with applied(), rc_context({"svg.fonttype": "none"} if letters else {}):
+    with applied():
         if isinstance(figure, Picture):
             _settle(figure)
         figure.savefig(buffer, format=kind, metadata={**UNDATED[kind], **(notes or {})})

@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 from asyncsim.base import notation
 from asyncsim.base.records import Comparison, Verdict
 from asyncsim.plotting import _style
+from asyncsim.plotting._scaled import effect_of, scaled
 
-ONE_SIDED = ("bound", "ordering")
 PANELS = 6
 ROWS = 40
 NAME = 40
@@ -48,8 +48,9 @@ def draw_verdict(verdict: Verdict) -> Figure:
         if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
     # Title it with the verdict.
-    statement = textwrap.wrap(verdict.statement.replace("$", r"\$"), int(15.5 * figure.get_figwidth()))
-    title = "\n".join([*statement, f"{verdict.id}: {verdict.verdict}{left_out}"])
+    statement = notation.unmarked(verdict.statement).replace("$", r"\$")
+    lines_of_it = textwrap.wrap(statement, int(15.5 * figure.get_figwidth()))
+    title = "\n".join([*lines_of_it, f"{verdict.id}: {verdict.verdict}{left_out}"])
     figure.suptitle(title, x=0.01, ha="left", color=_style.COLORS[verdict.verdict])
     return figure
 
@@ -167,22 +168,6 @@ def measured(row: Comparison) -> str:
     if not math.isfinite(row.measured):
         return "diverged"
     return notation.measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
-
-
-def scaled(row: Comparison, kind: str) -> tuple[float, float]:
-    """Deviation and half of the interval in units of the effect; in units of that half where there is none."""
-    if not math.isfinite(row.measured):
-        return math.inf, 0.0
-    reach = (row.high - row.low) / 2.0
-    unit = effect_of(row, kind) or reach or 1.0
-    return (row.measured - row.predicted) / unit, reach / unit
-
-
-def effect_of(row: Comparison, kind: str) -> float:
-    """The deviation D that a row had to see, from margin = (reach - deviation) / D; 0 where it cannot be told."""
-    signed = row.measured - row.predicted
-    room = (row.high - row.low) / 2.0 - (signed if kind in ONE_SIDED else abs(signed))
-    return room / row.margin if math.isfinite(room) and math.isfinite(row.margin) and room and row.margin else 0.0
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:

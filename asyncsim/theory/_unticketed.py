@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim.base import checks
+from asyncsim.base import checks, notation
 from asyncsim.theory import _claims, _openloop
 from asyncsim.theory._facts import Facts
 
@@ -202,4 +202,4 @@ def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float
         return outside
     values = law.predict(point)
     cells = tuple(p for name, p in values.items() if name.startswith("p["))
-    return LoopLaw(claim, values[key] if key else mean, cells or None, 0.0, law.statement)
+    return LoopLaw(claim, values[key] if key else mean, cells or None, 0.0, notation.unmarked(law.statement))

@@ -65,7 +65,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/lag1-closed-form",
-    statement="learning rate * curvature gives gradient energy and autocorrelation up to the staleness in closed form",
+    statement="gradient energy and autocorrelation up to the staleness follow in closed form from "
+    "`learning_rate * curvature`",
     kind="identity",
     status="exact",
     point=_Setting,

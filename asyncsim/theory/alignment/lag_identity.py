@@ -68,7 +68,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/lag-identity",
-    statement="stationary gradients correlate at +a/2 across the staleness and at -a/2 one update later",
+    statement="stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later",
     kind="identity",
     status="exact",
     point=_Setting,

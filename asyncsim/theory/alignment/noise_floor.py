@@ -76,7 +76,7 @@ def _asymptote(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/noise-floor",
-    statement="cosines of unrelated gradients follow a Beta distribution: chance alone makes them 1/sqrt(d)",
+    statement="cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`",
     kind="distribution",
     status="exact",
     point=_Setting,

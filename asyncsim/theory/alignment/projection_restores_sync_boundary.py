@@ -108,7 +108,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/projection-restores-sync-boundary",
-    statement="projecting on the previous raw gradient keeps far stale modes stable to learning rate 2 / curvature",
+    statement="projecting on the previous raw gradient keeps far stale modes stable up to learning rate "
+    "`2 / curvature`",
     kind="threshold",
     status="exact",
     point=_Setting,

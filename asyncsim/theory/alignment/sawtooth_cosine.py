@@ -104,7 +104,8 @@ def _largest_delay(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/sawtooth-cosine",
-    statement="gradients correlate at a/(2-(s-1)a) inside a publish cycle of s updates and at minus that with the next",
+    statement="gradients correlate at `a/(2-(s-1)a)` inside a publish cycle of `s` updates and at minus that with the "
+    "next",
     kind="identity",
     status="exact",
     point=_Setting,

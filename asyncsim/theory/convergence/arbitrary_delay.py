@@ -104,8 +104,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/arbitrary-delay",
-    statement="staleness fixed in advance, learning rate a: bound 2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean "
-    "staleness",
+    statement="staleness fixed in advance, learning rate `a`: bound "
+    "`2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`",
     kind="bound",
     status="exact",
     point=_Setting,

@@ -79,7 +79,7 @@ def _exact_baseline(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/bandit-noise",
-    statement="a leave-one-out gradient on a softmax bandit has total variance [4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))",
+    statement="a leave-one-out gradient on a softmax bandit has total variance `[4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))`",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -71,7 +71,7 @@ def _above_the_mean(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/bandit-smoothness",
-    statement="the Hessian of a softmax bandit's expected reward is at most (max r - min r)/(3 sqrt 3) in the logits",
+    statement="the Hessian of a softmax bandit's expected reward is at most `(max r - min r)/(3 sqrt 3)` in the logits",
     kind="bound",
     status="conditional",
     point=_Setting,

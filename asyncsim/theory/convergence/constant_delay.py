@@ -79,7 +79,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/constant-delay",
-    statement="staleness tau, learning rate a: mean squared gradient <= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2",
+    statement="staleness `tau`, learning rate `a`: mean squared gradient "
+    "`<= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2`",
     kind="bound",
     status="exact",
     point=_Setting,

@@ -46,7 +46,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ess/clamp-floor",
-    statement="weights clamped to [1/C, C] have ESS/N >= 4/(C + 1/C)^2, that is N/ESS <= (C + 1/C)^2/4",
+    statement="weights clamped to `[1/C, C]` have `ESS/N >= 4/(C + 1/C)^2`, that is `N/ESS <= (C + 1/C)^2/4`",
     kind="bound",
     status="exact",
     point=_Setting,

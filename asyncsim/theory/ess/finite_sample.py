@@ -181,7 +181,7 @@ def _drawn_from_current(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ess/finite-sample",
-    statement="the ESS of N samples exceeds its large-batch value on average, by an exact integral",
+    statement="the ESS of `N` samples exceeds its large-batch value on average, by an exact integral",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -39,7 +39,7 @@ def _relative_entropy(s: PolicyPair) -> dict[str, float]:
 
 claim = stated(
     id="ess/limit",
-    statement="the effective sample size per sample of a large batch is 1/(1 + chi^2)",
+    statement="the effective sample size per sample of a large batch is `1/(1 + chi^2)`",
     kind="expectation",
     status="exact",
     point=PolicyPair,

@@ -96,7 +96,7 @@ def _classes_swapped(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="estimator/delayed-reward-bias",
-    statement="late rewards that are not reinjected bias the gradient by -phi E[s(r) A grad log pi], linear in phi",
+    statement="late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`",
     kind="expectation",
     status="exact",
     point=_Setting,

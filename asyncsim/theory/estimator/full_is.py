@@ -51,7 +51,7 @@ def _score_at_behavior(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="estimator/full-is",
-    statement="the mean of (sequence ratio) * reward * score under behavior is the gradient at the current policy",
+    statement="the mean of `(sequence ratio) * reward * score` under behavior is the gradient at the current policy",
     kind="expectation",
     status="exact",
     point=_Setting,

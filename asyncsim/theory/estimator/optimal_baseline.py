@@ -69,7 +69,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="estimator/optimal-baseline",
-    statement="the best constant baseline is E[w^2|s|^2 R]/E[w^2|s|^2]; truncated weights add their drift to it",
+    statement="the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -45,7 +45,7 @@ def _tokens_first(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="estimator/truncation-bias",
-    statement="truncating the sequence ratio at C biases the gradient by -E_mu[(W-C)_+ R S]",
+    statement="truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`",
     kind="identity",
     status="exact",
     point=_Setting,

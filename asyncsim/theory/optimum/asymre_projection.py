@@ -99,7 +99,8 @@ def _clip_and_rescale(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="optimum/asymre-projection",
-    statement="REINFORCE on frozen behavior, baseline V < V_mu, tends to the simplex projection of mu(r-V)/(V_mu-V)",
+    statement="REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of "
+    "`mu(r-V)/(V_mu-V)`",
     kind="identity",
     status="exact",
     point=_Setting,

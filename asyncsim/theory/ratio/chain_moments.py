@@ -56,7 +56,7 @@ def _sum_of_chi_squares(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/chain-moments",
-    statement="E W^p of a chain of bits is a product over bits, and a large batch has ESS/N = 1/E W^2",
+    statement="`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`",
     kind="expectation",
     status="exact",
     point=_Setting,

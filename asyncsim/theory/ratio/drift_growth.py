@@ -170,7 +170,8 @@ def _power(s: _Setting, exponent: float) -> dict[str, float]:
 
 claim = stated(
     id="ratio/drift-growth",
-    statement="E Var_mu(log pi/mu) after S updates is v_1 ((1 - f) S + f S^2), f the share of the drift in v_1",
+    statement="`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in "
+    "`v_1`",
     kind="expectation",
     status="exact",
     point=_Setting,

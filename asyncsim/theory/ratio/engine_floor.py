@@ -153,7 +153,7 @@ def _multiplied(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/engine-floor",
-    statement="noise of the sampler's logits leaves fresh data ESS/N = (1 + kappa (1 - |mu|^2))^-T",
+    statement="noise of the sampler's logits leaves fresh data `ESS/N = (1 + kappa (1 - |mu|^2))^-T`",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -88,7 +88,7 @@ def _spread_for_variance(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/gaussian-shift",
-    statement="the log ratio of normal policies delta standard deviations apart is N(-delta^2/2, delta^2)",
+    statement="the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`",
     kind="distribution",
     status="exact",
     point=_Setting,

@@ -102,7 +102,7 @@ def _start_row_throughout(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/markov-moments",
-    statement="E W^p of Markov tokens follows a vector recursion, and a large batch has ESS/N = 1/E W^2",
+    statement="`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -92,7 +92,7 @@ def _half(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/mismatch-adds",
-    statement="Var log W is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports",
+    statement="`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports",
     kind="identity",
     status="exact",
     point=_Setting,

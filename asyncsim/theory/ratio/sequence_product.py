@@ -44,7 +44,7 @@ def _sum_of_chi_squares(s: SequencePair) -> dict[str, float]:
 
 claim = stated(
     id="ratio/sequence-product",
-    statement="E W^2 of a sequence is (1 + chi^2)^T for independent tokens and a matrix product for Markov tokens",
+    statement="`E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens",
     kind="identity",
     status="exact",
     point=SequencePair,

@@ -139,7 +139,8 @@ def _crossing(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="ratio/top-p",
-    statement="ratios to a sampler cut by top-p or top-k have mean S, the policy's mass on what is kept, unseen by ESS",
+    statement="ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by "
+    "ESS",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -48,7 +48,7 @@ def _own_bit_counted(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="sequence/gradient",
-    statement="the gradient of a chain's success probability in a bit is p (1 - p) P(the others are one short)",
+    statement="the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`",
     kind="expectation",
     status="exact",
     point=_Setting,

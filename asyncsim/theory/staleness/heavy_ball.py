@@ -74,8 +74,8 @@ def _as_delay(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/heavy-ball",
-    statement="momentum beta raises the largest stable learning rate of fresh gradients, from 2 to 2 (1 + beta), "
-    "and lowers it for every staleness >= 1, from 1 to 1 - beta at 1",
+    statement="momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, "
+    "and lowers it for every staleness `>= 1`, from 1 to `1 - beta` at 1",
     kind="threshold",
     status="exact",
     point=_Setting,

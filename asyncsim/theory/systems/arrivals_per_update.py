@@ -96,7 +96,8 @@ def _geometric_of_the_mean(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/arrivals-per-update",
-    statement="with P deliveries an update mean staleness is (N-1)/P, distributed as floor((uniform + geometric)/P)",
+    statement="with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as "
+    "`floor((uniform + geometric)/P)`",
     kind="distribution",
     status="exact",
     point=_Setting,

@@ -125,7 +125,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/asynchronous-throughput",
-    statement="away from the knee an open loop trains min(C/T, P/t_T) groups a second, less what synchronizing stops",
+    statement="away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

@@ -176,8 +176,8 @@ def _queued(s: _Setting, queue: _Queue) -> float:
 
 claim = stated(
     id="systems/cap-binds",
-    statement="with all K group permits in use and M groups per publish, mean staleness is K/M-1 (release at publish) "
-    "or K/M (release at dequeue)",
+    statement="with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at "
+    "publish) or `K/M` (release at dequeue)",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -74,8 +74,8 @@ def _one_queue(s: _Setting, at_once: int) -> dict[str, float]:
 
 claim = stated(
     id="systems/closed-loop",
-    statement="a closed loop of K group permits with exponential training trains (1-p0)/t_T groups a second, "
-    "1/p0 = sum K!/(K-n)! (t_T/T)^n, whatever the distribution of generation",
+    statement="a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups a second, "
+    "`1/p0 = sum K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation",
     kind="expectation",
     status="exact",
     point=_Setting,

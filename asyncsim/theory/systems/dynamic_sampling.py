@@ -65,7 +65,8 @@ def _of_mean(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/dynamic-sampling",
-    statement="a batch of P accepted groups takes sum_r P(Bin(r R, a) < P) rounds of R groups, each accepted with a",
+    statement="a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted "
+    "with `a`",
     kind="expectation",
     status="exact",
     point=_Setting,

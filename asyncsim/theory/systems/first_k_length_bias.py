@@ -94,7 +94,8 @@ def _of_kept(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/first-k-length-bias",
-    statement="a group that ends with the first k of its n samples keeps the k shortest: their mean, end and waste",
+    statement="a group that ends with the first `k` of its `n` samples keeps the `k` shortest: their mean, end and "
+    "waste",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -58,7 +58,7 @@ def _poisson(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/geometric",
-    statement="staleness of exponential workers updating on arrival is mixed geometric, sum_i p_i^2 (1-p_i)^k",
+    statement="staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`",
     kind="distribution",
     status="exact",
     point=_Setting,

@@ -242,7 +242,8 @@ def _of(regime: str) -> Callable[[_Setting, float], dict[str, float]]:
 
 claim = stated(
     id="systems/hard-bounds",
-    statement="no group exceeds (K+W-2)//M under a window W, ceil(K/M)-1 in strict order or drain, m under wait(m)",
+    statement="no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under "
+    "`wait(m)`",
     kind="bound",
     status="exact",
     point=_Setting,

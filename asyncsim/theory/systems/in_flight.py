@@ -87,7 +87,7 @@ def _length_biased(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/in-flight",
-    statement="with publishes every tau seconds and any start phase, in-flight staleness is floor((L + phi)/tau)",
+    statement="with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`",
     kind="distribution",
     status="exact",
     point=_Setting,

@@ -110,7 +110,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/list-scheduling",
-    statement="samples on k slots end between max(sum/k, longest) and sum/k + (1-1/k) longest",
+    statement="samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`",
     kind="bound",
     status="exact",
     point=_Setting,

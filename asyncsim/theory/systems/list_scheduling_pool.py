@@ -73,7 +73,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/list-scheduling-pool",
-    statement="a pool of a+1 batches on k slots takes at most Q mu/k + E[longest of the pool]/(a+1) + t_T a batch",
+    statement="a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a "
+    "batch",
     kind="bound",
     status="open",
     point=_Setting,

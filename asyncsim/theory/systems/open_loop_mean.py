@@ -140,7 +140,8 @@ def _waited(s: _Setting, waiting: float) -> dict[str, float]:
 
 claim = stated(
     id="systems/open-loop-mean",
-    statement="an open loop that drops its oldest has mean staleness C/P + rho below rho = 1, 1 + E floor(a+t) above",
+    statement="an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` "
+    "above",
     kind="expectation",
     status="conditional",
     point=_Setting,

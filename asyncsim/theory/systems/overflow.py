@@ -71,7 +71,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/overflow",
-    statement="a generator rho times as fast as the trainer loses 1-1/rho of its groups, lengths unbiased",
+    statement="a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

@@ -122,7 +122,7 @@ def _queue_added(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/straggler-tail",
-    statement="with the oldest first and a trainer that never waits, P(s >= k) = P(T > (k-1) tau) for k >= K/P",
+    statement="with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`",
     kind="distribution",
     status="asymptotic",
     point=_Setting,

@@ -45,7 +45,7 @@ def _overlapped(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/synchronous-throughput",
-    statement="a synchronous update lasts E[longest of all its samples]/rate + training + synchronization",
+    statement="a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`",
     kind="expectation",
     status="exact",
     point=_Setting,

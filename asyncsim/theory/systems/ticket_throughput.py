@@ -147,7 +147,8 @@ def _all_batches(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/ticket-throughput",
-    statement="groups a second are at most min(C/T, P/t_T, K/hold), hold the seconds for which a group permit is out",
+    statement="groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is "
+    "out",
     kind="bound",
     status="exact",
     point=_Setting,

@@ -92,8 +92,8 @@ def _whole_periods(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/token-staircase",
-    statement="a token with r seconds left has in-flight staleness r/tau: E[L]/(2 tau) over samples, "
-    "E[L^2]/(2 tau E[L]) over tokens, half of the head's",
+    statement="a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, "
+    "`E[L^2]/(2 tau E[L])` over tokens, half of the head's",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -31,7 +31,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/update-on-arrival",
-    statement="mean staleness of N workers that update on arrival is N-1, whatever the service times and the rates",
+    statement="mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -1,0 +1,167 @@
+"""Panels of a report: which parameter, which curves, and marks at the places of their numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+import pytest
+
+from asyncsim import validation
+from asyncsim.base.checks import InputError
+from asyncsim.base.records import Claim, Estimate
+from asyncsim.plotting import _curves, _scaled, _svg
+
+
+def square(point):
+    """x squared times the factor, from x = 1 on."""
+    if point["x"] < 1:
+        raise InputError("x", point["x"], "at least 1", "ask inside the domain")
+    return {"q": point.get("factor", 1.0) * float(point["x"]) ** 2}
+
+
+def of(points, estimates=None, kind="expectation", predict=square):
+    claim = Claim("toy/claim", "a statement", kind, "exact", lambda p: None, predict, predict, "derived")
+    numbers = [predict(point) for point in points]
+    estimates = estimates or [{name: Estimate(v, 0.01 * abs(v)) for name, v in row.items()} for row in numbers]
+    return validation.join(claim, points, estimates, numbers, 0.1)
+
+
+def test_a_curve_is_the_prediction_between_the_measured_points():
+    verdict = of([{"x": 2.0, "law": "a"}, {"x": 8.0, "law": "a"}])
+    (panel,) = _curves.panels(verdict, square)
+    (line,) = panel.lines
+    assert (panel.across, panel.upward) == ("x", "q") and len(line) == _curves.PLACES
+    assert line[0] == (2.0, 4.0) and line[-1] == (8.0, 64.0)
+    assert all(y == pytest.approx(x * x) for x, y in line)
+    # A wrong formula leaves the measured points off its curve.
+    (wrong,) = _curves.panels(verdict, lambda point: {"q": float(point["x"]) ** 3})
+    assert any(y != pytest.approx(x * x) for x, y in wrong.lines[0])
+
+
+def test_without_the_formula_predicted_points_are_joined():
+    (panel,) = _curves.panels(of([{"x": 8}, {"x": 2}, {"x": 4}]))
+    assert panel.lines == (((2, 4.0), (4, 16.0), (8, 64.0)),)
+    assert [(x, number) for x, number, _ in panel.rows] == [(2, 2), (4, 3), (8, 1)]
+
+
+def test_points_that_differ_in_something_else_have_curves_of_their_own():
+    points = [{"x": 1, "factor": 1.0}, {"x": 4, "factor": 1.0}, {"x": 2, "factor": 3.0}]
+    (panel,) = _curves.panels(of(points), square)
+    assert sorted(line[-1] for line in panel.lines) == [(4, 16.0), (4, 48.0)]
+    assert all(x in (1, 2, 3, 4) for line in panel.lines for x, _ in line)
+
+
+def test_a_curve_stops_where_its_claim_does():
+    claim = of([{"x": 1, "factor": 1.0}, {"x": 9, "factor": 1.0}])
+
+    def gap(point):
+        return {} if 3 < point["x"] < 6 else square(point)
+
+    def alone(point):
+        raise InputError("x", point["x"], "another", "none")
+
+    (panel,) = _curves.panels(claim, gap)
+    assert [[x for x, _ in line] for line in panel.lines] == [[1, 2, 3], [6, 7, 8, 9]]
+    assert _curves.panels(claim, alone) == []
+
+
+def test_the_parameter_is_the_one_that_most_points_share():
+    points = [{"x": 1, "factor": f, "flag": True, "cells": c} for f, c in ((1.0, 1), (2.0, 2), (3.0, 2))]
+    (panel,) = _curves.panels(of([*points, {"x": 2, "factor": 1.0, "flag": False, "cells": 9}]), square)
+    assert panel.across == "factor"
+    assert _curves.panels(of([{"x": 1}]), square) == []
+    assert _curves.panels(of([{"x": 1, "law": "a"}, {"x": 1, "law": "b"}]), square) == []
+
+
+def test_indexed_quantities_are_drawn_against_their_index():
+    def tail(point):
+        return {f"p[{k}]": 0.5 ** (k + 1) for k in range(4)} | {f"grad[{k}]": 1.0 for k in range(4)}
+
+    (panel,) = _curves.panels(of([{"law": "a"}], predict=tail), tail)
+    assert panel.across == "staleness (versions)" and panel.upward == "p at point 1"
+    assert panel.lines == (((0.0, 0.5), (1.0, 0.25), (2.0, 0.125), (3.0, 0.0625)),)
+
+
+def test_panels_and_curves_are_few():
+    def many(point):
+        return {f"q{k}": point["x"] * (1.0 + k) * point["factor"] for k in range(9)}
+
+    points = [{"x": x, "factor": f} for f in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0) for x in (1, 2)]
+    panels = _curves.panels(of(points, predict=many), many)
+    assert len(panels) == _curves.PANELS
+    assert all(len(panel.lines) <= _curves.LINES for panel in panels)
+
+
+@pytest.mark.parametrize(("low", "high", "log"), [(1, 31, True), (1, 30, False), (0, 100, False), (-2, 100, False)])
+def test_an_axis_is_logarithmic_where_it_is_long(low, high, log):
+    assert _curves.logarithmic(low, high) == log
+    places = _curves.between(low, high, False)
+    assert places[0] == low and places[-1] == pytest.approx(high) and len(places) == _curves.PLACES
+    whole = _curves.between(low, high, True)
+    assert all(isinstance(x, int) for x in whole) and (whole[0], whole[-1]) == (low, high)
+
+
+def drawn(verdict, predict=square):
+    (panel,) = _curves.panels(verdict, predict)
+    return _svg.panel(panel)
+
+
+def marks(text):
+    """Class, x and y of every measured mark."""
+    pattern = r'<g class="([\w ]+)"><path d="[^"]+"/><circle cx="([\d.]+)" cy="([\d.]+)"'
+    return [(name, float(x), float(y)) for name, x, y in re.findall(pattern, text)]
+
+
+def test_marks_lie_on_the_line_and_in_the_chart():
+    points = [{"x": x} for x in (1, 5, 9)]
+    text = drawn(of(points))
+    line = re.search(r'class="p" d="M([^"]+)"', text)[1].split("L")
+    assert len(line) == 9
+    places = {tuple(map(float, each.split())) for each in line}
+    found = marks(text)
+    assert [name for name, _, _ in found] == ["m"] * 3 and {(x, y) for _, x, y in found} <= places
+    assert all(_svg.LEFT <= x <= _svg.WIDTH - _svg.RIGHT for _, x, _ in found)
+    assert 'role="img"' in text and "q against x" in text and "nan" not in text.lower()
+
+
+def test_a_mark_has_the_color_of_its_verdict_and_a_cross_where_it_diverged():
+    estimates = [Estimate(1.0, 0.001), Estimate(8.0, 0.001), Estimate(9.0, 3.0), Estimate(math.nan)]
+    text = drawn(of([{"x": x} for x in (1, 2, 3, 4)], [{"q": each} for each in estimates]))
+    assert [name for name, _, _ in marks(text)] == ["m", "violated", "inconclusive"]
+    assert text.count("×") == 1
+
+
+def test_points_are_numbered_where_there_are_several_curves():
+    one = drawn(of([{"x": 1}, {"x": 2}]))
+    two = drawn(of([{"x": 1, "factor": 1.0}, {"x": 2, "factor": 1.0}, {"x": 2, "factor": 2.0}]))
+    numbers = [re.findall(r'class="s">(\d)<', text) for text in (one, two)]
+    assert numbers == [[], ["1", "2", "3"]]
+
+
+@pytest.mark.parametrize("values", [(1e-9, 1.0), (1.0, 1.0 + 1e-12), (0.0, 0.0), (-3.0, 7.0), (0.5, 900.0)])
+def test_an_axis_has_few_round_ticks_that_differ(values):
+    axis = _svg._Axis(*_svg._range(list(values), 0.08), 0.0, 100.0)
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 6 and len({text for _, text in ticks}) == len(ticks)
+    assert all(-1e-6 <= axis(value) <= 100.0 + 1e-6 for value, _ in ticks)
+
+
+def test_a_deviation_is_drawn_in_units_of_the_effect():
+    row = of([{"x": 2}], [{"q": Estimate(4.2, 0.01)}]).points[0]
+    middle, reach = _scaled.scaled(row, "expectation")
+    text = _svg.deviation(row, "expectation")
+    assert middle == pytest.approx(0.5) and f'cx="{_svg.EFFECT * middle:.3g}"' in text
+    assert f"M{_svg.EFFECT * (middle - reach):.3g} 0H{_svg.EFFECT * (middle + reach):.3g}" in text
+    assert 'viewBox="-60 ' in text and _svg.REACH * _svg.EFFECT == 60
+
+
+def test_what_lies_far_off_is_a_number_with_an_arrow():
+    rows = of([{"x": 1}] * 1, [{"q": Estimate(9.0, 0.01)}]).points
+    assert _svg.deviation(rows[0], "expectation") == "80 →"
+    low = dataclasses.replace(rows[0], measured=-7.0, low=-7.02, high=-6.98)
+    assert _svg.deviation(low, "expectation").startswith("← −")
+    gone = of([{"x": 1}], [{"q": Estimate(math.nan)}]).points[0]
+    assert _svg.deviation(gone, "expectation") == "diverged →"
+    assert _svg.deviation(dataclasses.replace(gone, verdict="outside"), "expectation") == ""
