@@ -115,8 +115,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/bias-slope",
-    statement="rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in "
-    "staleness",
+    statement="rms bias of a stale gradient has slope 1 in the learning rate, and of "
+    "`sqrt(S^2 drift^2 + S noise^2)` in staleness",
     kind="exponent",
     status="conditional",
     point=_Setting,

@@ -47,7 +47,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/mean-staleness",
-    statement="with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update",
+    statement="with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` "
+    "per update",
     kind="identity",
     status="exact",
     point=_Setting,

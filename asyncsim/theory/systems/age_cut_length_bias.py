@@ -122,7 +122,8 @@ def _sharp(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/age-cut-length-bias",
-    statement="a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized",
+    statement="a staleness cut `m` keeps a sample of length `L` with probability "
+    "`clip(m+1-L/tau, 0, 1)`, `tau` realized",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

@@ -94,7 +94,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="systems/cap-idle",
-    statement="with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap",
+    statement="with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever "
+    "the cap",
     kind="expectation",
     status="asymptotic",
     point=_Setting,
