@@ -50,7 +50,7 @@ def page(rows: Any) -> str:
     heads = "".join(f"<th>{head}" for head in HEADS)
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Atlas of methods</title>\n'
-        f"<style>{STYLE}</style>\n<h1>Progress of one stale batch, by method</h1>\n"
+        f"<style>{STYLE}</style>\n<main><h1>Progress of one stale batch, by method</h1>\n"
         "<p>Progress of the best step along one batch's gradient: 1 is the exact gradient's, below 0 it leads away.\n"
         "It probes one step and is no advice on training. Cells: ascent (data of the policy some steps earlier) or\n"
         "random (as far off, by no learning), each with the number of its table. Shuffled rewards say nothing.\n"
@@ -59,7 +59,7 @@ def page(rows: Any) -> str:
         "numbers rest on rare batches. Intervals are 95 percent. Click a head to sort.\n"
         f'<p><input size="40" placeholder="words, such as: masks 512 ascent" aria-label="filter">\n'
         f"<table><thead><tr>{heads}</thead><tbody>\n" + "\n".join(lines) + f"\n</tbody></table>\n"
-        f"<p>Left out: {escape(absent)}.\n<script>{SCRIPT}</script>\n"
+        f"<p>Left out: {escape(absent)}.</main>\n<script>{SCRIPT}</script>\n"
     )
 
 
