@@ -43,8 +43,11 @@ class _Setting(PolicyPair):
         checks.require(
             min(removed, grad) > 1e-6, "offset", self.offset, "such that centering changes a gradient", remedy
         )
-        if self.top is None:
-            return
+        if self.top is not None:
+            self._behind()
+
+    def _behind(self) -> None:
+        """A head of the sampler's likeliest actions, and behind it what is not the trainer's."""
         few = self.top <= len(self.q) - 2
         checks.require(
             few, "top", self.top, f"at most {len(self.q) - 2}: a single action behind it is exact", "lower it"
