@@ -41,7 +41,7 @@ class _Setting(Arms):
         self.pi = softmax(self.logits)
         self.success = float(self.pi @ self.means)
         self.gradient = self.pi * (self.means - self.success)
-        differ = float(np.abs(self.gradient).max()) > 1e-6
+        differ = float(np.abs(self.gradient).max()) > 1e-6 * float(self.means.max())
         checks.require(differ, "means", self.means.tolist(), "means that differ", "change one")
 
 

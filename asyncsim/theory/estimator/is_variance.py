@@ -35,13 +35,19 @@ class _Setting(PaidSequencePair):
         self.norm = (self.sequences.score**2).sum(axis=1)
         self.gradient = exact_gradient(self, self.current_logits, self.success)
         remedy = "move the offset, or take rewards and policies that differ"
-        least = min(_variance(self, self.sequences.ratio), _variance(self, np.ones(len(self.gain))))
-        checks.require(least > 1e-9, "offset", self.offset, "such that gradients vary", remedy)
+        ratios = self.sequences.ratio, np.ones(len(self.gain))
+        share = min(_variance(self, w) / max(1e-12, _second_moment(self, w)) for w in ratios)
+        # What is a difference of nearly equal numbers has no digits.
+        checks.require(share > 1e-5, "offset", self.offset, "such that gradients vary", remedy)
+
+
+def _second_moment(s: _Setting, ratio: np.ndarray) -> float:
+    return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
 
 
 def _variance(s: _Setting, ratio: np.ndarray) -> float:
     """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
-    return float((s.current_mass * ratio) @ (s.gain**2 * s.norm) - s.gradient @ s.gradient) / s.samples
+    return _second_moment(s, ratio) - float(s.gradient @ s.gradient) / s.samples
 
 
 def _of(variance: float, fresh: float) -> dict[str, float]:
@@ -84,10 +90,7 @@ claim = stated(
         "N/ESS taken for the inflation": _from_ess,
         "ratio squared under pi": lambda s: _of(_variance(s, s.sequences.ratio**2), _variance(s, np.ones_like(s.gain))),
         "squared mean forgotten": lambda s: _of(
-            *(
-                float((s.current_mass * w) @ (s.gain**2 * s.norm)) / s.samples
-                for w in (s.sequences.ratio, np.ones_like(s.gain))
-            )
+            _second_moment(s, s.sequences.ratio), _second_moment(s, np.ones_like(s.gain))
         ),
     },
 )

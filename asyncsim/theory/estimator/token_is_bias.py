@@ -41,9 +41,11 @@ class _Setting(PaidSequencePair):
         super().joint()
         self.sequences = enumerate_sequences(self)
         self.paid_mass = self.paid(self.sequences)
-        size = min(float(np.abs(x).max()) for x in (_bias(self), _first(self)))
+        size, slope = (float(np.abs(x).max()) for x in (_bias(self), _first(self)))
         remedy = "take rewards that do not add up over independent tokens, and policies that differ"
-        checks.require(size > 1e-6, "success", self.success, "such that token ratios are biased", remedy)
+        checks.require(
+            size > 1e-6 and slope > 1e-4, "success", self.success, "such that token ratios are biased", remedy
+        )
 
 
 def _token_scores(s: _Setting, logits: np.ndarray) -> np.ndarray:

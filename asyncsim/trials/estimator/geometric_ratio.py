@@ -9,7 +9,7 @@ from asyncsim.learning import oracle
 from asyncsim.methods._weights import Ratio
 from asyncsim.trials._plants import ShortProduct, with_method, with_policy
 from asyncsim.trials._runs import population
-from asyncsim.trials._sequences import places, sequence_point
+from asyncsim.trials._sequences import exactly, places, sequence_point
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _NEVER = 1e6
@@ -27,7 +27,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         "kept": step.statistics["kept_sequences"].item(),
         "kl": diagnostics.kl_k1.measure(step).item() / point["horizon"],
     }
-    return {name: Estimate(value, tolerance=1e-9 * abs(value)) for name, value in found.items()}
+    return {name: exactly(value) for name, value in found.items()}
 
 
 _BAND = {"low": 0.8, "high": 1.25}

@@ -8,7 +8,7 @@ from asyncsim import advantages, methods, tasks
 from asyncsim.learning import oracle
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import population
-from asyncsim.trials._sequences import ROUNDING, components
+from asyncsim.trials._sequences import components
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _BATCHES = 200_000
@@ -27,7 +27,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = plant(population(task, methods.reinforce(advantage)))
     found = oracle.moments(task, spec.method, np.array(point["logits"]), samples=point["samples"])
     factor = float(found.mean @ found.exact / (found.exact @ found.exact))
-    return {"factor": Estimate(factor, tolerance=ROUNDING * abs(factor))} | components("mean", found.mean)
+    return {"factor": Estimate(factor, tolerance=1e-9 * abs(factor))} | components("mean", found.mean)
 
 
 def _reach(point: Point) -> str | None:

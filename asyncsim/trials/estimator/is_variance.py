@@ -6,7 +6,7 @@ from asyncsim import advantages, methods, tasks
 from asyncsim.learning import oracle
 from asyncsim.trials._plants import ShortProduct, dropped_ratio, with_policy
 from asyncsim.trials._runs import population
-from asyncsim.trials._sequences import ROUNDING, places, sequence_point, token_level
+from asyncsim.trials._sequences import exactly, places, sequence_point, token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _BATCHES = 200_000
@@ -22,7 +22,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         for then in (behavior, current)
     )
     found = {"variance": stale, "inflation": stale / fresh}
-    return {name: Estimate(value, tolerance=ROUNDING * value) for name, value in found.items()}
+    return {name: exactly(value) for name, value in found.items()}
 
 
 def _reach(point: Point) -> str | None:

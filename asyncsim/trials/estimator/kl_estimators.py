@@ -6,7 +6,7 @@ from asyncsim import advantages, diagnostics, methods, penalties, tasks
 from asyncsim.learning import oracle
 from asyncsim.trials._plants import ShortProduct, Tempered, with_method, with_policy
 from asyncsim.trials._runs import population
-from asyncsim.trials._sequences import ROUNDING, components, places, sequence_point
+from asyncsim.trials._sequences import components, exactly, places, sequence_point
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _VALUES = {"k1": diagnostics.kl_k1, "k2": diagnostics.kl_k2, "k3": diagnostics.kl, "reverse": diagnostics.kl_reverse}
@@ -20,8 +20,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.full_is(advantage=advantages.none()).replace(penalties=(_K1, _K2, _K3))
     spec = plant(population(task, method))
     step = oracle.population_step(task, spec.method, *places(point), spec.policy)
-    values = {name: metric.measure(step).item() for name, metric in _VALUES.items()}
-    found = {name: Estimate(value, tolerance=ROUNDING * abs(value)) for name, value in values.items()}
+    found = {name: exactly(metric.measure(step).item()) for name, metric in _VALUES.items()}
     plain = oracle.limit(task, spec.method.replace(penalties=()), *places(point), spec.policy)
     for k, penalty in enumerate(spec.method.penalties, 1):
         both = oracle.limit(task, spec.method.replace(penalties=(penalty,)), *places(point), spec.policy)

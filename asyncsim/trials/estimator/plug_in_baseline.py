@@ -10,7 +10,7 @@ from asyncsim.learning import oracle
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import FourthPower, dropped_ratio, with_method
 from asyncsim.trials._runs import population
-from asyncsim.trials._sequences import ROUNDING, components
+from asyncsim.trials._sequences import components, exactly
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
@@ -29,7 +29,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = plant(population(task, methods.full_is(advantage=_baseline(point))))
     places = np.array(point["current_logits"]), np.array(point["behavior_logits"])
     found = oracle.moments(task, spec.method, *places, samples=point["samples"])
-    return components("mean", found.mean) | {"variance": Estimate(found.variance, tolerance=ROUNDING * found.variance)}
+    return components("mean", found.mean) | {"variance": exactly(found.variance)}
 
 
 def _fourth_power(spec: Spec) -> Spec:

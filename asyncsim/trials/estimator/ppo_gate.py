@@ -15,7 +15,7 @@ from asyncsim.methods._surrogates import DualClip, zero_outside
 from asyncsim.methods._weights import Clip
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import displaced, run
-from asyncsim.trials._sequences import components
+from asyncsim.trials._sequences import components, exactly
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _SECOND, _FIRST = 1, 2
@@ -36,7 +36,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     found: dict[str, Estimate] = {}
     for name, update in (("first", _FIRST), ("second", _SECOND)):
         found |= components(name, np.array([trace[f"gradient[{a}]"][update, 0] for a in range(len(means))]))
-        found[f"open_{name}"] = Estimate(1.0 - trace["clip_active"][update, 0], tolerance=1e-10)
+        found[f"open_{name}"] = exactly(1.0 - trace["clip_active"][update, 0])
     return found
 
 
