@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,28 +23,28 @@ from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 _HALVINGS = 50
 
 
-def _closed(method: Method, log_probs: tuple[Tensor, ...], staleness: int, bound: np.ndarray, sign: int) -> np.ndarray:
-    """Whether the gate of A = sign is closed when its bound is so far from 1, in logs, for each action `[A]`."""
+def _closed(method: Method, log_probs: list[Tensor], staleness: int, sign: Tensor, bound: np.ndarray) -> np.ndarray:
+    """Whether the gate of A = sign is closed when its bound is so far from 1, in logs; a replicate for each, `[R]`."""
     low, high = (tuple(x.tolist()) for x in (-np.expm1(-bound), np.expm1(bound)))
     weight: Any = dataclasses.replace(method.weight, low=low, high=high)  # type: ignore[type-var]
-    ones = torch.ones_like(log_probs[0])
-    given = method.replace(weight=weight)
-    found = given.weigh(*log_probs, advantages=sign * ones[..., 0], staleness=staleness * ones)
+    age = torch.full_like(log_probs[0], staleness)
+    found = method.replace(weight=weight).weigh(*log_probs, advantages=sign, staleness=age)
     return found.score_weight.flatten().numpy() == 0.0
 
 
 def _seen(method: Method, log_probs: tuple[Tensor, ...], staleness: int) -> np.ndarray:
     """Log of the ratio that the clip sees of each action, `[A]`."""
-    closed = functools.partial(_closed, method, log_probs, staleness)
-    edges = []
-    for sign in (1, -1):
-        open_at, low = np.full(len(log_probs[0]), 20.0), np.zeros(len(log_probs[0]))
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + open_at)
-            shut = closed(middle, sign)
-            low, open_at = np.where(shut, middle, low), np.where(shut, open_at, middle)
-        edges.append(low)
-    return edges[0] - edges[1]
+    actions = len(log_probs[0])
+    # Every action with both signs: above 1 one gate closes, below the other.
+    sign = torch.tensor([1.0] * actions + [-1.0] * actions, dtype=torch.float64).reshape(-1, 1, 1)
+    twice = [each.repeat(2, 1, 1, 1) for each in log_probs]
+    shut_at, open_at = np.zeros(2 * actions), np.full(2 * actions, 20.0)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (shut_at + open_at)
+        shut = _closed(method, twice, staleness, sign, middle)
+        shut_at, open_at = np.where(shut, middle, shut_at), np.where(shut, open_at, middle)
+    edges: np.ndarray = shut_at[:actions] - shut_at[actions:]
+    return edges
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
