@@ -34,9 +34,9 @@ class GroupStd(GroupBaseline):
 def group_std(eps: float = 1e-6, unbiased: bool = False) -> GroupStd:
     """Standardized rewards of the group: A_i = (r_i - mean) / (std + eps), std^2 = sum_j (r_j - mean)^2 / N.
 
-    Equal rewards give 0. Not proportional to the exact gradient across prompts. With `unbiased` the sum is divided by
-    N - 1, as released trainers do: advantages are sqrt(1 - 1/N) times as large (N = 2, rewards 0 and 1: +-0.71 instead
-    of +-1). Scope: group.
+    Equal rewards give 0. Not proportional to the exact gradient across prompts: each has a factor of its own
+    (`estimator/group-normalization`). With `unbiased` the sum is divided by N - 1, as released trainers do: advantages
+    are sqrt(1 - 1/N) times as large (N = 2, rewards 0 and 1: +-0.71 instead of +-1). Scope: group.
 
     Arguments: `eps` >= 0 in units of reward; `unbiased`, whether variances are divided by N - 1. Returns an advantage,
     `[R, G, N]`, a pure number. Raises `InputError` for a negative eps, and in a run with groups of one. Source:

@@ -42,9 +42,10 @@ def opob(scope: str = "group", robust: str = "none", leave_one_out: bool = False
 
     omega_i n_i is the norm of the score vector that the loss really applies to sample i (weight included exactly once,
     divided by T_i where the aggregator does). The population value minimizes E[omega^2 n^2 (r - b)^2]; from one batch
-    it is biased O(1/N), because sample i stands in its own baseline. With `leave_one_out` it does not, and with the
-    full ratio the gradient is unbiased. Options of the release, in our reading: b is a robust location of the same
-    weighted rewards, and (r - b) is divided by their population standard deviation where that exceeds 1e-8.
+    it is biased O(1/N), because sample i stands in its own baseline (`estimator/plug-in-baseline`). With
+    `leave_one_out` it does not, and with the full ratio the gradient is unbiased. Options of the release, in our
+    reading: b is a robust location of the same weighted rewards, and (r - b) is divided by their population standard
+    deviation where that exceeds 1e-8.
 
     Arguments: `scope`, "group" or "step" (one b for all groups); `robust`, "none", "median" or "winsorized" (rewards
     limited to their weighted 5 % and 95 % quantiles before the mean); `leave_one_out`; `standardize`. Returns an

@@ -56,9 +56,9 @@ def vtrace(discount: Any = 0.99, trace: Any = 1.0, rho_cap: Any = 1.0, trace_cap
     v_s = V_s + sum_(t >= s) discount^(t-s) (prod_(i=s)^(t-1) k_i) rho_t delta_t, rho_t = min(rho_cap, r_t), k_t = trace
     min(trace_cap, r_t), delta_t = r_t + discount V_(t+1) - V_t, r the token ratio to behavior: the product holds the
     ratios of the tokens before t, the error of t its own. `rho_cap` decides which policy's values v_s tends to
-    (proportional to min(rho_cap mu, pi)), `trace_cap` how fast; the paper has rho_cap >= trace_cap. V is the current
-    critic's at every update, targets are v_s; behind a cut stands the value recorded at the draw. At staleness 0 and
-    trace 1 these are returns minus V. Scope: token.
+    (proportional to min(rho_cap mu, pi)), `trace_cap` how fast (`estimator/v-trace`); the paper has rho_cap >=
+    trace_cap. V is the current critic's at every update, targets are v_s; behind a cut stands the value recorded at the
+    draw. At staleness 0 and trace 1 these are returns minus V. Scope: token.
 
     Arguments: `discount` and `trace` in [0, 1]; `rho_cap` and `trace_cap` > 0, pure numbers (or one per replicate).
     Returns an advantage, `[R, G, N, T]` in units of reward; multiply it by the ratio (`methods.vtrace` does). Raises

@@ -46,11 +46,12 @@ class InterpolatedClip(Weight):
 def a3po(low: Any = 0.2, high: Any = 0.2, advantage: Advantage | None = None, aggregator: str = "token_mean") -> Method:
     """Approximated proximal policy: c_it = r_it A_i where the clip of r_it^(1/d) is open, 0 where it is closed.
 
-    d is the staleness of the token in versions. The snapshot log pi_prox = alpha log pi + (1 - alpha) log mu with
-    alpha = 1 - 1/d is detached, so that u = pi/pi_prox = r^(1/d) and h = pi_prox/mu = r^(1 - 1/d) in
-    h min(u A, clip(u) A), whose gradient is h u A = r A grad log pi where the clip of u is open. On r the band is
-    [(1 - low)^d, (1 + high)^d]: it widens with staleness. For d <= 1 (alpha = 0) it is `ppo_clip` anchored at behavior.
-    Tokens of unknown staleness are left out, their share in the step is `unknown_staleness` in the trace.
+    d is the staleness of the token in versions. The snapshot log pi_prox = alpha log pi + (1 - alpha) log mu with alpha
+    = 1 - 1/d is detached, so that u = pi/pi_prox = r^(1/d) and h = pi_prox/mu = r^(1 - 1/d) in h min(u A, clip(u) A),
+    whose gradient is h u A = r A grad log pi where the clip of u is open. With steady logits u is too large by one
+    factor for all actions (`estimator/a3po-interpolation`). On r the band is [(1 - low)^d, (1 + high)^d]: it widens
+    with staleness. For d <= 1 (alpha = 0) it is `ppo_clip` anchored at behavior. Tokens of unknown staleness are left
+    out, their share in the step is `unknown_staleness` in the trace.
 
     Arguments: `low` in [0, 1] and `high` >= 0, pure numbers (or one per replicate); `advantage` (default group mean);
     `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is

@@ -12,8 +12,9 @@ def full_is(level: str = "sequence", advantage: Advantage | None = None, aggrega
     """Importance sampling without truncation: c_it = W_i A_i (sequence) or r_it A_i (token).
 
     r_it = pi/mu of one token, W_i = prod_t r_it. The sequence form is unbiased for outcome rewards on full support
-    (`estimator/full-is`). The token form ignores prefix and suffix and is biased for more than one token. Log ratios
-    are limited to +-20 before they are exponentiated: where all of a step lie beyond, all its weights are equal.
+    (`estimator/full-is`). The token form ignores prefix and suffix and is biased for more than one token
+    (`estimator/token-is-bias`). Log ratios are limited to +-20 before they are exponentiated: where all of a step lie
+    beyond, all its weights are equal.
 
     Arguments: `level`, "sequence" or "token"; `advantage` (default leave-one-out); `aggregator`, "sequence_sum",
     "sequence_mean", "token_mean" or "constant". Returns a `Method` whose weight is `[R, G, N, 1]` (sequence) or

@@ -23,9 +23,10 @@ def score_centering(
 
     Off policy E_mu[w grad log pi] is not 0, so that a mean advantage other than 0 pulls pi toward mu. The term for all
     actions subtracts that mean at each token: with w = 1 the expected gradient is Cov_mu(A, grad log pi); with the full
-    ratio there is nothing to subtract. `top` k knows only the sampler's k likeliest actions H: e_v = -A (mu_v w_v -
-    alpha pi_v) on H, alpha = rho w(1/rho), rho the odds of the rest, (1 - sum_H mu)/max(1 - sum_H pi, 1e-6): exact
-    where mu is proportional to pi outside H. A hypothesis: a paired study of others found no sure gain.
+    ratio there is nothing to subtract (`estimator/score-centering`). `top` k knows only the sampler's k likeliest
+    actions H: e_v = -A (mu_v w_v - alpha pi_v) on H, alpha = rho w(1/rho), rho the odds of the rest, (1 - sum_H
+    mu)/max(1 - sum_H pi, 1e-6): exact where mu is proportional to pi outside H. A hypothesis: a paired study of others
+    found no sure gain.
 
     Arguments: `weight`, "none" or "truncated"; `cap` >= 1 of the truncated weight, a pure number (or one per
     replicate); `top` k >= 1 (default all actions); `advantage` (default group mean, not standardized); `aggregator`,

@@ -27,8 +27,9 @@ def truncated_is(
 
     Level "sequence": w = W_i, cap 8, sequence-mean. Level "token": w = r_it, cap 2, token-mean. Bias of the gradient:
     -E_mu[(w - cap)_+ A grad log pi] (`estimator/truncation-bias`). Level "geometric": w = s_i = exp(mean_t log r_it),
-    cap 2, sequence-mean; s is no importance weight, E_mu[s] is not 1. With a floor, c = max(min(w, cap), floor) A:
-    samples that have become improbable count at least that much, which adds the bias E_mu[(floor - w)_+ A grad log pi].
+    cap 2, sequence-mean; s is no importance weight, E_mu[s] is not 1 (`estimator/geometric-ratio`). With a floor, c =
+    max(min(w, cap), floor) A: samples that have become improbable count at least that much, which adds the bias
+    E_mu[(floor - w)_+ A grad log pi].
     With `normalize`, c = min(w, cap) A / m: m is the mean of the truncated weights over all tokens of the whole step
     ("tokens"), or over its sequences of their token means ("sequences"). A common factor of the weights cancels, and
     samples of a step are coupled. The trace has m; where it is not finite, c = 0.

@@ -36,7 +36,8 @@ def k1(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> K
     The mean of D is the KL divergence, but d/dtheta of D at a given token is the score itself, so that the expected
     gradient under pi is -beta E[grad log pi] = 0. This loss regularizes nothing and adds noise. It is here because it
     is met in practice; k2, or D inside the reward (`reward`), have the gradient that is meant. With a ratio the
-    gradient is still 0, now in expectation under the behavior policy.
+    gradient is still 0, now in expectation under the behavior policy. On stale data without one it is +beta grad
+    KL(behavior || pi), which drives pi away from the data (`estimator/kl-estimators`).
 
     Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate), 0.04 as in 2402.03300; `to`, the other
     policy, "reference", "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to

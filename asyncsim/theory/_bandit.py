@@ -217,6 +217,15 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
     return Enumeration(tokens, log_behavior, log_current, sequence_scores(pair, pair.current_logits, tokens))
 
 
+def chained(pair: SequencePair, terms: np.ndarray) -> Any:
+    """Sum over all sequences of the product of their tokens' terms `[S, A]`, without enumeration; may be complex."""
+    if pair.dependence == "iid":
+        return terms.sum() ** pair.horizon
+    if pair.dependence == "position":
+        return terms.sum(axis=1).prod()
+    return (terms[0] @ np.linalg.matrix_power(terms[1:], pair.horizon - 1)).sum()
+
+
 def sequence_scores(pair: SequencePair, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """sum_t (e_{a_t} - p_{row_t}) placed in the row of each token, flat `[Y, S*A]`."""
     probabilities, rows = softmax(logits), pair.rows(tokens)

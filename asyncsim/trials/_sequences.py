@@ -15,7 +15,8 @@ from asyncsim.methods._weights import Ratio
 from asyncsim.trials._runs import population
 from asyncsim.trials._trial import Plant
 
-ROUNDING = 1e-10
+ROUNDING, SMALLEST = 1e-10, 1e-13
+"""Relative, and absolute where larger numbers cancel: what a double leaves open."""
 BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
 CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
@@ -43,9 +44,14 @@ def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
     return np.ravel(point["current_logits"]), np.ravel(point["behavior_logits"])
 
 
+def exactly(value: float) -> Estimate:
+    """The estimate of a number, exact to rounding."""
+    return Estimate(value, tolerance=max(SMALLEST, ROUNDING * abs(value)))
+
+
 def components(name: str, vector: np.ndarray) -> dict[str, Estimate]:
-    """Estimates of a vector's components, exact to rounding."""
-    tolerance = ROUNDING * max(1e-300, float(np.linalg.norm(vector)))
+    """Estimates of a vector's components, exact to rounding: `SMALLEST` where larger numbers cancel."""
+    tolerance = max(SMALLEST, ROUNDING * float(np.linalg.norm(vector)))
     return {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(vector)}
 
 

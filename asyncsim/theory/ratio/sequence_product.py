@@ -13,18 +13,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.theory._bandit import SequencePair, enumerate_sequences, softmax
+from asyncsim.theory._bandit import SequencePair, chained, enumerate_sequences, softmax
 from asyncsim.theory._stated import stated
 
 
 def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
-    """Product over tokens of sums of `moment(pi, mu)`, chained through the previous token where it matters."""
-    terms = moment(softmax(pair.current_logits), softmax(pair.behavior_logits))
-    if pair.dependence == "iid":
-        return float(terms.sum() ** pair.horizon)
-    if pair.dependence == "position":
-        return float(terms.sum(axis=1).prod())
-    return float((terms[0] @ np.linalg.matrix_power(terms[1:], pair.horizon - 1)).sum())
+    """Product over tokens of sums of `moment(pi, mu)`."""
+    return float(chained(pair, moment(softmax(pair.current_logits), softmax(pair.behavior_logits))))
 
 
 def _predict(s: SequencePair) -> dict[str, float]:
