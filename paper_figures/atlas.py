@@ -15,11 +15,19 @@ from paper_figures._atlas_page import RARE, page, part
 __all__ = ["EXPERIMENTS", "draw", "numbers", "page"]
 
 EXPERIMENTS = ("atlas",)
-SHOWN = (
-    "score_centering", "reinforce", "truncated_is token", "icepop", "m2po_mask", "vcpo", "full_is", "truncated_is",
-    "ppo_clip", "gspo",
-)  # fmt: skip
-"""One method and more of each family that aims at the gradient, the best at the reading point first."""
+SHOWN = {
+    "score_centering": "token ratio, centered",
+    "reinforce": "no ratio",
+    "truncated_is token": "token ratio",
+    "icepop": "token ratio, masked",
+    "m2po_mask": "token ratio, masked",
+    "vcpo": "sequence ratio",
+    "full_is": "sequence ratio",
+    "truncated_is": "sequence ratio",
+    "ppo_clip": "token clip",
+    "gspo": "sequence clip",
+}
+"""One method and more of each family that aims at the gradient, with its kind; the best at the reading point first."""
 STALENESS = 16
 """The reading point, with the usual length and size of `part`."""
 
@@ -38,8 +46,10 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
         ax.plot(cells.progress[rare], place[rare], "o", color=shade, mfc="white", markersize=4, zorder=5)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(xlim=(-1.03, 1.03), ylim=(len(SHOWN) - 0.5, -0.5))
-    ax.set_xlabel("progress of one step along the gradient (fresh exact: 1, away: below 0; hollow: rare batches)")
-    ax.set_yticks(range(len(SHOWN)), SHOWN)
+    ax.set_xlabel(
+        "progress of one step along the gradient \n(exact gradient: 1, below 0: away; hollow: few batches decide)"
+    )
+    ax.set_yticks(range(len(SHOWN)), [f"{method}\n{kind}" for method, kind in SHOWN.items()])
     ax.tick_params(axis="y", length=0)
     ax.set_title("At staleness 16 token ratios keep direction; sequence ratios and clips lose it")
     return ax

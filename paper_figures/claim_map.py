@@ -51,7 +51,9 @@ def draw(*tables: Any) -> Figure:
             each.set_ylim(ax.get_ylim())
         for tick in heads.get_yticklabels():
             tick.set_color(_style.COLORS["muted"])
-        figure.legend(loc="outside upper left", ncols=4, handletextpad=0.1)
+        figure.legend(
+            loc="outside upper left", ncols=4, handletextpad=0.1, title="Claims by source, verdict, deciding number"
+        )
         ax.set_xlabel("* judged on our reconstruction", fontsize=7)
     return figure
 

@@ -30,7 +30,7 @@ LOOK: dict[str, dict[str, Any]] = {
 LABEL = {
     "none": ("fixed", 2**2.1, 2e-6, "no control"),
     "project": ("fixed", 2**2.1, 5e-7, "projection"),
-    "skip": ("fixed", 2**2.1, 1.25e-7, "projection or skip"),
+    "skip": ("fixed", 2**2.1, 1.25e-7, "projection, skips"),
     "synchronous": ("fixed", 2**2.1, 3e-8, "synchronous"),
 }
 """Where the name of each arm stands: panel, place and words."""
@@ -98,7 +98,7 @@ def draw(rows: Any) -> Figure:
         panels[0].set_ylabel(f"final regret at staleness {staleness},\nsynchronous at 0")
         limit = boundary("fixed", staleness)
         panels[0].text(1.1 * limit, 2.0, "stability limit,\nno control", fontsize=7)
-        panels[0].text(2**7.6, 3e-8, "best", color=LOOK["synchronous"]["color"], fontsize=7, ha="right")
+        panels[1].text(2**3.1, 2.1e-3, "star: best", color=LOOK["synchronous"]["color"], fontsize=7)
         panels[2].text(2**-2.9, 1.1e3, "diverged", color=LOOK["none"]["color"], fontsize=7)
     return figure
 

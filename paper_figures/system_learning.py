@@ -16,7 +16,10 @@ from paper_figures import _script
 EXPERIMENTS = ("system_frontier",)
 ETAS = (0, 1, 4, 16)
 """Allowances of areal; 0 is the synchronous system."""
-TITLES = {"long tails": "Long tails: asynchrony is faster", "slow trainer": "Slow trainer: asynchrony is slower"}
+TITLES = {
+    "long tails": "Long tails: some staleness\nis fastest at its best rate",
+    "slow trainer": "Slow trainer: synchronous\nis fastest at its best rate",
+}
 
 
 def hours(rows: Any, regime: str, eta: int) -> np.ndarray:

@@ -72,7 +72,7 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
     ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "areal", color=_style.COLORS["measured"])
-    ax.text(9.5, 2.5e-5, "limited\none by one", color=_style.COLORS["muted"])
+    ax.text(9.5, 2.5e-5, "with hard\nlimits", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(xticks=[1, 4, 10, 40, 200], xticklabels=["1", "4", "10", "40", "200"], ylabel="P(staleness $\\geq k$)")
     ax.set_title("A mean of 4 lets stragglers\ngrow very stale")

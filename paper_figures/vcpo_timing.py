@@ -13,10 +13,10 @@ from paper_figures.vcpo_controls import ends, of
 
 EXPERIMENTS = ("vcpo_controls",)
 AGAINST = {
-    "other": "another run's factors,\nsame updates",
-    "shuffled": "another run's factors,\nshuffled",
-    "constant": "their mean over\nthe run",
-    "learning": "their mean while\nreturn < 0.9",
+    "other": "another run's, at the\nsame updates",
+    "shuffled": "another run's,\nshuffled",
+    "constant": "constant: mean over\nthe whole run",
+    "learning": "constant: mean while\nreturn < 0.9",
 }
 """What the factors on the learning rate are that VCPO's own are compared with, from the top down."""
 SHADE = {8: 0.4, 32: 0.7, 128: 1.0}
@@ -34,7 +34,7 @@ def draw_gains(ax: Axes, rows: Any) -> None:
             look.points(ax, [y + 0.2 * (which - (len(places) - 1) / 2)], own, sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(ylim=(3.6, -0.6), xlim=(-0.1, 0.2))
-    ax.set_xlabel("final return: VCPO minus VCPO with these learning-rate factors (right: VCPO better)")
+    ax.set_xlabel("final return: VCPO minus VCPO with these learning rates (right: VCPO better)")
     look.ticks(ax.yaxis, range(len(AGAINST)), AGAINST.values())
     ax.tick_params(axis="y", length=0)
 
@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         ax = figure.subplots()
         draw_gains(ax, rows)
-        ax.set_title("VCPO's learning rate need not follow each batch: a constant does as well")
+        ax.set_title("A constant learning rate, VCPO's mean while learning, does as well")
         for which, (staleness, horizon) in enumerate(places):
             late = f", {horizon} updates (hollow)" if horizon > places[0][1] else ""
             y = 0.24 * (which - (len(places) - 1) / 2)

@@ -49,8 +49,8 @@ def side_by_side(mine: float | None, measured: Any, predicted: Any = None, **jud
     """Print the measurement, and how far off theory and the reader's own prediction are.
 
     Arguments: `mine`, a number, or None as long as the reader has none; `measured`, an `Estimate`, a number, or what
-    `judge` and `verify` return; `predicted`, a number or what `theory.predicted_staleness` returns, None where no law
-    holds; further arguments of `judge`. Raises `InputError` where `mine` is no finite number.
+    `judge` and `verify` return; `predicted`, a number or what `theory.predicted_staleness` returns, None where no
+    formula holds; further arguments of `judge`. Raises `InputError` where `mine` is no finite number.
 
     >>> side_by_side(3, Estimate(2.001, 0.002), 2.0)
     measured 2.0010 ± 0.0066
@@ -58,14 +58,14 @@ def side_by_side(mine: float | None, measured: Any, predicted: Any = None, **jud
     you      3            off by 0.999    theory is nearer
     >>> side_by_side(None, 2.5)
     measured 2.5
-    theory   —            no law predicts this
+    theory   —            no formula predicts this
     you      —            enter my_prediction above, then run its cell and this one
     """
     mine = None if mine is None else checks.real("my_prediction", mine, "enter a number, or None")
     row = measured if isinstance(measured, (Comparison, Verdict)) else _judged(measured, predicted, judging)
     off = _apart(row.predicted, row.measured)
     about = row.predicted if math.isfinite(off) else 0.0
-    words = "no law predicts this" if predicted is None else row.reason.partition(";")[0]
+    words = "no formula predicts this" if predicted is None else row.reason.partition(";")[0]
     print("measured", notation.measurement(row.measured, (row.high - row.low) / 2.0, about))
     _line("theory", row.predicted, off, row.verdict if math.isfinite(off) else words)
     if mine is None:

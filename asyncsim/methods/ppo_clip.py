@@ -28,8 +28,8 @@ def ppo_clip(
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low. rho is the token ratio to `anchor`: "behavior"
     (the policy that generated the token) or "proximal" (the weights at the start of the batch's training). In the first
     update of a batch the latter is independent of staleness (`estimator/ppo-gate`). For A < 0 a ratio above 1 has no
-    bound, unless `dual` is given: the objective is then max(min(rho A, clip(rho) A), dual A) for A < 0, which closes above `dual`. With a
-    critic, critic (V - target)^2 is descended beside it, neither its values nor its error clipped.
+    bound, unless `dual` is given: the objective is then max(min(rho A, clip(rho) A), dual A) for A < 0, which closes
+    above `dual`. With a critic, critic (V - target)^2 is descended beside it, neither its values nor its error clipped.
 
     Arguments: `low` in [0, 1], `high` >= 0, pure numbers (or one per replicate); `anchor`; `advantage` (default group
     mean; for actor-critic `gae(normalize=True)`); `aggregator`, "sequence_sum", "sequence_mean", "token_mean" or

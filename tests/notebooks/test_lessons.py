@@ -39,15 +39,15 @@ def test_who_is_nearer(mine: float, words: str, capsys: pytest.CaptureFixture[st
     assert you.startswith(f"you {mine:g} off by") and you.endswith(words)
 
 
-def test_a_verdict_and_a_law_that_fails_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_verdict_and_a_formula_that_fails_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     lessons.side_by_side(1, sim.judge(sim.Estimate(1.0, 1e-4), 1.2))
     few_slots = sim.systems.areal(5, 4, 1, length="lognormal:1.0:0.8", train_time=1.0)
     lessons.side_by_side(1, 2.0, sim.theory.predicted_staleness(few_slots.describe_at(1), 1))
     lessons.side_by_side(1, 2.0)
     lines = said(capsys)
     assert lines[1].endswith("violated") and lines[2].endswith("you are nearer")
-    assert lines[4].startswith("theory — no law: 1 places do not hold") and lines[5] == "you 1 off by 1"
-    assert lines[7] == "theory — no law predicts this" and lines[8] == "you 1 off by 1"
+    assert lines[4].startswith("theory — no formula: 1 generator slots do not hold") and lines[5] == "you 1 off by 1"
+    assert lines[7] == "theory — no formula predicts this" and lines[8] == "you 1 off by 1"
 
 
 def test_one_run_is_compared_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
