@@ -103,11 +103,11 @@ def roots(sequence: np.ndarray, order: int, noise: float = 1e-9) -> np.ndarray:
     return found[np.argsort(-np.abs(found))]
 
 
-def crossing(growth: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Estimate:
-    """The step at which a growth rate `[R]` of steps `[R]` first reaches 1, bracketed by two grids and interpolated."""
+def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Estimate:
+    """The step at which an excess `[R]` of steps `[R]` first reaches 0, bracketed by two grids and interpolated."""
     for _ in range(2):
         steps = np.geomspace(low, high, GRID)
-        rates = np.log(np.maximum(growth(steps), 1e-9))
+        rates = excess(steps)
         first = int(np.argmax(rates >= 0.0))
         checks.require(
             first > 0, "largest stable step", "outside the grid", f"between {low:g} and {high:g}", "ask elsewhere"
@@ -117,6 +117,12 @@ def crossing(growth: Callable[[np.ndarray], np.ndarray], low: float, high: float
     share = 0.5 if np.isinf(after) else -before / (after - before)
     found = float(low * (high / low) ** share)
     return Estimate(found, tolerance=float(high - low), samples=2 * GRID)
+
+
+def grown(series: np.ndarray, order: int, noise: float = 1e-9) -> np.ndarray:
+    """log of the largest root of each column of `[U, R]`."""
+    largest = np.array([np.abs(roots(column, order, noise)[0]) for column in series.T])
+    return np.log(np.maximum(largest, 1e-9))
 
 
 def marginal_step(
@@ -134,9 +140,9 @@ def marginal_step(
     updates obey a recurrence of at most this order, but for relative `noise`.
     """
 
-    def growth(steps: np.ndarray) -> np.ndarray:
+    def excess(steps: np.ndarray) -> np.ndarray:
         spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=[PROBE])
         series = running.run(spec, seed=seed, progress=False)["probe"][::every]
-        return np.array([np.abs(roots(column, order, noise)[0]) for column in series.T])
+        return grown(series, order, noise)
 
-    return crossing(growth, low, high)
+    return crossing(excess, low, high)

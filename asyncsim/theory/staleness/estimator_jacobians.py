@@ -11,6 +11,8 @@ derived.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from asyncsim.theory import _bandit
@@ -56,7 +58,7 @@ def _stale(s: _Setting, of: dict[str, str], total: bool = True) -> dict[str, flo
     probability, score = _tokens(s, s.logits)
     mass, whole = probability.prod(axis=1) * s.advantage, score.sum(axis=1, keepdims=True)
     seen = {"none": 0.0 * score, "token": score, "prefix": score.cumsum(axis=1), "sequence": whole + 0.0 * score}
-    found = {}
+    found: dict[str, float] = {}
     for name in _STALE:
         found |= indexed(f"stale_{name}", np.einsum("y,yti,ytj->ij", mass, score, whole - seen[of[name]]))
     rows, p = s.rows(s.tokens), softmax(s.logits)
@@ -82,11 +84,12 @@ def _cross_check(s: _Setting) -> dict[str, float]:
         drift: np.ndarray = np.einsum("y,yt,yti->i", mu.prod(axis=1) * s.advantage, weight, score)
         return drift
 
-    flat, found = s.logits.ravel(), {}
+    flat = s.logits.ravel()
+    found: dict[str, float] = {}
     for name, ratio in _STALE.items():
-        found |= indexed(f"stale_{name}", complex_gradient(lambda x, r=ratio: field(r, flat + 0j, x), flat))
+        found |= indexed(f"stale_{name}", complex_gradient(partial(field, ratio, flat + 0j), flat))
     for name, ratio in _CURRENT.items():
-        found |= indexed(f"current_{name}", complex_gradient(lambda x, r=ratio: field(r, x, flat + 0j), flat))
+        found |= indexed(f"current_{name}", complex_gradient(partial(field, ratio, behavior=flat + 0j), flat))
     return found
 
 

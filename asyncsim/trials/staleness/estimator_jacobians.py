@@ -39,14 +39,14 @@ def _jacobian(spec: Spec, flat: np.ndarray, stale: bool) -> np.ndarray:
     total = np.zeros((flat.size, flat.size))
     for multiple, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
         moved, here = flat + multiple * _SHIFT * np.eye(flat.size), np.tile(flat, (flat.size, 1))
-        places = (here, moved) if stale else (moved, here)
-        total += weight / (12.0 * _SHIFT) * oracle.limit(spec.task, spec.method, *places, spec.policy)
+        now, then = (here, moved) if stale else (moved, here)
+        total += weight / (12.0 * _SHIFT) * oracle.limit(spec.task, spec.method, now, then, spec.policy)
     return total.T
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
-    found = {}
+    found: dict[str, Estimate] = {}
     for name, method in _methods(point["baseline"]).items():
         jacobian = _jacobian(plant(population(task, method)), np.ravel(point["logits"]), name.startswith("stale"))
         tolerance = _TOLERANCE * float(np.linalg.norm(jacobian))
