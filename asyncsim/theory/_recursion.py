@@ -5,8 +5,9 @@ The second route to what `_delay` has in closed form; the two share no formula.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
@@ -24,6 +25,19 @@ def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None 
     companion[:size, :size] += np.eye(size) if current is None else np.eye(size) + step * current
     companion[:size, size * tau :] += step * field
     return float(np.abs(np.linalg.eigvals(companion)).max())
+
+
+def first_crossing(excess: Callable[[float], float], low: float, high: float) -> float:
+    """The first zero of a function that is negative at `low`, on a geometric grid and then by root finding.
+
+    >>> round(first_crossing(lambda a: a - 1.0, 0.1, 4.0), 12)
+    1.0
+    """
+    grid = np.geomspace(low, high, 160)
+    for before, after in itertools.pairwise(grid):
+        if excess(after) >= 0.0:
+            return float(brentq(excess, before, after, xtol=1e-15, rtol=1e-14))
+    raise ArithmeticError(f"no crossing below {high}")
 
 
 def marginal_step_mixed(current: np.ndarray, stale: np.ndarray, tau: int) -> float:

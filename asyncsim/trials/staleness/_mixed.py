@@ -7,7 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from asyncsim.base.records import Estimate, Point
+from asyncsim.learning.spec import Spec
 from asyncsim.schedules._imposed import Imposed, Request
+from asyncsim.trials._threshold import marginal_step, noiseless_descent
+from asyncsim.trials._trial import Plant
 
 GROUPS = 24
 """Most groups of a batch."""
@@ -38,4 +42,22 @@ def in_groups(law: Sequence[float]) -> list[int] | None:
         counts = np.round(np.asarray(law) * groups)
         if np.allclose(counts, np.asarray(law) * groups, atol=1e-9):
             return np.repeat(np.arange(len(counts)), counts.astype(int)).tolist()
+    return None
+
+
+def step_of(point: Point, seed: int, plant: Plant) -> Estimate:
+    """Largest stable learning rate of batches that hold the law's stalenesses in the law's shares."""
+    largest, scale = len(point["law"]) - 1, 1.0 / point["curvature"]
+    mixed = noiseless_descent((point["curvature"],), mixture(in_groups(point["law"]) or [0]))
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(mixed(steps, count))
+
+    return marginal_step(build, 0.4 * scale / (1 + largest), 4.5 * scale, largest + 2, seed)
+
+
+def why_no_batch(point: Point) -> str | None:
+    """Why no batch holds a law's shares; None where one does."""
+    if in_groups(point["law"]) is None:
+        return f"chances that are shares of at most {GROUPS} groups: a batch has no others"
     return None
