@@ -3,8 +3,8 @@ r"""With a staleness drawn anew for every update the mean obeys the averaged rec
 E x_{t+1} = E x_t - a sum_d p_d E x_{t-d}: the draw is independent of the past. It decays iff a is below the first
 positive (1 - z) / sum p_d z^-d on the unit circle. For equal chances of 0..S that is 2 (S + 1) sin^2(pi/(2 (S + 1))):
 about pi times the boundary of staleness S, and pi/2 times that of its mean. Domain: linear gradient, the mean alone;
-the mean square diverges earlier (`staleness/random-mean-square`). Second route: the mean over every sequence of draws, and
-root finding on the radius of the averaged companion matrix. Source: derived.
+the mean square diverges earlier (`staleness/random-mean-square`). Second route: the mean over every sequence of draws,
+and root finding on the radius of the averaged companion matrix. Source: derived.
 """
 
 from __future__ import annotations

@@ -41,11 +41,17 @@ def given(version: np.ndarray) -> Imposed:
 
 
 def moment_boundary(
-    version: np.ndarray, chance: np.ndarray, curvature: float, bracket: tuple[float, float], seed: int, plant: Plant
+    version: np.ndarray,
+    chance: np.ndarray,
+    curvature: float,
+    bracket: tuple[float, float],
+    seed: int,
+    plant: Plant,
+    power: int = 2,
 ) -> Estimate:
-    """The learning rate at which E x_t^2 ceases to shrink, the mean over all rows of versions `[K, T, G]`.
+    """The learning rate at which E x_t^power ceases to shrink, the mean over all rows of versions `[K, T, G]`.
 
-    E x_t^2 obeys a linear recurrence of order T/2: so many exact values give its roots.
+    That moment obeys a linear recurrence of order T/2: so many exact values give its roots.
     """
     paths, count = version.shape[:2]
 
@@ -60,7 +66,7 @@ def moment_boundary(
             sampling="enumerate",
             diagnostics=[ITERATE],
         )
-        squares = run(spec, seed, plant)["iterate"].reshape(count, len(steps), paths) ** 2
-        return grown(squares @ chance, count // 2, 1e-12)
+        iterates = run(spec, seed, plant)["iterate"].reshape(count, len(steps), paths)
+        return grown(iterates**power @ chance, count // 2, 1e-12)
 
     return crossing(excess, *bracket)
