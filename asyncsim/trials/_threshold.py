@@ -19,6 +19,7 @@ from asyncsim.trials._trial import Estimate
 GRID = 48
 PERIODS = 24
 """Length of a run in periods of the marginal oscillation; growth is read between the 4th and the last."""
+GROWTH = 1e4
 RESOLUTION = 0.005
 """Largest relative error of the bisected learning rate: the boundary is bracketed to 1 percent."""
 
@@ -85,17 +86,17 @@ PROBE = Metric("probe", _probed)
 """A signed number that is linear in the gradient; it obeys the recurrence of the whole linear system."""
 
 
-def roots(sequence: np.ndarray, order: int, noise: float = 1e-9) -> np.ndarray:
+def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
     """Roots of the linear recurrence of at most this order that a sequence `[U]` obeys, largest first, complex.
 
     Least squares of least norm, without what is smaller than `noise`: roots that the data does not determine lie inside
-    the unit circle. Growth by more than 100, beyond which nothing need be linear, gives the root infinity.
+    the unit circle. Growth by more than `GROWTH`, beyond which nothing need be linear, gives the root infinity.
 
     >>> roots(np.array([1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]), 2)[0].real.round(12).item()
     0.5
     """
     size = np.abs(sequence)
-    if not np.isfinite(size).all() or size[-order:].max() > 100.0 * size[:order].max():
+    if not np.isfinite(size).all() or size.max() > GROWTH * size[0]:
         return np.array([np.inf])
     rows = np.lib.stride_tricks.sliding_window_view(sequence / size.max(), order + 1)
     coefficients = np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=noise)[0]
@@ -104,13 +105,20 @@ def roots(sequence: np.ndarray, order: int, noise: float = 1e-9) -> np.ndarray:
 
 
 def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Estimate:
-    """The step at which an excess `[R]` of steps `[R]` first reaches 0, bracketed by two grids and interpolated."""
+    """The step at which an excess `[R]` of steps `[R]` rises above 0, bracketed by two grids and interpolated.
+
+    Nothing below 0 lies behind it. At small steps, where all is slow, rounding may look like growth.
+    """
     for _ in range(2):
         steps = np.geomspace(low, high, GRID)
         rates = excess(steps)
-        first = int(np.argmax(rates >= 0.0))
+        first = GRID - int(np.argmax(rates[::-1] < 0.0))
         checks.require(
-            first > 0, "largest stable step", "outside the grid", f"between {low:g} and {high:g}", "ask elsewhere"
+            first < GRID and bool((rates < 0.0).any()),
+            "largest stable step",
+            "outside the grid",
+            f"between {low:g} and {high:g}",
+            "ask elsewhere",
         )
         low, high = steps[first - 1], steps[first]
     before, after = rates[first - 1], rates[first]
@@ -119,7 +127,7 @@ def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float
     return Estimate(found, tolerance=float(high - low), samples=2 * GRID)
 
 
-def grown(series: np.ndarray, order: int, noise: float = 1e-9) -> np.ndarray:
+def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
     """log of the largest root of each column of `[U, R]`."""
     largest = np.array([np.abs(roots(column, order, noise)[0]) for column in series.T])
     return np.log(np.maximum(largest, 1e-9))
@@ -132,7 +140,7 @@ def marginal_step(
     order: int,
     seed: int,
     every: int = 1,
-    noise: float = 1e-9,
+    noise: float = 1e-12,
 ) -> Estimate:
     """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
 

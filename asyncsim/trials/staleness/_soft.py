@@ -30,11 +30,21 @@ def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> An
 
 
 def optimum(task: Any) -> np.ndarray:
-    """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`."""
-    found: np.ndarray = scipy.optimize.root(
-        lambda logits: oracle.exact(task, logits)[1], np.zeros(task.actions), method="lm", tol=1e-15
-    ).x
-    return found
+    """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`; the first one stays."""
+    first = np.add(task.penalty.reference[0], np.array(task.means[0]) / task.penalty.coefficient)
+
+    def gradient(others: np.ndarray) -> np.ndarray:
+        found: np.ndarray = oracle.exact(task, np.concatenate([first[:1], others]))[1][1:]
+        return found
+
+    return np.concatenate([first[:1], scipy.optimize.root(gradient, first[1:], tol=1e-14).x])
+
+
+def why_flat(point: Point) -> str | None:
+    """Why the optimum of a point is too flat to be measured; None where it is not."""
+    logits = optimum(bandit(point))
+    second = float(np.sort(np.exp(logits - logits.max()))[-2])
+    return None if second >= 0.02 else "an optimum with a second arm of at least 0.02: rounding hides the rest"
 
 
 def value(task: Any, logits: np.ndarray) -> float:
@@ -49,7 +59,7 @@ def boundary(
     nudge = np.cos(1.0 + np.arange(start.size))
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(ascent(task, system, method, steps, count, replicates=len(steps), initial=start + 1e-9 * nudge))
+        return plant(ascent(task, system, method, steps, count, replicates=len(steps), initial=start + 1e-8 * nudge))
 
     # One mode fewer than arms; one delay more for defects.
     order = (start.size - 1) * (delay + 2)

@@ -30,7 +30,7 @@ def _point(offset: float, staleness: int) -> Point:
 def _reach(point: Point) -> str | None:
     if point["staleness"] > 16:
         return "staleness <= 16: longer runs than a trial makes"
-    return None
+    return _soft.why_flat(point)
 
 
 trial = Trial(

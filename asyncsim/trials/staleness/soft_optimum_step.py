@@ -26,7 +26,8 @@ trial = Trial(
         "off-by-one version": Defect(off_by_one_version, {"workers": 5, **_POINT}),
         "penalty at current log-probs": Defect(_soft.penalty_at("current"), {"workers": 5, **_POINT}),
     },
-    effect=0.05,
+    effect=0.02,
+    reach=_soft.why_flat,
     through="kernel, loop",
     elsewhere=({"workers": 3, "kl": 1.5},),
 )
