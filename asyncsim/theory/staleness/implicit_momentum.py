@@ -10,10 +10,13 @@ radius of the recursion of iterate and mean read value. Source: arXiv 1605.09774
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from asyncsim.base import checks
 from asyncsim.theory._bandit import softmax
-from asyncsim.theory._declared import Positive, Vector
+from asyncsim.theory._declared import Draw, Positive, Vector
 from asyncsim.theory._recursion import first_crossing
 from asyncsim.theory._stated import indexed, stated
 from asyncsim.theory.staleness._orders import ExponentialWorkers, paths
@@ -22,6 +25,18 @@ from asyncsim.theory.staleness._orders import ExponentialWorkers, paths
 class _Setting(ExponentialWorkers):
     rewards = Vector(typical=(0.1, 1.0), length=3, example=(0.0, 0.5, 1.0), doc="rewards of the arms")
     step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate of the run")
+
+    def joint(self) -> None:
+        """Arms that differ."""
+        super().joint()
+        differ = bool(np.ptp(self.rewards) > 0)
+        checks.require(differ, "rewards", self.rewards.tolist(), "rewards that differ", "equal arms have no gradient")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """One arm pays nothing, so that rewards differ."""
+        point = super().drawn(draw)
+        return point | {"rewards": (0.0, *point["rewards"][1:])}
 
     def ascent(self, logits: np.ndarray) -> np.ndarray:
         """pi o (r - pi . r), `[K, A]`."""

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim import tasks, updates
+from asyncsim.base.uncertainty import between
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning.step import Step
 from asyncsim.schedules._imposed import Imposed
@@ -38,6 +39,11 @@ def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
 def given(version: np.ndarray) -> Imposed:
     """A law with one realization for each row of versions `[K, T, G]`."""
     return Imposed("given", {}, lambda request: version[..., None], random=True, groups_per_batch=version.shape[2])
+
+
+def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:
+    """Mean over replicates `[R]`; the same in all of them where nothing is left to chance."""
+    return between(values, realization, random=realization is not None)._replace(tolerance=1e-12)
 
 
 def moment_boundary(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from asyncsim import tasks, updates
-from asyncsim.base.uncertainty import between
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.staleness._paths import given, moment_boundary
+from asyncsim.trials.staleness._paths import given, mean_of, moment_boundary
 from asyncsim.trials.staleness._workers import in_rotation, on, orders, timed, windows
 
 _SPREAD = 0.45
@@ -23,7 +22,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     task = tasks.quadratic((curvature,), noise=0.0, start=1.0)
     settings = {"sampling": "enumerate", "diagnostics": "none", "updates": point["updates"], **on(version)}
     spec = descent(task, given(version), updates.sgd(point["share"] / curvature), **settings)
-    second = between(run(spec, seed, plant).parameters[:, 0] ** 2)
+    second = mean_of(run(spec, seed, plant).parameters[:, 0] ** 2)
     # List all orders for the boundary.
     bracket = (0.1 / point["workers"] / curvature, 2.5 / curvature)
     step = moment_boundary(*orders(point["workers"], _VALUES), curvature, bracket, seed, plant)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from asyncsim import methods, tasks
-from asyncsim.base.uncertainty import between
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.staleness._paths import given, moment_boundary
+from asyncsim.trials.staleness._paths import given, mean_of, moment_boundary
 from asyncsim.trials.staleness._workers import in_rotation, on, orders, timed, windows
 
 _SPREAD = 0.06
@@ -21,7 +20,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     task, method = tasks.softmax_bandit(3, point["rewards"], rewards="fixed"), methods.reinforce()
     spec = ascent(task, given(version), method, point["step"], point["updates"], **on(version))
     logits = run(spec, seed, plant).parameters
-    found = {f"logit[{k}]": between(logits[:, k]) for k in range(3)}
+    found = {f"logit[{k}]": mean_of(logits[:, k]) for k in range(3)}
     # The mean of a linear gradient has two roots; a defect may add one.
     bracket = (0.05 / point["curvature"], 5.0 * point["workers"] / point["curvature"])
     step = moment_boundary(*orders(point["workers"], 6), point["curvature"], bracket, seed, plant, power=1)

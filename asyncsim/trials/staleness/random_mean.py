@@ -9,11 +9,11 @@ import numpy as np
 
 from asyncsim import schedules, tasks, updates
 from asyncsim.base import records
-from asyncsim.base.uncertainty import between
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, units_for
 from asyncsim.trials.staleness._mixed import step_of, why_no_batch
+from asyncsim.trials.staleness._paths import mean_of
 
 _SPREAD = 0.3
 """Largest standard deviation of x_T over its mean at the points below."""
@@ -30,7 +30,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         diagnostics="none",
     )
     trace = run(spec, seed, plant)
-    mean = between(trace.parameters[:, 0], trace.realization, random=True)
+    mean = mean_of(trace.parameters[:, 0], trace.realization)
     return {"step": step_of(point, seed, plant), "mean": mean}
 
 

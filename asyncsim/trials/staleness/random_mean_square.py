@@ -8,12 +8,11 @@ import math
 import numpy as np
 
 from asyncsim import schedules, tasks, updates
-from asyncsim.base.uncertainty import between
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.staleness._paths import listed, moment_boundary
+from asyncsim.trials.staleness._paths import listed, mean_of, moment_boundary
 
 _SPREAD = 1.0
 """Largest standard deviation of x_T^2 over its mean at the points below."""
@@ -58,7 +57,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         diagnostics="none",
     )
     trace = run(spec, seed, plant)
-    second = between(trace.parameters[:, 0] ** 2, trace.realization, random=True)
+    second = mean_of(trace.parameters[:, 0] ** 2, trace.realization)
     return {"step": _boundary(point, seed, plant), "second_moment": second}
 
 
