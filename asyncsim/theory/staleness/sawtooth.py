@@ -19,7 +19,7 @@ from asyncsim.theory._stated import stated
 
 
 class _Setting(Declared):
-    updates = Count(1, 64, typical=(1, 12), example=4, unit="updates", doc="updates between two publishes")
+    updates = Count(1, 64, typical=(1, 12), example=6, unit="updates", doc="updates between two publishes")
     versions = Integer(0, 16, typical=(0, 3), example=1, unit="versions", doc="versions from generation to training")
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
