@@ -39,6 +39,13 @@ class RandomDelays(Declared):
         return {name: law if name == "law" else draw(p) for name, p in cls.parameters.items()}
 
 
+def check_paths(law: np.ndarray, updates: int, groups: int = 1) -> None:
+    """Refuse runs whose sequences of draws cannot be listed."""
+    remedy = "shorten the run or the law"
+    values = int(np.count_nonzero(law))
+    checks.power("values ** draws", values, updates * groups, PATHS, "sequences of draws", remedy)
+
+
 def outcomes(law: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
     """All ordered stalenesses of so many groups `[O, B]`, and their chances `[O]`."""
     each = np.array(list(itertools.product(np.flatnonzero(law), repeat=groups)))
@@ -48,8 +55,6 @@ def outcomes(law: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
 def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """x_T from x_0 = 1 on every sequence of draws `[K]`, and their chances `[K]`; `share` = step * curvature."""
     shifts, chance = outcomes(law, groups)
-    remedy = "shorten the run or the law"
-    checks.power("outcomes ** updates", len(shifts), updates, PATHS, "sequences of draws", remedy)
     path, mass = np.ones((1, 1)), np.ones(1)
     for t in range(updates):
         read = np.maximum(t - shifts, 0)

@@ -18,12 +18,17 @@ from asyncsim.theory._declared import Count, Real
 from asyncsim.theory._delay import critical
 from asyncsim.theory._recursion import first_crossing
 from asyncsim.theory._stated import stated
-from asyncsim.theory.staleness._draws import RandomDelays, enumerated, mean_path
+from asyncsim.theory.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
 
 
 class _Setting(RandomDelays):
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
     updates = Count(1, 12, typical=(1, 6), example=6, unit="updates", doc="updates of the run")
+
+    def joint(self) -> None:
+        """All sequences of draws can be listed."""
+        super().joint()
+        check_paths(self.law, self.updates)
 
 
 def _quantities(s: _Setting, law: np.ndarray, boundary: float) -> dict[str, float]:

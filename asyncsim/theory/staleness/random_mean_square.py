@@ -16,13 +16,18 @@ from asyncsim.theory import _random
 from asyncsim.theory._declared import Count, Real
 from asyncsim.theory._recursion import first_crossing
 from asyncsim.theory._stated import stated
-from asyncsim.theory.staleness._draws import RandomDelays, enumerated, mean_path
+from asyncsim.theory.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
 
 
 class _Setting(RandomDelays):
     groups = Count(1, 16, typical=(1, 2), example=2, doc="independent draws of an update")
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
     updates = Count(1, 8, typical=(1, 4), example=4, unit="updates", doc="updates of the run")
+
+    def joint(self) -> None:
+        """All sequences of draws can be listed."""
+        super().joint()
+        check_paths(self.law, self.updates, self.groups)
 
 
 def _second(s: _Setting, groups: int) -> float:

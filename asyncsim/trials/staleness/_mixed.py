@@ -20,7 +20,7 @@ GROUPS = 24
 def mixture(stalenesses: Sequence[int]) -> Imposed:
     """One group for each staleness in every batch.
 
-    >>> mixture((0, 2)).schedule(4, 1, 1, 1, seed=0).staleness()[0, :, :, 0].tolist()
+    >>> mixture((0, 2)).schedule(4, 1, 1, 1, seed=0).staleness().reshape(4, 2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]
     """
     each = tuple(int(s) for s in stalenesses)

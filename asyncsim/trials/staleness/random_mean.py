@@ -57,7 +57,7 @@ _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "upda
 
 trial = Trial(
     points=(_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4}),
-    more=({**_UNEVEN, "law": (0.125,) * 8, "share": 0.1, "updates": 8}, {**_UNEVEN, "law": (0.5, 0.5)}),
+    more=({**_UNEVEN, "law": (0.2,) * 5, "share": 0.12}, {**_UNEVEN, "law": (0.5, 0.5)}),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _UNEVEN),
