@@ -124,19 +124,19 @@ def _table(name: str, value: Any) -> np.ndarray:
     return checks.finite_array(name, value, [None, None], "give one row of logits per state")
 
 
-def _logits(policy: str, *example: tuple[float, ...]) -> Parsed[np.ndarray]:
+def logit_table(policy: str, *example: tuple[float, ...]) -> Parsed[np.ndarray]:
+    """A table of logits, as long as `dependence` says."""
     accepts, doc = "a table of logits, a row for each state", f"logits of the {policy} policy"
     return Parsed(_table, accepts, typical=(-1.5, 1.5), example=example, doc=doc)
 
 
-class SequencePair(Declared):
-    """Base of points with behavior and current logits `[S, A]` of a sequence policy, and the rule that picks rows."""
+class Sequences(Declared):
+    """Base of points with logits `[S, A]` of sequence policies, in parameters of type `Parsed`, and the rule that picks
+    rows."""
 
     actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
     dependence = Choice(*DEPENDENCES, example="markov", doc="rule that picks the row of logits of a token")
-    behavior_logits = _logits("behavior", (0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
-    current_logits = _logits("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
     def joint(self) -> None:
         """No more than `LIMIT` sequences; tables with a row for each state of the dependence."""
@@ -144,16 +144,20 @@ class SequencePair(Declared):
         few = self.actions**self.horizon <= LIMIT
         checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
         shape = [_height(self.actions, self.horizon, self.dependence), self.actions]
-        for name in ("behavior_logits", "current_logits"):
+        for name in (name for name, p in self.parameters.items() if isinstance(p, Parsed)):
             remedy = f"give one row of logits per {self.dependence} state"
             checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
         """Tables of the shape that the other parameters set."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if not isinstance(p, Parsed)}
+        tables = {name: p for name, p in cls.parameters.items() if isinstance(p, Parsed)}
+        point = {name: draw(p) for name, p in cls.parameters.items() if name not in tables}
         height = _height(*(point[name] for name in ("actions", "horizon", "dependence")))
-        return point | drawn_tables(draw, height, point["actions"])
+        for name, p in tables.items():
+            row = Vector(length=point["actions"], typical=p.typical)
+            point[name] = tuple(draw(row) for _ in range(height))
+        return point
 
     def rows(self, sequences: np.ndarray) -> np.ndarray:
         """Row of every token, int `[Y, T]`."""
@@ -168,6 +172,13 @@ class SequencePair(Declared):
         if self.dependence == "iid":
             return 0
         return position + 1 if self.dependence == "position" else 1 + action
+
+
+class SequencePair(Sequences):
+    """Base of points with behavior and current logits `[S, A]` of a sequence policy."""
+
+    behavior_logits = logit_table("behavior", (0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+    current_logits = logit_table("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
 
 def _height(actions: int, horizon: int, dependence: str) -> int:

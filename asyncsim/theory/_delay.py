@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from scipy.optimize import brentq
+
 from asyncsim.base import checks
 
 
@@ -20,6 +23,36 @@ def critical(tau: int) -> float:
     [2.0, 1.0, 0.618, 0.347]
     """
     return 2.0 * math.sin(math.pi / (2.0 * (2 * tau + 1)))
+
+
+def mixed_critical(tau: int, share: float) -> float:
+    """Largest stable a where the share m of the gradient is stale: x_{t+1} = x_t - a (1 - m) x_t - a m x_{t-tau}.
+
+    A root of z^{tau+1} - (1 - a (1 - m)) z^tau + a m leaves the disc at -1, or at e^{i phi} with
+    m cos((tau + 1/2) phi) = -(1 - m) cos(phi / 2), where a = sin phi / (m sin tau phi); the smallest of these a.
+
+    >>> [round(mixed_critical(4, m) / critical(4), 9) for m in (0.0, 1.0)]
+    [5.758770483, 1.0]
+    >>> round(mixed_critical(1, 0.25), 9)
+    4.0
+    """
+    if tau == 0 or share == 0.0:
+        return 2.0
+    found = []
+    if tau % 2 == 0 or share < 0.5:
+        found.append(2.0 if tau % 2 == 0 else 2.0 / (1.0 - 2.0 * share))
+
+    def gap(phi: float) -> float:
+        return share * math.cos((tau + 0.5) * phi) + (1.0 - share) * math.cos(phi / 2.0)
+
+    # Both terms are 0 at phi = pi, which is the root -1.
+    grid = np.linspace(0.0, math.pi, 32 * (tau + 1))[:-1]
+    values = share * np.cos((tau + 0.5) * grid) + (1.0 - share) * np.cos(grid / 2.0)
+    for k in np.flatnonzero(values[:-1] * values[1:] <= 0.0):
+        phi = float(brentq(gap, grid[k], grid[k + 1], xtol=1e-16, rtol=1e-15))
+        a = math.sin(phi) / (share * math.sin(tau * phi))
+        found += [a] if a > 0.0 else []
+    return min(found)
 
 
 def angles(a: float, tau: int) -> tuple[float, float]:

@@ -5,25 +5,50 @@ The second route to what `_delay` has in closed form; the two share no formula.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import brentq
 
 
-def radius(field: np.ndarray, step: float, tau: int) -> float:
-    """Spectral radius of y_{t+1} = y_t + step * field y_{t-tau}, `field` `[D, D]`.
+def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None = None) -> float:
+    """Spectral radius of y_{t+1} = y_t + step * (field y_{t-tau} + current y_t), fields `[D, D]`.
 
     >>> round(radius(np.array([[-1.0]]), 1.0, 1), 12)
     1.0
     """
     size = len(field)
     companion = np.eye(size * (tau + 1), k=-size)
-    companion[:size, :size] += np.eye(size)
+    companion[:size, :size] += np.eye(size) if current is None else np.eye(size) + step * current
     companion[:size, size * tau :] += step * field
     return float(np.abs(np.linalg.eigvals(companion)).max())
+
+
+def first_crossing(excess: Callable[[float], float], low: float, high: float) -> float:
+    """The first zero of a function that is negative at `low`, on a geometric grid and then by root finding.
+
+    >>> round(first_crossing(lambda a: a - 1.0, 0.1, 4.0), 12)
+    1.0
+    """
+    grid = np.geomspace(low, high, 160)
+    for before, after in itertools.pairwise(grid):
+        if excess(after) >= 0.0:
+            return float(brentq(excess, before, after, xtol=1e-15, rtol=1e-14))
+    raise ArithmeticError(f"no crossing below {high}")
+
+
+def marginal_step_mixed(current: np.ndarray, stale: np.ndarray, tau: int) -> float:
+    """Step at which the radius with a current and a stale part of the field crosses 1; their sum decays.
+
+    Both parts share their eigenvectors. The product of all roots of a mode is step * its stale part, and no mode
+    decays beyond step * curvature = 4.
+    """
+    norms = [float(np.linalg.norm(field, 2)) for field in (current + stale, current, stale)]
+    low, high = 0.1 / (tau + 1) / (norms[1] + norms[2]), 4.5 / norms[0]
+    return float(brentq(lambda s: radius(stale, s, tau, current) - 1.0, low, high, xtol=1e-15, rtol=1e-14))
 
 
 def marginal_step(field: np.ndarray, tau: int) -> float:

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.theory import _random
 from asyncsim.theory._declared import Declared, Draw, Positive, Real, Vector
 from asyncsim.theory._delay import critical
 from asyncsim.theory._stated import stated
-from asyncsim.theory.alignment import _random
 
 _LONGEST = 40
 
@@ -35,11 +34,8 @@ class _Setting(Declared):
 
     def joint(self) -> None:
         """Probabilities add up to 1; at or above the mean-square boundary no stationary law exists."""
-        law = self.law
-        fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[-1] > 0.0
-        bound = f"probabilities of at most {_LONGEST + 1} values that add up to 1, the last above 0"
-        checks.require(fits and len(law) <= _LONGEST + 1, "law", law.tolist(), bound, "divide by their sum")
-        _random.stable(self.step, self.curvature, law)
+        _random.check_law(self.law, _LONGEST)
+        _random.stable(self.step, self.curvature, self.law)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:

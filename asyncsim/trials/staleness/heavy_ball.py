@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from asyncsim import schedules, updates
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
+from asyncsim.trials._threshold import marginal_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import Chain, chain
 
@@ -21,8 +19,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         return plant(descent(steps, count).replace(update=chain(link, updates.sgd(steps))))
 
     low = 0.4 * scale * (1.0 - beta) / (1 + tau)
-    # Momentum lengthens the marginal oscillation about as a delay of beta/(1 - beta) more updates would.
-    return {"step": largest_stable_step(build, low, 4.5 * scale, tau + math.ceil(beta / (1.0 - beta)), seed)}
+    return {"step": marginal_step(build, low, 4.5 * scale, len(set(point["curvatures"])) * (tau + 3), seed)}
 
 
 def _dampened(spec: Spec) -> Spec:
@@ -49,7 +46,7 @@ trial = Trial(
         "off-by-one version": Defect(off_by_one_version, _point(4, 0.5)),
         "factor 1 - beta on the gradient": Defect(_dampened, _point(1, 0.5)),
     },
-    effect=0.05,
+    effect=0.02,
     reach=_reach,
     through="loop",
     elsewhere=({"staleness": 12, "momentum": 0.7}, {"curvatures": (7.0,), "momentum": 0.0}),

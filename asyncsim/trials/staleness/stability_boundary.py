@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from asyncsim import schedules
+from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._threshold import largest_stable_step, noiseless_descent
+from asyncsim.trials._threshold import marginal_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    build = noiseless_descent(point["curvatures"], schedules.fixed(point["staleness"]))
-    scale = 1.0 / max(point["curvatures"])
-    low = 0.4 * scale / (1 + point["staleness"])
-    return {
-        "step": largest_stable_step(
-            lambda *arguments: plant(build(*arguments)), low, 4.0 * scale, point["staleness"], seed
-        )
-    }
+    tau, curvatures = point["staleness"], np.unique(point["curvatures"])
+    descent, scale = noiseless_descent(point["curvatures"], schedules.fixed(tau)), 1.0 / curvatures[-1]
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(descent(steps, count))
+
+    return {"step": marginal_step(build, 0.4 * scale / (1 + tau), 4.0 * scale, len(curvatures) * (tau + 2), seed)}
 
 
 trial = Trial(
@@ -24,7 +26,7 @@ trial = Trial(
     more=({"staleness": 16, "curvatures": (2.0,)}, {"staleness": 3, "curvatures": (0.5, 1.0, 3.0)}),
     measure=_measure,
     defects={"off-by-one version": Defect(off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})},
-    effect=0.05,
+    effect=0.02,
     reach=lambda point: None if point["staleness"] <= 64 else "staleness <= 64: longer runs than a trial makes",
     through="loop",
     elsewhere=({"staleness": 24}, {"curvatures": (7.0,)}),

@@ -1,0 +1,123 @@
+r"""Covariances of the linear model whose delay is drawn anew for every update.
+
+x_{t+1} = x_t - a x_{t-d} - step xi with P(d = k) = p_k. Given the past, the drawn delay adds noise whose mean is 0. So
+the covariances are those of the averaged recursion under white noise of variance V: gamma_k = V phi_k. Here V = (step
+sigma)^2 / (1 - a^2 (phi_0 - sum p_d p_e phi_{|d-e|})). The denominator reaches 0 at the mean-square boundary, before
+the averaged recursion itself turns unstable. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+from scipy.optimize import brentq
+
+from asyncsim.base import checks
+
+
+def companions(law: np.ndarray, a: float) -> list[np.ndarray]:
+    """A_d `[S+1, S+1]` for each delay d: the newest iterate moves by -a times the one d updates older."""
+    size = len(law)
+    shift = np.eye(size, k=-1)
+    shift[0, 0] = 1.0
+    matrices = []
+    for delay in range(size):
+        matrix = shift.copy()
+        matrix[0, delay] -= a
+        matrices.append(matrix)
+    return matrices
+
+
+def averaged(law: np.ndarray, a: float) -> np.ndarray:
+    """Companion matrix of the averaged recursion."""
+    return np.einsum("d,dij->ij", law, np.array(companions(law, a)))
+
+
+def unit_covariances(law: np.ndarray, a: float, lags: int) -> np.ndarray:
+    """phi_0..phi_lags of the averaged recursion under unit white noise."""
+    matrix = averaged(law, a)
+    noise = np.zeros((len(law), len(law)))
+    noise[0, 0] = 1.0
+    column = solve_discrete_lyapunov(matrix, noise)[:, 0]
+    covariances = [column[0]]
+    for _ in range(lags):
+        column = matrix @ column
+        covariances.append(column[0])
+    return np.array(covariances)
+
+
+def noise_of_draws(law: np.ndarray, a: float, groups: int = 1) -> float:
+    """a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}): energy that B delays drawn an update add, infinite if unstable."""
+    if np.abs(np.linalg.eigvals(averaged(law, a))).max() >= 1.0:
+        return np.inf
+    phi = unit_covariances(law, a, len(law) - 1)
+    index = np.arange(len(law))
+    return float(a * a / groups * (phi[0] - law @ phi[np.abs(index[:, None] - index)] @ law))
+
+
+def slack(law: np.ndarray, a: float, groups: int = 1) -> float:
+    """1 less the noise of the draws, at most 0 where the mean square is unstable.
+
+    >>> abs(slack(np.array([0.5, 0.5]), 5**0.5 - 1)) < 1e-12
+    True
+    """
+    return max(1.0 - noise_of_draws(law, a, groups), -1.0)
+
+
+def mean_square_boundary(law: np.ndarray, groups: int = 1) -> float:
+    """Largest a = step * curvature at which E x^2 stays finite, with so many independent delays an update.
+
+    >>> [round(mean_square_boundary(np.array([0.5, 0.5]), b), 6) for b in (1, 4)]
+    [1.236068, 1.656854]
+    >>> round(mean_square_boundary(np.array([0.0, 0.0, 1.0])), 6)
+    0.618034
+    """
+    high = 0.25 / len(law)
+    while slack(law, high, groups) > 0.0:
+        high *= 1.03
+    # Where a constant delay leaves no noise, the slack jumps from 1 to -1; bisection still works.
+    return float(
+        brentq(lambda a: 1.0 if slack(law, a, groups) > 0.0 else -1.0, high / 1.04, high, xtol=1e-14, rtol=1e-14)
+    )
+
+
+def mean_boundary(law: np.ndarray) -> float:
+    """Largest a at which the averaged recursion decays: the first positive (1 - z) / sum p_d z^-d on the unit circle.
+
+    >>> [round(mean_boundary(np.full(n, 1 / n)), 6) for n in (1, 2, 3)]
+    [2.0, 2.0, 1.5]
+    """
+    powers = np.arange(len(law))
+
+    def ratio(phi: float) -> complex:
+        z = np.exp(1j * phi)
+        return complex((1.0 - z) * np.conj(law @ z**-powers))
+
+    grid = np.linspace(0.0, np.pi, 64 * len(law) + 2)[1:-1]
+    z = np.exp(1j * grid)
+    values = ((1.0 - z) * np.conj((z[:, None] ** -powers) @ law)).imag
+    angles = [
+        float(brentq(lambda phi: ratio(phi).imag, grid[k], grid[k + 1], xtol=1e-16, rtol=1e-15))
+        for k in np.flatnonzero(values[:-1] * values[1:] < 0.0)
+    ]
+    found = [np.exp(1j * phi) for phi in angles] + [-1.0 + 0.0j]
+    steps = [((1.0 - z) / (law @ z**-powers)).real if abs(law @ z**-powers) > 1e-12 else np.inf for z in found]
+    return float(min(step for step in steps if step > 0.0))
+
+
+def check_law(law: np.ndarray, longest: int) -> None:
+    """Refuse what is no law of staleness 0, 1, .., `longest` at most."""
+    fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[-1] > 0.0
+    bound = f"probabilities of at most {longest + 1} values that add up to 1, the last above 0"
+    checks.require(fits and len(law) <= longest + 1, "law", law.tolist(), bound, "divide by their sum")
+
+
+def stable(step: float, curvature: float, law: np.ndarray) -> float:
+    """a = step * curvature, refused at or above the mean-square boundary."""
+    a = step * curvature
+    if a >= 2.0 or slack(law, a) <= 0.0:
+        limit = mean_square_boundary(law) / curvature
+        checks.require(
+            False, "step", step, f"below {limit:.6g}, the mean-square boundary", "lower the learning rate (step)"
+        )
+    return a

@@ -1,0 +1,75 @@
+r"""A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets.
+
+REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
+At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m =
+1 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least
+2 for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between
+-2 and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
+matrix. Source: derived; pessimistic baselines: arXiv 2506.20520.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.theory._bandit import softmax
+from asyncsim.theory._declared import Draw, Real, Staleness
+from asyncsim.theory._delay import critical, mixed_critical
+from asyncsim.theory._recursion import marginal_step_mixed
+from asyncsim.theory._stated import stated
+from asyncsim.theory.staleness._soft import SoftBandit, centered
+
+
+class _Setting(SoftBandit):
+    staleness = Staleness(0, 64, typical=(0, 16), example=4)
+    offset = Real(example=0.1, unit="reward", doc="how far the baseline lies below the mean regularized reward")
+
+    def joint(self) -> None:
+        """Roots of modes with shares far outside [0, 1] are not bracketed."""
+        super().joint()
+        fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
+        checks.require(fits, "offset", self.offset, "between -2 kl and 3 kl", "change the offset")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A share of the penalty's weight."""
+        point = super().drawn(draw)
+        return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
+
+
+def _step(s: _Setting, share: float) -> dict[str, float]:
+    return {"step": mixed_critical(s.staleness, share) / s.curvature}
+
+
+def _predict(s: _Setting) -> dict[str, float]:
+    return _step(s, 1.0 - s.offset / s.kl)
+
+
+def _cross_check(s: _Setting) -> dict[str, float]:
+    def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        mu = softmax(behavior)
+        drift: np.ndarray = centered(mu, s.soft_rewards(mu)) + s.offset * (mu - softmax(theta))
+        return drift
+
+    return {"step": marginal_step_mixed(*s.jacobians(field), s.staleness)}
+
+
+claim = stated(
+    id="staleness/baseline-offset-immunity",
+    statement="a baseline V below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for "
+    "`V/kl` in [1/2, 1] no staleness lowers the largest stable step",
+    kind="threshold",
+    status="exact",
+    point=_Setting,
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived; pessimistic baselines: arXiv 2506.20520",
+    formula_defects={
+        "sign of the offset": lambda s: _step(s, 1.0 + s.offset / s.kl),
+        "offset without effect": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "baseline at the reward without its penalty": lambda s: _step(s, 1.0 - s.offset),
+    },
+)

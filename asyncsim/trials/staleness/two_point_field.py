@@ -1,0 +1,56 @@
+"""Largest stable learning rate where only some groups of a batch are stale, on quadratics through the loop."""
+
+from __future__ import annotations
+
+from asyncsim import schedules
+from asyncsim.learning.spec import Spec
+from asyncsim.trials._plants import off_by_one_version
+from asyncsim.trials._threshold import marginal_step, noiseless_descent
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.staleness._mixed import GROUPS, in_groups, mixture
+
+
+def _law(point: Point) -> list[float]:
+    law = [0.0] * (point["staleness"] + 1)
+    law[0] += 1.0 - point["share"]
+    law[-1] += point["share"]
+    return law
+
+
+def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    curvatures, tau = point["curvatures"], point["staleness"]
+    descent = noiseless_descent(curvatures, mixture(in_groups(_law(point)) or [0]))
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(descent(steps, count))
+
+    scale = 1.0 / max(curvatures)
+    return {"step": marginal_step(build, 0.4 * scale / (1 + tau), 4.5 * scale, len(curvatures) * (tau + 2), seed)}
+
+
+def _reach(point: Point) -> str | None:
+    if point["staleness"] * len(point["curvatures"]) > 32:
+        return "staleness * modes of at most 32: so many roots are not told apart"
+    if not 0.0 <= point["share"] <= 1.0 or in_groups(_law(point)) is None:
+        return f"a share of whole groups out of at most {GROUPS}: a batch has no others"
+    return None
+
+
+def _point(staleness: int, share: float) -> Point:
+    return {"staleness": staleness, "share": share, "curvatures": (2.0, 1.0)}
+
+
+trial = Trial(
+    points=(_point(3, 0.75), _point(1, 0.25), _point(4, 0.5), _point(2, 1.0)),
+    more=(_point(8, 0.625), _point(5, 0.25), _point(16, 0.875)),
+    measure=_measure,
+    defects={
+        "off-by-one version": Defect(off_by_one_version, _point(3, 0.75)),
+        "all groups stale": Defect(replaced(system=schedules.fixed(3, groups_per_batch=4)), _point(3, 0.75)),
+    },
+    effect=0.02,
+    reach=_reach,
+    through="loop",
+    elsewhere=({"staleness": 0}, {"share": 0.6, "curvatures": (0.5,)}),
+    refused=({"share": 1.5}, {"share": 0.123}, {"staleness": 40}),
+)
