@@ -27,7 +27,7 @@ _POINT = {"staleness": 1, "samples": 12, "curvature": 2.0, "width": 0.5, "step":
 
 trial = Trial(
     points=(_POINT,),
-    more=({**_POINT, "staleness": 3, "step": 0.075}, {**_POINT, "staleness": 0, "samples": 16, "step": 0.35}),
+    more=({**_POINT, "staleness": 3, "step": 0.075},),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _POINT),
