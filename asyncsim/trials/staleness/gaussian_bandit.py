@@ -14,8 +14,8 @@ _UPDATES = 100
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     # Standard deviation of one replicate's mean, relative, at the points below (measured); longer delays decay slower.
-    spread = 0.36 if point["staleness"] < 2 else 0.46
-    replicates, skipped = units_for(spread, effect, 6), warm_up(point)
+    spread = 0.33 if point["staleness"] < 2 else 0.41
+    replicates, skipped = units_for(spread, effect, 4), warm_up(point)
     metrics = ["exact_gradient_norm", "gradient_norm"]
     trace = run(bandit(point, skipped + _UPDATES, replicates, metrics), seed, plant)
     exact, norm = (trace[name][skipped:] for name in metrics)
@@ -34,9 +34,9 @@ trial = Trial(
         "own reward in the baseline": Defect(with_method(advantage=advantages.group_mean()), _POINT),
         "two samples fewer in a group": Defect(replaced(samples_per_group=10), _POINT),
     },
-    effect=0.05,
+    effect=0.03,
     reach=settled,
     through="loop",
-    elsewhere=({"width": 2.0}, {"samples": 24}),
+    elsewhere=({"width": 2.0}, {"samples": 20, "step": 0.15}),
     refused=({"samples": 4}, {"step": 0.01}),
 )
