@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,10 +25,16 @@ class Gaussian(Plain):
     dimension: int
     width: float
     start: float
+    temperature: float = 1.0
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob",)
     threads: ClassVar[int] = 1
     apart: ClassVar[bool] = True
+
+    @property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether it samples at another temperature than 1."""
+        return self.temperature != 1.0
 
     @property
     def size(self) -> int:
@@ -45,9 +52,18 @@ class Gaussian(Plain):
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions theta + width z, float `[R, G, N, D]`."""
-        mean = self._mean(view, tuple(state.shape))
-        return Act(mean + self.width * draws.normals(token, self.dimension).to(mean.dtype), {})
+        """Actions theta + width sqrt(temperature) z, float `[R, G, N, D]`."""
+        mean, width = self._mean(view, tuple(state.shape)), self.width * math.sqrt(self.temperature)
+        return Act(mean + width * draws.normals(token, self.dimension).to(mean.dtype), {})
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """Log-probs at the temperature of the sampler."""
+        sampler = dataclasses.replace(self, width=self.width * math.sqrt(self.temperature), temperature=1.0)
+        return {"log_prob": sampler.score(view, batch)}
+
+    def score(self, view: View, batch: Batch) -> Tensor:
+        """Log-probs of the policy itself at the behavior weights, `[R, G, N, 1]`."""
+        return self.forward(view, batch, self.outputs).outputs["log_prob"]
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """`log_prob` `[R, G, N, 1]` and the pullback: d log pi / d theta = (a - theta) / width^2."""
@@ -71,22 +87,25 @@ class Gaussian(Plain):
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        return {"policy": "gaussian", "dimension": self.dimension, "width": self.width}
+        sampler = {"sampler": {"temperature": self.temperature}} if self.mismatched else {}
+        return {"policy": "gaussian", "dimension": self.dimension, "width": self.width, **sampler}
 
     def _mean(self, view: View, shape: tuple[int, ...]) -> Tensor:
         return gathered(view, "mean", shape)
 
 
-def gaussian(dimension: int = 1, width: float = 1.0, start: float = 0.0) -> Gaussian:
+def gaussian(dimension: int = 1, width: float = 1.0, start: float = 0.0, temperature: float = 1.0) -> Gaussian:
     """Normal policy with free mean and fixed width: log pi(a) = -|a - theta|^2 / (2 width^2) + const.
 
     Two such policies whose means are delta widths apart have a normal log ratio of variance delta^2
-    (`ratio/gaussian-shift`).
+    (`ratio/gaussian-shift`). Actions that are drawn at a temperature below 1 have ratios with a power-law tail
+    (`ratio/gaussian-scale`).
 
     Arguments: `dimension` D; `width` > 0, standard deviation of each coordinate, in units of the action; `start`,
-    initial mean in the same unit. Returns a policy of P = D parameters with the output `log_prob` per action in nats,
-    `[R, G, N, 1]`. Raises `InputError` for a dimension below 1, a width that is not positive, or a start that is not
-    finite. Source: textbook.
+    initial mean in the same unit; `temperature` > 0 of the sampler, which draws with width sqrt(temperature) and
+    reports its own log-probs. Returns a policy of P = D parameters with the output `log_prob` per action in nats,
+    `[R, G, N, 1]`. Raises `InputError` for a dimension below 1, a width or temperature that is not positive, or a start
+    that is not finite. Source: textbook.
 
     >>> policy = gaussian(dimension=2, width=0.5)
     >>> policy.initial(1).tolist()
@@ -95,4 +114,5 @@ def gaussian(dimension: int = 1, width: float = 1.0, start: float = 0.0) -> Gaus
     checks.integer("dimension", dimension, 1, "give the action a dimension")
     checks.real("width", width, "a policy of width 0 has no score", 0.0, open_low=True)
     checks.real("start", start, "give a finite mean")
-    return Gaussian(dimension, float(width), float(start))
+    checks.real("temperature", temperature, "1 samples from the policy as it is", 0.0, 1e6, open_low=True)
+    return Gaussian(dimension, float(width), float(start), float(temperature))

@@ -166,11 +166,13 @@ class FourthPower(Wrapped):
 class Displace:
     """An instrument, not a defect: the first update moves the parameters by a given vector, later ones by nothing.
 
+    `by` `[P]`, or `[R, P]` for vectors of all replicates of a block.
+
     With a frozen schedule the policy is then at a known place away from behavior, and every further update is a fresh
     batch measured there.
     """
 
-    by: tuple[float, ...]
+    by: tuple[float, ...] | tuple[tuple[float, ...], ...]
 
     def init(self, parameters: Tensor) -> State:
         """Not moved yet."""

@@ -10,8 +10,8 @@ from torch import Tensor
 from asyncsim import methods, schedules, updates
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
-from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import running
+from asyncsim.diagnostics._diagnostic import Metric, chosen
+from asyncsim.learning import oracle, running
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
@@ -39,6 +39,13 @@ def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **se
 def population(task: Any, method: Method) -> Spec:
     """Every sample of a frozen policy with its probability, for the oracle."""
     return Spec(task, schedules.frozen(), method, chain(), sampling="enumerate")
+
+
+def exactly(spec: Spec, current: Any, behavior: Any) -> list[float]:
+    """Values of a spec's metrics on every sample that behavior can draw, each with its probability."""
+    policy = spec.trained_policy
+    step = oracle.population_step(spec.task, spec.method, current, behavior, policy)
+    return [metric.measure(step).item() for metric in chosen(spec.diagnostics, policy)[0]]
 
 
 def displaced(

@@ -522,3 +522,28 @@ def test_moments_that_are_infinite_are_refused_by_name():
         Engine(noise=0.1).report_ess(3)
     with pytest.raises(InputError, match="noise_per = 'prompt': must be 'token', 'sequence' or 'version'; measure"):
         Engine(noise=0.1, noise_per="prompt", noise_in="reports").report_ess(3)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+def test_a_normal_policy_is_drawn_and_recorded_at_its_temperature(temperature):
+    """Against SciPy's density; planted: a temperature that is taken for a ratio of widths."""
+    width = 0.6
+    policy = sim.policies.gaussian(2, width, temperature=temperature)
+    view = versions.current(policy.prepare(torch.zeros(1, 2, dtype=torch.float64)))
+    action = torch.tensor([[[[[0.3, -0.8]]]]], dtype=torch.float64)
+    batch = type("Batch", (), {"action": action, "behavior": {}})()
+    recorded, scored = policy.record(view, batch)["log_prob"].item(), policy.score(view, batch).item()
+
+    def density(scale):
+        return stats.norm.logpdf(action.numpy(), scale=scale).sum()
+
+    assert recorded == pytest.approx(density(width * math.sqrt(temperature)), abs=1e-12)
+    assert scored == pytest.approx(density(width), abs=1e-12)
+    if temperature != 1.0:
+        assert recorded != pytest.approx(density(width * temperature), abs=1e-3)
+    assert policy.mismatched == (temperature != 1.0)
+
+
+def test_a_normal_policy_without_temperature_is_refused():
+    with pytest.raises(InputError, match="temperature"):
+        sim.policies.gaussian(temperature=0.0)

@@ -1,0 +1,38 @@
+"""The stale Gaussian bandit through the loop, from its target on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import methods, schedules, tasks, updates
+from asyncsim.base.records import Point
+from asyncsim.learning.spec import Spec
+from asyncsim.updates._link import chain
+
+
+def warm_up(point: Point) -> int:
+    """Updates left out at the start."""
+    return 15 * (int(point["staleness"]) + 1)
+
+
+def bandit(point: Point, count: int, replicates: int, diagnostics: list[Any]) -> Spec:
+    """So many updates by leave-one-out REINFORCE without ratios."""
+    return Spec(
+        tasks.gaussian_bandit(point["curvature"], width=point["width"]),
+        schedules.fixed(point["staleness"]),
+        methods.reinforce(),
+        chain(updates.sgd(point["step"])),
+        samples_per_group=point["samples"],
+        updates=count,
+        replicates=replicates,
+        diagnostics=diagnostics,
+    )
+
+
+def settled(point: Point) -> str | None:
+    """Why the warm-up of a run would not suffice, or tails would be too heavy to average."""
+    a, tau = point["step"] * point["curvature"], point["staleness"]
+    most, least = (1.0 if tau == 0 else 1.6) / (2 * tau + 1), 0.3 / (tau + 1)
+    if not least <= a <= most or point["samples"] < 6:
+        return f"step * curvature from {least:.3g} to {most:.3g} and 6 samples: slower to settle, or heavier tails"
+    return None
