@@ -108,7 +108,8 @@ def _with_constant(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="estimator/plug-in-baseline",
-    statement="a baseline `sum_j q_j r_j` of its own batch leaves sample i `w_i s_i - q_i sum_j w_j s_j`, biased short",
+    statement="a baseline `sum_j q_j r_j` of its own batch leaves sample `i` the score "
+    "`w_i s_i - q_i sum_j w_j s_j`, biased short",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -106,7 +106,7 @@ def _without_alpha(s: _Setting, alpha: float) -> dict[str, float]:
 
 claim = stated(
     id="estimator/score-centering",
-    statement="centered scores give `Cov_q(A, w s)`; of k known actions `E_q[A] sum_rest (q w - alpha p) s` is left",
+    statement="centered scores give `Cov_q(A, w s)`; of `k` known actions `E_q[A] sum_rest (q w - alpha p) s` is left",
     kind="identity",
     status="exact",
     point=_Setting,

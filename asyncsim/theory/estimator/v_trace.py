@@ -138,7 +138,8 @@ def _of_policy(s: _Setting, policy: np.ndarray) -> dict[str, float]:
 
 claim = stated(
     id="estimator/v-trace",
-    statement="V-trace has the value of `pi_rho`, proportional to `min(rho mu, pi)`, as fixed point at any trace cap",
+    statement="the fixed point of off-policy targets is the value of `pi_rho`, proportional to "
+    "`min(rho mu, pi)`, at any trace cap",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -59,8 +59,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/baseline-offset-immunity",
-    statement="a baseline V below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for "
-    "`V/kl` in [1/2, 1] no staleness lowers the largest stable step",
+    statement="a baseline `V` below the mean leaves a KL-regularized softmax bandit "
+    "the stale share `m = 1 - V/kl`: for `V/kl` in `[1/2, 1]` no staleness lowers the largest stable step",
     kind="threshold",
     status="exact",
     point=_Setting,

@@ -51,8 +51,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/critical-damping",
-    statement="under staleness tau descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / "
-    "(tau + 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` an update",
+    statement="under staleness `tau` descent decays fastest, and ceases to be monotone, at "
+    "`step * curvature = tau^tau / (tau + 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` an update",
     kind="threshold",
     status="exact",
     point=_Setting,

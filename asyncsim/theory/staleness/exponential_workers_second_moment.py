@@ -54,7 +54,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/exponential-workers-second-moment",
-    statement="with M exponential workers updating on arrival the mean square stays bounded iff "
+    statement="with `M` exponential workers updating on arrival the mean square stays bounded iff "
     "`step * curvature < (1 + sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`",
     kind="threshold",
     status="exact",

@@ -82,7 +82,7 @@ def _of_more_workers(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/implicit-momentum",
-    statement="with M exponential workers updating on arrival the mean of any descent has momentum: "
+    statement="with `M` exponential workers updating on arrival the mean of any descent has momentum: "
     "`E[x_(t+1) - x_t] = (1 - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`",
     kind="expectation",
     status="exact",

@@ -55,7 +55,7 @@ def _uniform(s: _Setting) -> dict[str, float]:
 claim = stated(
     id="staleness/random-mean",
     statement="with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal "
-    "chances of 0..S allow about pi times the step of constant staleness S",
+    "chances up to `S` allow about `pi` times the learning rate of constant staleness `S`",
     kind="threshold",
     status="exact",
     point=_Setting,

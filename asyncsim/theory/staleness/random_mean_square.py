@@ -61,8 +61,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/random-mean-square",
-    statement="with B stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - "
-    "sum p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`",
+    statement="with `B` stalenesses drawn for every update the mean square of descent stays bounded iff "
+    "`a^2/B (phi_0 - sum p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`",
     kind="threshold",
     status="exact",
     point=_Setting,

@@ -39,7 +39,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/two-point-field",
-    statement="with the stale share m of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most "
+    statement="with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most "
     "half a stale gradient has no staleness limit below that of fresh gradients",
     kind="threshold",
     status="exact",
