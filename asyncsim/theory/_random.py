@@ -72,13 +72,19 @@ def mean_square_boundary(law: np.ndarray, groups: int = 1) -> float:
     >>> round(mean_square_boundary(np.array([0.0, 0.0, 1.0])), 6)
     0.618034
     """
-    high = 0.25 / len(law)
+    low = high = 0.25 / len(law)
     while slack(law, high, groups) > 0.0:
         high *= 1.03
+    # The bracket lies on a grid below 2, so that a boundary has the same last digits whatever asks for it.
+    top = max(2.0, high)
+    while top > low and (top >= high or slack(law, top, groups) <= 0.0):
+        top *= 0.97
+
     # Where a constant delay leaves no noise, the slack jumps from 1 to -1; bisection still works.
-    return float(
-        brentq(lambda a: 1.0 if slack(law, a, groups) > 0.0 else -1.0, high / 1.04, high, xtol=1e-14, rtol=1e-14)
-    )
+    def sign(a: float) -> float:
+        return 1.0 if slack(law, a, groups) > 0.0 else -1.0
+
+    return float(brentq(sign, top, top / 0.95, xtol=1e-13, rtol=1e-13))
 
 
 def mean_boundary(law: np.ndarray) -> float:
