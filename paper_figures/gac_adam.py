@@ -42,7 +42,7 @@ def draw_known(ax: Axes, rows: Any) -> None:
     ax.text(0.009, 1.05, "before Adam, one coordinate", color=DARK, fontsize=7)
     ax.text(1.2, 0.8, f"before Adam,\n{spread} coordinates", color=DARK, fontsize=7, ha="right", va="center")
     ax.text(0.009, 0.42, "after Adam", color=LIGHT, fontsize=7)
-    ax.set_title("Projection removes half of the mean\ngradient: Adam undoes it, if strong")
+    ax.set_title("Half of the mean gradient removed:\nAdam undoes it on strong signals")
 
 
 def draw_previous(ax: Axes, rows: Any) -> None:
@@ -53,7 +53,7 @@ def draw_previous(ax: Axes, rows: Any) -> None:
     ax.set(yscale="log", ylim=(2e-4, 2.0))
     ax.text(0.012, 0.45, "without momentum", color=LIGHT, fontsize=7)
     ax.text(0.012, 0.012, f"momentum {MOMENTUM}", color=LIGHT, fontsize=7)
-    ax.set_title("Projection after Adam removes the\nlast step: momentum leaves little")
+    ax.set_title("All along the last step removed,\nafter Adam: momentum leaves little")
 
 
 def draw(rows: Any) -> Figure:

@@ -17,9 +17,9 @@ from paper_figures._gac_points import points
 
 EXPERIMENTS = ("gac_control",)
 TITLES = {
-    "fixed": "Exact rewards: never\nas good as synchronous",
-    "random": "Noisy rewards: best\nregret not better",
-    "stiff": "Stiff quadratic: never\nas good as synchronous",
+    "fixed": "Exact rewards:\nprojection never as good",
+    "random": "Noisy rewards: its best\nregret is no lower",
+    "stiff": "Stiff quadratic:\nprojection never as good",
 }
 LOOK: dict[str, dict[str, Any]] = {
     "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},

@@ -58,7 +58,12 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         if system in NAMES:
             name, spot = NAMES[system]
             ax.text(*spot, name, color=shade, va="center")
-    ax.set(xlim=(-0.3, 8.3), ylim=(0, 5.6), xlabel="mean staleness of groups (versions)", ylabel="groups a second")
+    ax.set(
+        xlim=(-0.3, 8.3),
+        ylim=(0, 5.6),
+        xlabel="mean staleness, measured (versions); a point for each limit",
+        ylabel="groups a second",
+    )
     ax.set_title("Staleness buys throughput, until the trainer is busy")
     return ax
 

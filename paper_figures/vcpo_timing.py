@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         ax = figure.subplots()
         draw_gains(ax, rows)
-        ax.set_title("A constant learning rate, VCPO's mean while learning, does as well")
+        ax.set_title("A constant does as well: VCPO's mean while learning, not over the run")
         for which, (staleness, horizon) in enumerate(places):
             late = f", {horizon} updates (hollow)" if horizon > places[0][1] else ""
             y = 0.24 * (which - (len(places) - 1) / 2)
