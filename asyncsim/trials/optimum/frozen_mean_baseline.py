@@ -21,7 +21,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = offline(point, methods.reinforce(advantages.group_mean()), step, _UPDATES)
     logits = run(spec, seed, plant).parameters[0]
     speed = (logits - np.array(point["behavior_logits"])) / (step * _UPDATES)
-    return {**arms("speed", speed, _TOLERANCE * np.linalg.norm(speed)), **arms("pi", policy(logits), _TOLERANCE)}
+    return {**arms("speed", speed, _TOLERANCE * float(np.linalg.norm(speed))), **arms("pi", policy(logits), _TOLERANCE)}
 
 
 _POINT = {"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}
