@@ -15,33 +15,20 @@ from scipy.special import wrightomega
 
 from asyncsim.base import checks
 from asyncsim.theory._bandit import softmax
-from asyncsim.theory._declared import Declared, Real, Vector
+from asyncsim.theory._declared import Real
 from asyncsim.theory._stated import indexed, stated
+from asyncsim.theory.optimum._frozen import Frozen, project
 
 
-class _Setting(Declared):
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0),
-        sizes=(4, 4),
-        example=(0.5, 0.1, -0.3, 0.2, 0.0),
-        doc="logits of the frozen behavior, by arm",
-    )
-    rewards = Vector(
-        typical=(0.0, 1.0), sizes=(4, 4), example=(0.0, 0.3, 0.9, 1.0, 0.5), unit="reward", doc="rewards of the arms"
-    )
+class _Setting(Frozen):
     offset = Real(typical=(-1.0, 0.5), example=0.2, unit="reward", doc="baseline V in units of reward")
 
     def joint(self) -> None:
-        """As many logits as rewards, and a baseline below the behavior's mean reward."""
-        rewards, arms = self.rewards, self.rewards.size
-        checks.require(arms >= 2, "rewards", rewards.tolist(), "rewards of at least two arms", "add an arm")
-        logits = self.behavior_logits
-        checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
-        self.mu = softmax(logits)
-        mean = float(self.mu @ rewards)
-        margin = 1e-9 * max(float(np.ptp(rewards)), abs(mean))
-        bound = f"below the behavior's mean reward {mean:.6g}"
-        checks.require(self.offset < mean - margin, "offset", self.offset, bound, "lower it")
+        """A baseline below the behavior's mean reward."""
+        super().joint()
+        margin = 1e-9 * max(float(np.ptp(self.rewards)), abs(self.mean))
+        bound = f"below the behavior's mean reward {self.mean:.6g}"
+        checks.require(self.offset < self.mean - margin, "offset", self.offset, bound, "lower it")
 
     @property
     def target(self) -> np.ndarray:
@@ -50,16 +37,8 @@ class _Setting(Declared):
         return x / x.sum()
 
 
-def _project(x: np.ndarray) -> np.ndarray:
-    """Euclidean projection on the simplex: shift and clip, the shift set by the largest support that stays positive."""
-    ordered = np.sort(x)[::-1]
-    shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, x.size + 1)
-    shift = shifts[np.flatnonzero(ordered > shifts)[-1]]
-    return np.maximum(x - shift, 0.0)
-
-
 def _predict(s: _Setting) -> dict[str, float]:
-    return indexed("pi", _project(s.target))
+    return indexed("pi", project(s.target))
 
 
 def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
@@ -108,7 +87,7 @@ claim = stated(
     cross_check=_cross_check,
     reference="arXiv 2506.20520 (method); limit derived",
     formula_defects={
-        "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", _project(s.rewards)),
+        "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", project(s.rewards)),
         "negative entries clipped and the rest rescaled": _clip_and_rescale,
         "best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax()),
     },

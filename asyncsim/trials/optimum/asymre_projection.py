@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from asyncsim import advantages, methods, schedules, tasks
-from asyncsim.trials._runs import ascent, run
+from asyncsim import advantages, methods, schedules
+from asyncsim.trials._runs import run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials.optimum._frozen import arms, offline, policy
 
 _UPDATES = 800
 _STEP = 3.0
@@ -14,12 +13,8 @@ _TOLERANCE = 1e-6
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    arms = len(point["rewards"])
-    task = tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["behavior_logits"])
     method = methods.reinforce(advantages.offset(point["offset"]))
-    logits = run(ascent(task, schedules.frozen(), method, _STEP, _UPDATES), seed, plant).parameters[0]
-    weights = np.exp(logits - logits.max())
-    return {f"pi[{k}]": Estimate(float(p), tolerance=_TOLERANCE) for k, p in enumerate(weights / weights.sum())}
+    return arms("pi", policy(run(offline(point, method, _STEP, _UPDATES), seed, plant).parameters[0]), _TOLERANCE)
 
 
 _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}
