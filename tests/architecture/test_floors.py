@@ -85,7 +85,7 @@ FLOORS = {
         "diagnostics",
         "learning.oracle",
     },
-    4: {"trials", "validation", "conformance", "comparing", "sweeping"},
+    4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting"},
     5: {"plotting", "testing"},
     6: {
         f"app.{name}"
@@ -163,7 +163,7 @@ BESIDE = {
         "learning.training",
         "diagnostics",
     },
-    "trials": {"validation"},
+    "trials": {"validation", "predicting"},
     "sweeping": {"comparing"},
     "app.judgments": {"app.verifying", "app.reporting"},
     "app.announcing": {"app.streams"},
