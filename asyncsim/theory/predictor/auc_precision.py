@@ -100,8 +100,6 @@ claim = stated(
     formula_defects={
         "kinds of runs exchanged": lambda s: _quantities(s, _variance(s, s.controls, s.cases)),
         "pairs taken as independent": lambda s: _quantities(s, s.area * (1.0 - s.area) / (s.cases * s.controls)),
-        "largest variance for any scores": lambda s: _quantities(
-            s, s.area * (1.0 - s.area) / min(s.cases, s.controls)
-        ),
+        "largest variance for any scores": lambda s: _quantities(s, s.area * (1.0 - s.area) / min(s.cases, s.controls)),
     },
 )

@@ -42,7 +42,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="predictor/false-alarm",
-    statement="k exceedances in a row wake a healthy run of T steps with the chance of a chain, `1 - (1 - p)^T` at k = 1",
+    statement="k exceedances in a row wake a run of T steps with the chance of a Markov chain, `1 - (1 - p)^T` for one",
     kind="expectation",
     status="exact",
     point=_Setting,

@@ -60,10 +60,7 @@ trial = Trial(
     points=(_FEW, {"area": 0.65, "cases": 5, "controls": 3}),
     more=({"area": 0.9, "cases": 4, "controls": 6},),
     measure=_measure,
-    defects={
-        "steps counted as runs": Defect(_steps, _FEW),
-        "least alarming collapse left out": Defect(_lost, _FEW),
-    },
+    defects={"steps counted as runs": Defect(_steps, _FEW), "least alarming collapse left out": Defect(_lost, _FEW)},
     effect=0.02,
     reach=_reach,
     through="predict",
