@@ -16,11 +16,11 @@ _ROUNDING = 1e-9
 _MOST = 12
 """Runs in all: the area is asked for each order of them."""
 
-Area = Callable[[np.ndarray, np.ndarray], Estimate]
+_Area = Callable[[np.ndarray, np.ndarray], Estimate]
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    area: Area = plant(scores.auc)
+    area: _Area = plant(scores.auc)
     n, m, odds = point["cases"], point["controls"], point["area"] / (1.0 - point["area"])
     chances, values, squares = [], [], []
     for places in itertools.combinations(range(n + m), n):
@@ -39,12 +39,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {name: Estimate(value, tolerance=_ROUNDING * value) for name, value in named.items()}
 
 
-def _steps(area: Area) -> Area:
+def _steps(area: _Area) -> _Area:
     """Steps counted as runs: every score enters five times."""
     return lambda cases, controls: area(np.repeat(cases, 5), np.repeat(controls, 5))
 
 
-def _lost(area: Area) -> Area:
+def _lost(area: _Area) -> _Area:
     """The run that scores lowest among those that collapse is left out."""
     return lambda cases, controls: area(np.sort(cases)[1:], controls)
 

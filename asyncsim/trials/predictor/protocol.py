@@ -17,7 +17,7 @@ _SPREAD = 0.2
 """Of one run of each kind, in the share of pairs whose longer run scores higher, over that share: at most 0.18 at the
 points below."""
 
-Asked = Callable[..., Prediction]
+_Asked = Callable[..., Prediction]
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -26,7 +26,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     # Both kinds of runs have the same numbers: what tells them apart can only be the times at which they are read.
     same = np.tile(values[:, :half], 2)
     asked = functools.partial(predict, signal=Signal("noise", window=1), start=0.0, best=1.0, lead=(0,), confirm=0)
-    ask: Asked = plant(functools.partial(asked, window=point["window"]))
+    ask: _Asked = plant(functools.partial(asked, window=point["window"]))
     matched = ask(columns(same, point["fall"], point["left"]))
     unmatched = ask(columns(values, point["fall"], point["left"]), cut="end").alarms["noise"].area[0]
     return {
@@ -36,12 +36,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     }
 
 
-def _uncut(ask: Asked) -> Asked:
+def _uncut(ask: _Asked) -> _Asked:
     """Healthy runs are watched to their end."""
     return lambda *runs, **options: ask(*runs, **options | {"cut": "end"})
 
 
-def _early(ask: Asked) -> Asked:
+def _early(ask: _Asked) -> _Asked:
     """Collapse at the first low return."""
 
     def asked(*runs: Any, **options: Any) -> Prediction:
