@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from asyncsim import tasks
@@ -44,7 +46,8 @@ class _Uncut(Wrapped):
 
 def _cut(spec: Spec) -> Spec:
     """The two likeliest of three actions are sampled, unseen by the ESS; an eighth of the replicates shows it."""
-    return spec.replace(policy=_Uncut(spec.task.policy(top_p=0.75)), replicates=spec.replicates // 8)
+    task: Any = spec.task
+    return spec.replace(policy=_Uncut(task.policy(top_p=0.75)), replicates=spec.replicates // 8)
 
 
 def _reach(point: Point) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,8 @@ def _floor(point: Point, link: object, replicates: int, seed: int, plant: Plant)
 
 def _gradient_scaled(spec: Spec) -> Spec:
     """Gradients divided by their noise before the chain: descent becomes as Adam, and Adam does not notice."""
-    noise = spec.task.noise / math.sqrt(spec.samples_per_group)
+    task: Any = spec.task
+    noise = task.noise / math.sqrt(spec.samples_per_group)
     return spec.replace(update=Chain((updates.scale(1.0 / noise), *spec.update.links)))
 
 
