@@ -61,7 +61,10 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
     value = float(above.mean())
     error = math.hypot(uncertainty.between(above).error, uncertainty.between(below).error)
     least = 0.5 / (n * m)
-    return Estimate(value, error or math.sqrt(least * (1.0 - least) / min(n, m)), min(n, m) - 1.0, samples=n + m)
+    # Placements that are all the same leave rounding, not 0; the least spread that they can have is above 1/(n m)^2.
+    if error < 1e-9 / (n * m):
+        error = math.sqrt(least * (1.0 - least) / min(n, m))
+    return Estimate(value, error, min(n, m) - 1.0, samples=n + m)
 
 
 def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:

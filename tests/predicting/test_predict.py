@@ -86,6 +86,13 @@ def test_a_watch_of_its_own_is_a_maximum_over_so_many_updates():
         )
 
 
+@pytest.mark.parametrize("controls", [3, 6, 7])
+def test_an_area_without_a_misplaced_score_keeps_an_error(controls):
+    """1/6 added six times is not 1: rounding must not pass for an error."""
+    found = scores.auc(np.arange(10.0, 14.0), np.arange(float(controls)))
+    assert found.value == 1.0 and found.error > 0.01
+
+
 @pytest.mark.parametrize("metric", ["noise", "batch_return"])
 def test_a_signal_of_k_in_a_row_is_their_smallest_and_a_change_forgets_the_level(metric):
     columns, _ = made()

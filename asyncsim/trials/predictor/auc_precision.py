@@ -57,8 +57,8 @@ def _reach(point: Point) -> str | None:
 _FEW: dict[str, Any] = {"area": 0.8, "cases": 3, "controls": 5}
 
 trial = Trial(
-    points=(_FEW, {"area": 0.65, "cases": 5, "controls": 3}),
-    more=({"area": 0.9, "cases": 4, "controls": 6},),
+    points=(_FEW, {"area": 0.9, "cases": 6, "controls": 3}),
+    more=({"area": 0.65, "cases": 4, "controls": 6},),
     measure=_measure,
     defects={"steps counted as runs": Defect(_steps, _FEW), "least alarming collapse left out": Defect(_lost, _FEW)},
     effect=0.02,

@@ -56,7 +56,7 @@ def _reach(point: Point) -> str | None:
 
 
 _SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
-_LONG = {"samples": 48, "horizon": 4, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
+_LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
 
 trial = Trial(
     points=(_SHORT, _LONG),
@@ -69,6 +69,6 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"samples": 256}, {"horizon": 3, "samples": 64}),
+    elsewhere=({"samples": 256}, {"horizon": 4, "samples": 64}),
     refused=({"samples": 100_000},),
 )
