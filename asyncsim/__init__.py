@@ -25,6 +25,7 @@ PACKAGES = (
     "diagnostics",
     "theory",
     "trials",
+    "predicting",
     "conformance",
     "testing",
 )
@@ -43,6 +44,7 @@ NAMES = {
     "callbacks": "asyncsim.learning.callbacks",
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
+    "predict": "asyncsim.predicting",
     "sweep": "asyncsim.sweeping",
     "boundary": "asyncsim.sweeping",
     "verify": "asyncsim.app.verifying",

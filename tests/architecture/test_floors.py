@@ -85,7 +85,7 @@ FLOORS = {
         "diagnostics",
         "learning.oracle",
     },
-    4: {"trials", "validation", "conformance", "comparing", "sweeping"},
+    4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting"},
     5: {"plotting", "testing"},
     6: {
         f"app.{name}"
@@ -165,7 +165,7 @@ BESIDE = {
         "learning.training",
         "diagnostics",
     },
-    "trials": {"validation"},
+    "trials": {"validation", "predicting"},
     "sweeping": {"comparing"},
     "app.reporting": {"app.formulas"},
     "app.judgments": {"app.verifying", "app.reporting"},

@@ -1,0 +1,208 @@
+"""`predict`: whether a signal told before collapse which runs would collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, notation, uncertainty
+from asyncsim.base.records import Estimate
+from asyncsim.predicting import courses, reading, scores
+from asyncsim.predicting.courses import WINDOW, Course, Matched
+from asyncsim.predicting.signals import Signal, signal_of
+from asyncsim.predicting.sizes import band
+
+LEAST = 8
+"""Runs of either kind below which nothing is said."""
+
+
+@dataclass(frozen=True, eq=False)
+class Alarm:
+    """What one signal is worth.
+
+    `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
+    and of detections at every level, `[K, 2]`, at the smallest lead. At the level that the share `rate` of healthy runs
+    of one half exceeds: `false_alarms` of the other half, `detections` of collapses, `precision` at the shares of
+    collapses among the runs; `lead_time`, by lead, the share of collapses whose first alarm came so early, each
+    within `band`.
+    """
+
+    signal: Signal
+    area: dict[int, Estimate]
+    roc: np.ndarray
+    level: float
+    false_alarms: Estimate
+    detections: Estimate
+    precision: Estimate
+    lead_time: dict[int, float]
+    band: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What became of the runs, and what each signal said before.
+
+    `course` has the times of each run; `runs` counts "collapsed", "recovered", "healthy" and "never learned". `alarms`
+    by the signals' names; empty where there is a `reason`.
+    """
+
+    course: Course
+    runs: dict[str, int]
+    alarms: dict[str, Alarm]
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Runs by what became of them, then a line for each signal."""
+        lines = [", ".join(f"{count} {name}" for name, count in self.runs.items())]
+        for name, alarm in self.alarms.items():
+            half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
+            areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
+            text = f"{name}: area {', '.join(areas)}; precision {alarm.precision.value:.2f}"
+            lines.append(f"{text} at {alarm.false_alarms.value:.2f} false alarms")
+        return "\n".join([*lines, *([self.reason] if self.reason else [])])
+
+
+def predict(
+    runs: Any,
+    signal: Any = "ess",
+    returns: str = "batch_return",
+    *,
+    start: float | None = None,
+    best: float | None = None,
+    lead: Iterable[int] = (0, 5, 10, 20),
+    watch: int | None = None,
+    window: int = WINDOW,
+    confirm: int | None = None,
+    rate: float = 0.1,
+    cut: str = "matched",
+    seed: int = 0,
+) -> Prediction:
+    """Whether a signal tells, before collapse, which runs will collapse: area, precision and lead times over runs.
+
+    With m_t the mean of the last `window` returns and p_t its running peak, a run collapses at the first t from which
+    m_t < start + (p_t - start)/2 up to the end; one that comes back has recovered and is counted apart. It has to have
+    learned before, m_t >= start + (best - start)/2. Score of a run: the largest s_t with t < t_c - lead, one number a
+    run. Healthy runs are cut at times drawn from those of collapses: scores of longer watches are larger by chance
+    alone, n_+/(n_+ + n_-) in place of 1/2. Area: P(score of a collapse > that of a healthy run), ties half, with its
+    error between runs.
+
+    Arguments: `runs`, a `Trace` with replicates, columns by name (`[U]` or `[U, R]`), the path of a log with a row for
+    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name, a `Signal`, or a list of them.
+    `returns`, the metric that collapses. `start`, return of the initial policy (None: the mean of the first ones), and
+    `best`, the largest there is (None: the largest trailing mean of all runs). `lead`, `watch`, `window` and `confirm`
+    in recorded updates: times before the collapse at which scores end; how many count (None: all); the mean; how many
+    must follow a collapse (None: `window`). `rate`, healthy runs that an alarm may wake, in (0, 1). `cut`: "matched",
+    or "end" for healthy runs watched to their end, to see what time alone would predict. `seed` of the draws.
+    Returns a `Prediction`; with fewer than eight runs of either kind it has a reason and no alarm. A run without
+    returns from some update on (it diverged) has fallen there. Raises `InputError` for other values, missing metrics
+    or runs of different lengths. Assumes independent runs of one setting, and metrics known at their update.
+    Source: areas, DeLong 1988; band, Massart 1990; the protocol is this package's.
+
+    >>> random = np.random.default_rng(0)
+    >>> returns, norm = np.ones((60, 400)), random.exponential(size=(60, 400))
+    >>> returns[0], returns[40:, :200], norm[30:, :200] = 0.0, 0.1, 100.0
+    >>> found = predict({"batch_return": returns, "gradient_norm": norm}, "gradient_norm", lead=(0, 20), window=5)
+    >>> found.runs["collapsed"], [round(e.value, 1) for e in found.alarms["gradient_norm"].area.values()]
+    (200, [1.0, 0.5])
+    """
+    signals = _named(signal, window)
+    leads = [checks.integer("lead", each, 0, "count recorded updates before the collapse") for each in lead]
+    _refuse(leads, watch, window, confirm, rate, cut)
+    metrics = reading.metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
+    earned = metrics[returns]
+    begin = _number("start", start, np.nanmean(earned[0]) if np.isfinite(earned[0]).any() else None)
+    earned = reading.fallen(earned, begin)
+    top = _number("best", best, np.nanmax(courses.trailing(earned, window)))
+    remedy = "give start= and best= of the task: no run has gained anything"
+    checks.require(top > begin, "best", top, f"above start = {begin:g}", remedy)
+    found = courses.course(earned, begin, top, window)
+    pairs = _pairs(found, len(earned), leads, watch, window if confirm is None else confirm, cut, seed, window)
+    counts = _counts(found)
+    if min(len(pairs.cases), len(pairs.controls)) < LEAST:
+        few = f"{len(pairs.cases)} collapses to be told from {len(pairs.controls)} healthy runs"
+        text = f"{few}: at least {LEAST} of each"
+        return Prediction(found, counts, {}, text)
+    share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
+    # Score every signal on the same pairs.
+    alarms = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
+    return Prediction(found, counts, alarms)
+
+
+def _named(signal: Any, window: int) -> dict[str, Signal]:
+    """Signals by their metric's name, numbered where several read one metric; by their own where a mapping has them."""
+    if isinstance(signal, Mapping):
+        return {str(name): signal_of(each, window) for name, each in signal.items()}
+    given = [signal_of(each, window) for each in (signal if isinstance(signal, (list, tuple)) else [signal])]
+    named: dict[str, Signal] = {}
+    for each in given:
+        twins = sum(other.metric == each.metric for other in named.values())
+        named[each.metric if not twins else f"{each.metric} {twins + 1}"] = each
+    checks.require(bool(named), "signal", signal, "one signal at least", "name a metric of the trace")
+    return named
+
+
+def _refuse(leads: list[int], watch: int | None, window: int, confirm: int | None, rate: float, cut: str) -> None:
+    checks.require(bool(leads), "lead", leads, "at least one time", "count recorded updates before the collapse")
+    checks.integer("window", window, 1, "count recorded updates")
+    if watch is not None:
+        checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
+    if confirm is not None:
+        checks.integer("confirm", confirm, 0, "count recorded updates behind a collapse")
+    checks.real("rate", rate, "give the share of healthy runs that an alarm may wake")
+    checks.require(0.0 < rate < 1.0, "rate", rate, "in (0, 1)", "give the share of healthy runs that an alarm may wake")
+    checks.one_of("cut", cut, ("matched", "end"), "say where healthy runs are cut")
+
+
+def _number(field: str, given: float | None, default: Any) -> float:
+    remedy = f"give {field}= in units of the return"
+    checks.require(given is not None or default is not None, field, None, "known", remedy)
+    return checks.real(field, default if given is None else given, remedy)
+
+
+def _pairs(
+    found: Course, updates: int, leads: list[int], watch: int | None, confirm: int, cut: str, seed: int, window: int
+) -> Matched:
+    """Collapses and healthy runs with the times before which their scores are read."""
+    # Without a watch scores still need one update ahead of the largest lead.
+    ahead = max(leads) + 1 if watch is None else watch
+    pairs = courses.matched(found, courses.healthy(found), updates, ahead, confirm, seed, window)
+    if cut == "matched":
+        return pairs
+    whole = np.flatnonzero(courses.healthy(found))
+    return pairs._replace(controls=whole, control_times=np.full((1, len(whole)), updates))
+
+
+def _counts(found: Course) -> dict[str, int]:
+    kinds = {
+        "collapsed": found.collapsed >= 0,
+        "recovered": found.recovered,
+        "healthy": courses.healthy(found),
+        "never learned": found.learned < 0,
+    }
+    return {name: int(is_.sum()) for name, is_ in kinds.items()}
+
+
+def _alarm(
+    signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float, share: float
+) -> Alarm:
+    """Areas by lead, and what a level set on half of the healthy runs does on all others."""
+
+    def both(lead: int) -> tuple[np.ndarray, np.ndarray]:
+        own = scores.worst(values, pairs.cases, pairs.case_times, watch, lead)
+        return own, scores.worst(values, pairs.controls, pairs.control_times, watch, lead)
+
+    area = {lead: scores.auc(*both(lead)) for lead in leads}
+    cases, controls = both(min(leads))
+    # Replicates alternate between the half that sets the level and the half that is reported.
+    setting, held_out = scores.halves(np.arange(len(pairs.controls)))
+    level = scores.threshold(controls[:, setting], rate)
+    woken = (controls[:, held_out] > level).mean(axis=0)
+    first = scores.announced(values, pairs.cases, pairs.case_times, watch, level)
+    hits = uncertainty.proportion(int((first > min(leads)).sum()), len(first))
+    false = uncertainty.proportion(round(float(woken.sum())), len(woken))._replace(value=float(woken.mean()))
+    curve = {lead: float((first > lead).mean()) for lead in leads}
+    right = scores.precision(hits, false, share)
+    return Alarm(signal, area, scores.roc(cases, controls), level, false, hits, right, curve, band(len(first)))

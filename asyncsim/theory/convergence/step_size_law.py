@@ -1,0 +1,82 @@
+r"""Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
+
+Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
+t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:
+beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of
+z^{tau+1} - z^tau + step * curvature ("delay" is t_c * step). That is (tau + 1/2) ln R/Re W_0(-c) times the step, c =
+step * curvature (tau + 1/2): a function of step * staleness alone for long delays, without bound at c = pi/2. Domain:
+quadratic of one dimension, no noise. Second route: the path's crossing; Newton's method on z = e^s. Source: derived;
+the two-constraint rule arXiv 2607.01083.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from asyncsim.theory import _unstable
+from asyncsim.theory._declared import Declared, Draw, Positive, Real, Staleness
+from asyncsim.theory._delay import critical
+from asyncsim.theory._stated import stated
+
+
+class _Setting(Declared):
+    staleness = Staleness(1, 64, typical=(1, 32), example=4)
+    step = Positive(example=0.5, unit="parameter per gradient", doc="learning rate")
+    curvature = Positive(typical=(0.2, 5.0), example=1.0, unit="gradient per parameter", doc="curvature of the mode")
+    ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="growth of the amplitude that is a collapse")
+    radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
+
+    def joint(self) -> None:
+        """The mode grows under delay."""
+        _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Steps of 1.05 to 2.5 times the boundary."""
+        point = {name: draw(cls.parameters[name]) for name in ("staleness", "curvature", "ratio", "radius")}
+        share = draw(Real(typical=(1.05, 2.5)))
+        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
+
+
+def _quantities(s: _Setting, drift: float, growth: float) -> dict[str, float]:
+    return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
+
+
+def _predict(s: _Setting) -> dict[str, float]:
+    return _quantities(s, s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
+
+
+def _cross_check(s: _Setting) -> dict[str, float]:
+    time, place = 0, 1.0
+    # The gradient is that of version 0; the crossing is read between two updates.
+    while 1.0 - place < s.radius:
+        time, before, place = time + 1, place, place - s.step * s.curvature
+    crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
+    return _quantities(s, s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+
+
+def _by_lambert(s: _Setting) -> dict[str, float]:
+    growth = _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
+    return _quantities(s, s.radius / s.curvature, growth)
+
+
+claim = stated(
+    id="convergence/step-size-law",
+    statement="cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at "
+    "`step * ln R/ln|z|`, about `c ln R/(curvature Re W_0(-c))`, without bound at `c = pi/2`",
+    kind="expectation",
+    status="conditional",
+    point=_Setting,
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived; two-constraint rule arXiv 2607.01083",
+    formula_defects={
+        "tau in place of tau + 1/2": _by_lambert,
+        "delay collapses at a constant step * time too": lambda s: {
+            "drift": s.radius / s.curvature,
+            "delay": math.log(s.ratio) / s.curvature,
+        },
+        "drift counted in versions": lambda s: _predict(s) | {"drift": s.radius / (s.curvature * s.staleness)},
+    },
+)

@@ -1,0 +1,71 @@
+r"""The cosine of consecutive gradients says no more than their norms: both are one signal beside the noise.
+
+g_t = m_t u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows
+<g_t, g_{t-1}> -> m_t m_{t-1} and |g_t|^2 -> m_t^2 + n^2, so |c_t| = sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_{t-1}|^2)), up to
+terms of order 1/P in the mean. Here m_t = curvature x_{t-tau} with x_{t+1} = x_t - step m_t from x = start. Domain: one
+mode, noise alike in all coordinates, m_t^2 >= 2 n^2, step so small that noise moves nothing. Second route: lengths and
+angles of explicit vectors, signal and orthogonal noise. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.theory._declared import Count, Declared, Positive, Staleness
+from asyncsim.theory._stated import indexed, stated
+
+
+class _Setting(Declared):
+    staleness = Staleness(0, 32, typical=(0, 4), example=2)
+    share = Positive(typical=(0.01, 0.06), example=0.06, doc="step * curvature of the mode")
+    signal = Positive(typical=(2.5, 5.0), example=2.5, doc="first gradient of the mode, over the length of the noise")
+    samples = Count(1, 64, typical=(1, 8), example=2, doc="samples of a batch, over which noise is averaged")
+    updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates, the last of which are compared")
+
+    def joint(self) -> None:
+        """The mode stays above the noise, and its step is small beside it."""
+        checks.require(self.share <= 0.1, "share", self.share, "at most 0.1", "noise moves the mode at larger steps")
+        bound = "such that m_t^2 stays above 2 n^2"
+        checks.require(min(_signal(self)) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+
+
+def _signal(s: _Setting) -> list[float]:
+    """m_t of the last update and of the one before, over n."""
+    places = [1.0]
+    for t in range(s.updates):
+        places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
+    return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
+
+
+def _quantities(s: _Setting, noise: float = 1.0) -> dict[str, float]:
+    """The cosine as norms imply it, with this energy in place of the noise's; and the norms, over the noise."""
+    squares = np.array([m**2 + 1.0 for m in _signal(s)])
+    implied = float(np.sqrt(np.prod(np.maximum(1.0 - noise / squares, 0.0))))
+    return {"cosine": implied, **indexed("norm", np.sqrt(squares))}
+
+
+def _cross_check(s: _Setting) -> dict[str, float]:
+    now, before = (np.array([m, *noise]) for m, noise in zip(_signal(s), ((1.0, 0.0), (0.0, 1.0)), strict=True))
+    lengths = [float(np.linalg.norm(g)) for g in (now, before)]
+    return {"cosine": float(now @ before) / (lengths[0] * lengths[1]), **indexed("norm", lengths)}
+
+
+claim = stated(
+    id="predictor/cosine-equals-norm",
+    statement="the cosine of consecutive gradients is what their norms imply, "
+    "`sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_{t-1}|^2))`, n^2 the energy of the noise",
+    kind="expectation",
+    status="asymptotic",
+    point=_Setting,
+    predict=_quantities,
+    cross_check=_cross_check,
+    reference="derived",
+    formula_defects={
+        "noise of one sample in place of the batch's": lambda s: _quantities(s, float(s.samples)),
+        "noise forgotten": lambda s: _quantities(s, 0.0),
+        "one norm in place of both": lambda s: (
+            _quantities(s) | {"cosine": float(np.sqrt(1.0 - 1.0 / (_signal(s)[0] ** 2 + 1.0)))}
+        ),
+    },
+)

@@ -1,0 +1,203 @@
+"""`sim.predict` on runs whose answer is known, with what must not pass; bad input is refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.predicting import Signal, scores
+
+# Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
+ERRORS = 6.0
+LENGTH, RUNS, WINDOW = 120, 240, 5
+
+
+def made(seed=0, length=LENGTH, runs=RUNS):
+    """Runs that learn at once; those of the first half fall at times of their own. Noise that knows nothing."""
+    random = np.random.default_rng(seed)
+    falls = np.where(np.arange(runs) < runs // 2, random.integers(40, 90, runs), length)
+    steps = np.arange(length)[:, None]
+    returns = np.where((steps > 0) & (steps < falls), 1.0, 0.0)
+    return {"batch_return": returns, "noise": random.normal(size=(length, runs))}, falls
+
+
+def asked(columns, signal="noise", **changes):
+    return sim.predict(columns, signal, **{"lead": (0, 10), "window": WINDOW, **changes})
+
+
+def test_times_and_counts_are_those_that_were_planted():
+    columns, falls = made()
+    found = asked(columns)
+    # Three of five returns have to be low.
+    np.testing.assert_array_equal(found.course.collapsed[: RUNS // 2], falls[: RUNS // 2] + 2)
+    assert found.runs == {"collapsed": RUNS // 2, "recovered": 0, "healthy": RUNS // 2, "never learned": 0}
+
+
+def test_noise_has_an_area_of_one_half_where_healthy_runs_are_cut_and_not_where_they_are_not():
+    columns, falls = made(seed=1, runs=2000)
+    area = asked(columns).alarms["noise"].area[0]
+    assert abs(area.value - 0.5) < ERRORS * area.error
+    # One number of each update: a run's chance to hold the largest is its share of the updates.
+    raw = asked(columns, Signal("noise", window=1), cut="end").alarms["noise"].area[0]
+    horizons = falls[:1000] + 2
+    assert abs(raw.value - np.mean(horizons / (horizons + LENGTH))) < ERRORS * raw.error
+    assert abs(raw.value - 0.5) > ERRORS * raw.error
+
+
+def test_a_signal_that_rises_twenty_updates_ahead_is_seen_there_and_not_before():
+    columns, falls = made()
+    columns["noise"] += 100.0 * (np.arange(LENGTH)[:, None] >= falls - 20) * (falls < LENGTH)
+    alarm = asked(columns, Signal("noise", window=1), lead=(0, 15, 30)).alarms["noise"]
+    assert alarm.area[0].value == alarm.area[15].value == 1.0 and alarm.area[30].value < 0.7
+    # Collapse is noticed two updates after the fall.
+    assert alarm.lead_time[15] == 1.0 and alarm.lead_time[30] < 0.3
+    assert alarm.detections.value == 1.0 and abs(alarm.false_alarms.value - 0.1) < ERRORS * alarm.false_alarms.error
+    expected = 0.5 / (0.5 + 0.5 * alarm.false_alarms.value)
+    assert alarm.precision.value == pytest.approx(expected)
+
+
+def test_what_happens_from_the_collapse_on_is_never_read():
+    columns, _ = made()
+    before = asked(columns)
+    columns["noise"][before.course.collapsed[0] :, 0] = 1e6
+    np.testing.assert_array_equal(asked(columns).alarms["noise"].roc, before.alarms["noise"].roc)
+
+
+def test_the_area_under_the_points_is_the_area():
+    columns, _ = made()
+    alarm = asked(columns).alarms["noise"]
+    assert np.trapezoid(alarm.roc[:, 1], alarm.roc[:, 0]) == pytest.approx(alarm.area[0].value, abs=1e-12)
+    assert alarm.roc[0].tolist() == [0.0, 0.0] and alarm.roc[-1].tolist() == [1.0, 1.0]
+
+
+def test_a_watch_of_its_own_is_a_maximum_over_so_many_updates():
+    random = np.random.default_rng(2)
+    values, runs, times = random.normal(size=(50, 8)), np.arange(8), np.full(8, 40)
+    np.testing.assert_array_equal(scores.worst(values, runs, times, None, 3), values[:37].max(axis=0))
+    np.testing.assert_array_equal(scores.worst(values, runs, times, 20, 3), values[20:37].max(axis=0))
+    for watch in (None, 40):
+        np.testing.assert_array_equal(
+            scores.announced(values, runs, times, watch, 1.5), scores.announced(values, runs, times, 40, 1.5)
+        )
+
+
+@pytest.mark.parametrize("controls", [3, 6, 7])
+def test_an_area_without_a_misplaced_score_keeps_an_error(controls):
+    """1/6 added six times is not 1: rounding must not pass for an error."""
+    found = scores.auc(np.arange(10.0, 14.0), np.arange(float(controls)))
+    assert found.value == 1.0 and found.error > 0.01
+
+
+@pytest.mark.parametrize("metric", ["noise", "batch_return"])
+def test_a_signal_of_k_in_a_row_is_their_smallest_and_a_change_forgets_the_level(metric):
+    columns, _ = made()
+    values, row = columns[metric], Signal(metric, over="smallest", window=3)(columns)
+    np.testing.assert_array_equal(row[2:], np.minimum(np.minimum(values[2:], values[1:-1]), values[:-2]))
+    assert (row[:2] == -np.inf).all()
+    change = Signal(metric, window=2, past=4)
+    np.testing.assert_allclose(change({metric: values + 7.0})[6:], change(columns)[6:], atol=1e-12)
+
+
+def test_missing_numbers_raise_no_alarm():
+    gap = {"x": np.array([[1.0], [np.nan], [3.0], [np.nan]])}
+    assert Signal("x", window=1)(gap)[:, 0].tolist() == [1.0, -np.inf, 3.0, -np.inf]
+    assert Signal("x", window=2, over="smallest")(gap)[:, 0].tolist() == [-np.inf] * 4
+    assert Signal("x", window=1, over="largest", low=True)(gap)[1, 0] == -np.inf
+
+
+def test_a_run_that_diverged_has_fallen():
+    columns, _ = made()
+    columns["batch_return"][60:, -1] = np.nan
+    found = asked(columns)
+    assert found.course.collapsed[-1] == 62 and found.runs["collapsed"] == RUNS // 2 + 1
+    # A return that is missing for some updates only is none.
+    columns["batch_return"][60:70, -2] = np.nan
+    assert asked(columns).course.collapsed[-2] == -1
+
+
+def test_logs_are_read_as_columns_are(tmp_path):
+    columns, _ = made(runs=40)
+    paths = []
+    for run in range(40):
+        rows = [{name: float(values[u, run]) for name, values in columns.items()} for u in range(LENGTH)]
+        if run % 2:
+            paths.append(tmp_path / f"{run}.jsonl")
+            paths[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            paths.append(tmp_path / f"{run}.csv")
+            lines = [",".join(rows[0]), *(",".join(map(repr, row.values())) for row in rows)]
+            paths[-1].write_text("\n".join(lines) + "\n")
+    read, given = asked(paths), asked(columns)
+    assert str(read) == str(given) and len(read.alarms) == 1
+
+
+def test_a_trace_and_two_of_its_kind():
+    spec = sim.Spec(
+        sim.tasks.token_bandit(4, 32),
+        sim.schedules.fixed(64, groups_per_batch=2),
+        sim.methods.truncated_is("sequence", cap=8.0),
+        sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(0.3)),
+        samples_per_group=4,
+        updates=40,
+        replicates=6,
+        diagnostics=["batch_return", "ess"],
+    )
+    first, second = (sim.run(spec, seed=seed, progress=False) for seed in (0, 1))
+    found = sim.predict([first, second], "ess", start=0.25, best=1.0)
+    assert sum(found.runs.values()) == 12 and "at least 8 of each" in found.reason and not found.alarms
+    assert found.course.learned.tolist()[:6] == sim.predict(first, "ess", start=0.25, best=1.0).course.learned.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"signal": "nois"}, "metric = 'nois'"),
+        ({"signal": 3}, "signal = 3"),
+        ({"signal": []}, "signal = []"),
+        ({"returns": "income"}, "metric = 'income'"),
+        ({"lead": (-1,)}, "lead = -1"),
+        ({"lead": ()}, "lead = []"),
+        ({"watch": 5}, "watch = 5"),
+        ({"window": 0}, "window = 0"),
+        ({"confirm": -1}, "confirm = -1"),
+        ({"rate": 1.0}, "rate = 1.0"),
+        ({"cut": "never"}, "cut = 'never'"),
+        ({"best": -1.0}, "best = -1.0"),
+    ],
+)
+def test_bad_input_is_refused_by_name(changes, said):
+    columns, _ = made(runs=20)
+    with pytest.raises(checks.InputError, match=re.escape(said)):
+        asked(columns, **changes)
+
+
+def test_bad_runs_are_refused_by_name(tmp_path):
+    columns, _ = made(runs=20)
+    short = {name: values[:50] for name, values in columns.items()}
+    with pytest.raises(checks.InputError, match="recorded updates"):
+        asked([columns, short])
+    with pytest.raises(checks.InputError, match="noise of runs"):
+        asked({**columns, "noise": ["a"] * LENGTH})
+    for runs in (3, [], {"batch_return": []}):
+        with pytest.raises(checks.InputError, match=r"runs|metric|batch_return"):
+            asked(runs)
+    with pytest.raises(checks.InputError, match="path"):
+        asked(tmp_path / "none.csv")
+
+
+def test_sizes_refuse_what_is_no_share():
+    for call in (
+        lambda: sim.predicting.runs_for_rates(0.2, 0.2),
+        lambda: sim.predicting.runs_for_rates(0.0, 0.2),
+        lambda: sim.predicting.runs_for_curve(1.5),
+        lambda: sim.predicting.differ(5, 3, runs=4),
+        lambda: sim.predicting.band(0),
+    ):
+        with pytest.raises(checks.InputError):
+            call()
+    assert not sim.predicting.differ(0, 0, runs=10) and not sim.predicting.differ(10, 10, runs=10)
