@@ -24,10 +24,10 @@ class Alarm:
     """What one signal is worth.
 
     `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
-    and of detections at every level, `[K, 2]`, at the smallest lead. At the level that the share `rate` of healthy runs
-    of one half exceeds: `false_alarms` of the other half, `detections` of collapses, `precision` at the shares of
-    collapses among the runs; `lead_time`, by lead, the share of collapses whose first alarm came so early, each
-    within `band`.
+    and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
+    one half exceeds. At this level, each within `band`: `false_alarms` of the other half, `detections` of collapses,
+    `precision` at the shares of collapses among the runs. `lead_time`: by lead, the share of collapses whose first
+    alarm came so early.
     """
 
     signal: Signal

@@ -65,8 +65,9 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="optimum/entropy-derivative",
-    statement="a step changes the entropy by `-step Cov_pi(log pi, y)`, y the move of the logits: `mu (r - mu.r)` for "
-    "REINFORCE on data of mu, and r - pi.r, the advantages, for the natural gradient only",
+    statement="a step changes the entropy by `-step Cov_pi(log pi, y)`, `y` the move of the logits: `mu (r - "
+    "mu.r)` for "
+    "REINFORCE on data of `mu`, and the advantages `r - pi.r` for the natural gradient only",
     kind="expectation",
     status="exact",
     point=_Setting,

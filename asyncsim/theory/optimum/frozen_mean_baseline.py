@@ -67,7 +67,8 @@ def _uncentered(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="optimum/frozen-mean-baseline",
-    statement="with baseline V_mu, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every update: the "
+    statement="with baseline `V_mu`, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every "
+    "update: the "
     "largest `mu_a (r_a - V_mu)` wins, often not the best arm",
     kind="identity",
     status="exact",

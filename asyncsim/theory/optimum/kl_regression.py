@@ -84,8 +84,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="optimum/kl-regression",
-    statement="n regressions on lagged data, each solved, give `start e^(k r/beta)`, k = ceil(n / (lag + 1)); the "
-    "value from N samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`",
+    statement="`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the "
+    "value from `N` samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`",
     kind="identity",
     status="exact",
     point=_Setting,

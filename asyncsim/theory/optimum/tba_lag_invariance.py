@@ -92,7 +92,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 claim = stated(
     id="optimum/tba-lag-invariance",
     statement="trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is "
-    "stable iff `step lambda_max(F) < 1`, F of that optimum (of mu where mu is frozen)",
+    "stable iff `step lambda_max(F) < 1`, `F` of that optimum, or of frozen data's policy",
     kind="identity",
     status="exact",
     point=_Setting,

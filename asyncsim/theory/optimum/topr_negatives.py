@@ -76,8 +76,9 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="optimum/topr-negatives",
-    statement="bad samples of frozen mass q drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, only as "
-    "`d + sinh d = t + const` under TOPR, where a baseline b makes a good share p act as `p (1-b) / (1 + (1-2p) b)`",
+    statement="bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, "
+    "and as "
+    "`d + sinh d = t + const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`",
     kind="identity",
     status="exact",
     point=_Setting,

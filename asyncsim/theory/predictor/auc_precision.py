@@ -89,7 +89,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="predictor/auc-precision",
-    statement="n_1 collapses and n_2 other runs give an area A with variance "
+    statement="`n_1` collapses and `n_2` other runs give an area whose variance is "
     "`(A (1 - A) + (n_1 - 1)(Q_1 - A^2) + (n_2 - 1)(Q_2 - A^2))/(n_1 n_2)`",
     kind="expectation",
     status="exact",

@@ -54,7 +54,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 claim = stated(
     id="predictor/cosine-equals-norm",
     statement="the cosine of consecutive gradients is what their norms imply, "
-    "`sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_{t-1}|^2))`, n^2 the energy of the noise",
+    "`sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_{t-1}|^2))`, `n^2` the energy of the noise",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

@@ -42,7 +42,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="predictor/false-alarm",
-    statement="k exceedances in a row wake a run of T steps with the chance of a Markov chain, `1 - (1 - p)^T` for one",
+    statement="`k` exceedances in a row wake a run of `T` steps with the chance of a Markov chain, for one "
+    "`1 - (1 - p)^T`",
     kind="expectation",
     status="exact",
     point=_Setting,

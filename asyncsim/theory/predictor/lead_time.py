@@ -42,7 +42,7 @@ def _lead(s: _Setting, growth: float) -> dict[str, float]:
 
 claim = stated(
     id="predictor/lead-time",
-    statement="from amplitude F to R delayed descent takes `ln(R/F)/ln|z|` updates, about "
+    statement="from amplitude `F` to `R` delayed descent takes `ln(R/F)/ln|z|` updates, about "
     "`(tau + 1/2) ln(R/F)/Re W_0(-a (tau + 1/2))`",
     kind="expectation",
     status="asymptotic",

@@ -65,7 +65,8 @@ def _no_denominator(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="predictor/mean-weight",
-    statement="the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, rho the share of ESS",
+    statement="the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share "
+    "of ESS",
     kind="expectation",
     status="exact",
     point=_Setting,

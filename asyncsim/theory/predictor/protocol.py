@@ -62,7 +62,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="predictor/protocol",
-    statement="maxima over `n_+` and `n_-` updates tell collapse with area `n_+/(n_+ + n_-)` by chance, 1/2 where cut; "
+    statement="maxima over `n_+` and `n_-` updates tell collapse with area `n_+/(n_+ + n_-)` by chance, `1/2` "
+    "where cut; "
     "a fall to the share `f` counts `floor(w/(2 (1 - f)))` updates later",
     kind="expectation",
     status="exact",

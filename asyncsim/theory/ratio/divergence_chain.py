@@ -54,4 +54,9 @@ claim = stated(
         "square forgotten": lambda s: _bounds(s, second=math.log(s.largest) / (s.largest - 1.0)),
         "geometric mean of the ratios, R": lambda s: {"kl": 1.0, "renyi": 1.0, "second": s.largest},
     },
+    terms={
+        "KL": lambda s, factor: _bounds(s, kl=factor),
+        "Renyi's divergence": lambda s, factor: _bounds(s, renyi=factor),
+        "second moment of the log ratio": lambda s, factor: _bounds(s, second=factor),
+    },
 )

@@ -95,6 +95,10 @@ claim = stated(
     predict=_predict,
     cross_check=_cross_check,
     reference="derived; Kantorovich inequality",
+    terms={
+        quantity: lambda s, factor, quantity=quantity: _predict(s) | {quantity: factor * _predict(s)[quantity]}
+        for quantity in ("second_moment", "move", "stale_second_moment")
+    },
     formula_defects={
         "second order, 1 + D^2": _second_order,
         "group mean in place of leave-one-out": _group_mean,

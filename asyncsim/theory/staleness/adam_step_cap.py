@@ -57,8 +57,8 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/adam-step-cap",
-    statement="Adam's largest step at update t is `lr sqrt(sum_k a_k^2/b_k)`, a and b the weights in its two moments; "
-    "late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients that grow as `(beta2/beta1)^t`",
+    statement="Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two "
+    "moments; late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`",
     kind="identity",
     status="exact",
     point=_Setting,
