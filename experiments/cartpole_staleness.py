@@ -14,13 +14,14 @@ import numpy as np
 
 DEVICES = ("cpu", "cuda")
 EPOCHS = 10
-RATES = (1.5e-4, 3e-4, 6e-4, 1.2e-3)
+RATES = tuple(3.75e-5 * 2**k for k in range(8))
+"""Wide enough that no best lies at an end: stale data wants smaller rates, a behavior anchor allows larger ones."""
 STALENESS = (0, 2, 4, 8, 16)
 ANCHORS = {"none": "proximal", "behavior": "behavior"}
 COLUMNS = ["staleness", "correction", "rate", "seed", "steps", "final_return", "ess", "diverged"]
 
 SETTINGS = [
-    {"staleness": staleness, "correction": correction, "seeds": 8, "batches": 480, "rates": RATES, "seed": 0}
+    {"staleness": staleness, "correction": correction, "seeds": 16, "batches": 480, "rates": RATES, "seed": 0}
     for staleness in STALENESS
     for correction in ANCHORS
 ]
