@@ -38,7 +38,9 @@ ASSETS = {
 EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
-PYTHON = ("run", "compare", "power", "sweep", "boundary", "predict", "verify", "judge", "plot", "points", "chain", "Spec")
+PYTHON = (
+    "run", "compare", "power", "sweep", "boundary", "predict", "verify", "judge", "plot", "points", "chain", "Spec",
+)  # fmt: skip
 """Functions of the package itself, in the order of their page."""
 
 

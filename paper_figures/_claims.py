@@ -178,9 +178,9 @@ CLAIMS = (
         "asyncsim",
         "A recomputed anchor cannot see staleness",
         "not tested",
-        "best learning rates lie at the grid's edge",
+        "return {cartpole:blind_last} against {cartpole:behavior_last} on one task",
         "cartpole",
-        when="PPO on CartPole; best learning rates at the grid's edge",
+        when="PPO on CartPole alone",
     ),
     Claim(
         "asyncsim",

@@ -115,10 +115,17 @@ def test_staleness_ruins_ppo_that_cannot_see_it_and_a_correction_saves_it(stalen
 
 
 def test_without_staleness_both_anchors_are_one(staleness):
-    """Behavior and proximal log-probs are then the same numbers, so every seed ends at the same return."""
-    one, other = (staleness[(staleness.staleness == 0) & (staleness.correction == c)] for c in ("none", "behavior"))
-    np.testing.assert_allclose(one.final_return.to_numpy(), other.final_return.to_numpy())
-    assert len(one) == len(cartpole_staleness.RATES) * cartpole_staleness.SETTINGS[0]["seeds"]
+    """Behavior and proximal log-probs are then the same but for rounding, which parts runs in time: paired differences
+    are within 4 standard errors (false fail 1e-4), and many are 0. At the largest staleness they are not (planted)."""
+    differences = {}
+    for level in (0, max(cartpole_staleness.STALENESS)):
+        pairs = [staleness[(staleness.staleness == level) & (staleness.correction == c)] for c in ("none", "behavior")]
+        one, other = (each.sort_values(["rate", "seed"]).final_return.to_numpy() for each in pairs)
+        differences[level] = one - other
+    fresh, stale = differences.values()
+    assert abs(fresh.mean()) < 4 * fresh.std() / len(fresh) ** 0.5 and (fresh == 0.0).mean() > 0.25
+    assert abs(stale.mean()) > 10 * stale.std() / len(stale) ** 0.5
+    assert len(fresh) == len(cartpole_staleness.RATES) * cartpole_staleness.SETTINGS[0]["seeds"]
 
 
 def test_ess_falls_with_horizon_and_staleness_on_pendulum():
@@ -166,8 +173,8 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
         assert cells[0] == str(level)
         assert [cell.removesuffix(" (edge)") for cell in cells[1:]] == [f"{value:.0f}" for value in best]
         edges += line.count("(edge)")
-    # The entry speaks of three.
-    assert edges == 3
+    # The entry speaks of one.
+    assert edges == 1
     pendulum = _store.read("pendulum_tails")
     mean = pendulum.groupby(["staleness", "horizon"]).mean(numeric_only=True)
     told = tails.numbers(pendulum)

@@ -85,6 +85,12 @@ def _group_mean(s: _Setting) -> dict[str, float]:
     return _predict(s) | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
 
 
+def _times(s: _Setting, quantity: str, factor: float) -> dict[str, float]:
+    """The bounds with one of them multiplied."""
+    found = _predict(s)
+    return found | {quantity: factor * found[quantity]}
+
+
 claim = stated(
     id="ratio/logit-radius",
     statement="logits within `D` leave `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most "
@@ -96,8 +102,9 @@ claim = stated(
     cross_check=_cross_check,
     reference="derived; Kantorovich inequality",
     terms={
-        quantity: lambda s, factor, quantity=quantity: _predict(s) | {quantity: factor * _predict(s)[quantity]}
-        for quantity in ("second_moment", "move", "stale_second_moment")
+        "arms within the radius": lambda s, factor: _times(s, "second_moment", factor),
+        "move of an update": lambda s, factor: _times(s, "move", factor),
+        "moves add up": lambda s, factor: _times(s, "stale_second_moment", factor),
     },
     formula_defects={
         "second order, 1 + D^2": _second_order,
