@@ -59,7 +59,7 @@ def test_long_sentences_are_found_outside_of_code_and_tables():
 def test_every_claim_names_a_figure_with_an_entry_and_says_its_conditions():
     assert {each.figure for each in _claims.CLAIMS} <= set(_pipeline.names())
     for each in _claims.CLAIMS:
-        assert f"[{each.figure.replace('_', ' ')}](#{each.figure})" in _claims.table()
+        assert f"[{each.text}](#{each.figure})" in _claims.table()
     with pytest.raises(InputError, match="given where under conditions"):
         _claims.Claim("X", "a claim", "under conditions", "1", "stability")
     with pytest.raises(InputError, match="verdict"):
