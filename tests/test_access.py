@@ -18,7 +18,7 @@ from asyncsim.base.records import Estimate
 from tests.test_explorer import BROWSER
 
 EXPLORER = Path(__file__).parents[1] / "docs" / "explorer.html"
-LIMIT = 1_200_000
+LIMIT = 1_500_000
 """Bytes of a report of all claims at their full size, with every defect."""
 TEXT, GRAPHIC = 4.5, 3.0
 """Least contrast of letters, and of marks that carry meaning."""

@@ -51,7 +51,7 @@ def judge(
     >>> judge(Estimate(1.02, 0.02), 1.0, "expectation", 1.0, 0.02).verdict
     'inconclusive'
     >>> print(judge(Estimate(1.02, 0.02), None))
-    outside: predicted —, measured 1.020 ± 0.066 (no law: no prediction was given)
+    outside: predicted —, measured 1.020 ± 0.066 (no formula: no prediction was given)
     """
     reason = getattr(predicted, "reason", "") or "no prediction was given"
     predicted = predicted.mean if hasattr(predicted, "reason") else predicted
