@@ -17,6 +17,8 @@ BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK)}|sqrt)
 """What only a formula has: a sign, a lone letter, a Greek letter's name."""
 REMARK = re.compile(r"\(release at \w+\)|(?<=')s\b|top-[pk]\b")
 
+TORN = re.compile(r"([a-z]{4,})_[a-z]{3,}")
+
 
 def bare(statement: str) -> list[str]:
     """Signs of a formula outside of marks."""
@@ -28,6 +30,8 @@ def bare(statement: str) -> list[str]:
 def test_every_statement_has_its_formulas_marked(id):
     statement = theory.claim(id).statement
     assert statement.count("`") % 2 == 0 and bare(statement) == []
+    # An underscore sets an index, so that a name of two words would be torn.
+    assert set(TORN.findall(statement)) <= {*GREEK}
     # A mark that is forgotten is seen.
     for formula in re.findall(r"`([^`]+)`", statement):
         if formula not in ("a", "hold"):

@@ -65,8 +65,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="alignment/lag1-closed-form",
-    statement="gradient energy and autocorrelation up to the staleness follow in closed form from "
-    "`learning_rate * curvature`",
+    statement="gradient energy and autocorrelation up to the staleness follow in closed form from `step * curvature`",
     kind="identity",
     status="exact",
     point=_Setting,

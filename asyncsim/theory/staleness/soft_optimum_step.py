@@ -40,7 +40,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 claim = stated(
     id="staleness/soft-optimum-step",
     statement="a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff "
-    "`learning_rate < a_c(N-1) / (kl lambda_max(F(pi*)))`",
+    "`step < a_c(N-1) / (kl lambda_max(F(pi*)))`",
     kind="threshold",
     status="exact",
     point=_Setting,

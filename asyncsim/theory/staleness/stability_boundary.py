@@ -32,7 +32,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="staleness/stability-boundary",
-    statement="gradient descent at staleness `tau` is stable iff `learning_rate * curvature < 2 sin(pi/(2(2 tau+1)))`",
+    statement="gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`",
     kind="threshold",
     status="exact",
     point=_Setting,
