@@ -83,6 +83,11 @@ def integer(field: str, value: Any, low: int, remedy: str, high: int | None = No
     return int(value)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a plain number; True and False are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def real(
     field: str,
     value: Any,

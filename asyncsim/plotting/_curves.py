@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from asyncsim.base import checks, notation
 from asyncsim.base.records import Comparison, Point, Verdict
@@ -82,7 +81,7 @@ def _against_parameter(rows: Sequence[tuple[int, Comparison]], predict: Predicti
         # Points on one curve agree in all other parameters.
         curves: dict[str, list[tuple[float, int, Comparison]]] = {}
         for number, row in same:
-            if _is_number(row.point.get(key)):
+            if checks.is_number(row.point.get(key)):
                 curves.setdefault(_others(row.point, key), []).append((row.point[key], number, row))
         chosen = sorted(curves.values(), key=len, reverse=True)[:LINES]
         values = [x for curve in chosen for x, _, _ in curve]
@@ -101,7 +100,7 @@ def _parameter(points: Sequence[Point], least: int) -> str | None:
     for key in dict.fromkeys(key for point in points for key in point if key not in COUNTS):
         curves: dict[str, set[float]] = {}
         for point in points:
-            if _is_number(point.get(key)):
+            if checks.is_number(point.get(key)):
                 curves.setdefault(_others(point, key), set()).add(point[key])
         shared = sum(len(values) for values in curves.values() if len(values) > 1)
         rank = (shared, len(set().union(*curves.values())) if curves else 0)
@@ -165,10 +164,6 @@ def between(low: float, high: float, whole: bool) -> list[float]:
 def logarithmic(low: float, high: float) -> bool:
     """Whether an axis with these ends is logarithmic."""
     return low > 0 and high > WIDE * low
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _others(point: Point, key: str) -> str:

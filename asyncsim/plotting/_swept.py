@@ -43,7 +43,7 @@ COSTS = (
 
 def draw_sweep(sweep: Sweep) -> Figure:
     """Picture of the first metric, or of a system's costs."""
-    numbers = [name for name in sweep.names if all(_is_number(value) for value in sweep.values[name])]
+    numbers = [name for name in sweep.names if all(checks.is_number(value) for value in sweep.values[name])]
     checks.require(bool(numbers), "sweep", sweep.names, "over at least one number", "print it, or use its table()")
     remedy = "print it for the reasons, or start the sweep again"
     checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", remedy)
@@ -228,14 +228,10 @@ def _no_ticks() -> Any:
     return NullLocator()
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def draw_boundary(boundary: Boundary) -> Figure:
     """Brackets against the last number that was varied, and what a claim predicts, dashed."""
     rows = list(boundary.rows)
-    numbers = [name for name in boundary.names if all(_is_number(row[name]) for row in rows)]
+    numbers = [name for name in boundary.names if all(checks.is_number(row[name]) for row in rows)]
     checks.require(bool(numbers), "boundary", boundary.names, "along at least one number", "print it")
     name, others = numbers[-1], [each for each in boundary.names if each != numbers[-1]]
     figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)

@@ -114,7 +114,7 @@ def arranged(
     spec = build(first)
     riding = {name for name in maybe if _has_knob(spec, name)}
     for name in riding:
-        odd = [label for label in values[name] if not _is_number(label)]
+        odd = [label for label in values[name] if not checks.is_number(label)]
         checks.require(not odd, f"grid {name}", odd[:1], "numbers", "give a number for each value of a knob")
     remedy = "give a number for each value of a knob"
     knobs = {
@@ -256,10 +256,6 @@ def _label(value: Any) -> Scalar:
         return value
     made = calls.of(value)
     return made.name.rpartition(".")[2] if made is not None else str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _at(error: checks.InputError, setting: Mapping[str, Scalar]) -> checks.InputError:

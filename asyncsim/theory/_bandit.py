@@ -74,6 +74,11 @@ def compositions(total: int, parts: int) -> np.ndarray:
     return np.diff(edges, axis=1) - 1
 
 
+def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
+    """Raise `InputError` where all rewards `[A]` are one."""
+    checks.require(bool(np.ptp(rewards) > 0), "rewards", rewards.tolist(), "rewards that differ", remedy)
+
+
 class Arms(Declared):
     """Base of points whose vectors have an entry for each of two arms or more.
 

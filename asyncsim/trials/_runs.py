@@ -41,11 +41,11 @@ def population(task: Any, method: Method) -> Spec:
     return Spec(task, schedules.frozen(), method, chain(), sampling="enumerate")
 
 
-def exactly(spec: Spec, current: Any, behavior: Any) -> list[float]:
-    """Values of a spec's metrics on every sample that behavior can draw, each with its probability."""
+def metrics_of(spec: Spec, current: np.ndarray, behavior: np.ndarray) -> list[np.ndarray]:
+    """Each metric of a spec on all samples, each with its probability: `[R]` for places `[R, P]`, `[1]` for `[P]`."""
     policy = spec.trained_policy
     step = oracle.population_step(spec.task, spec.method, current, behavior, policy)
-    return [metric.measure(step).item() for metric in chosen(spec.diagnostics, policy)[0]]
+    return [metric.measure(step).numpy() for metric in chosen(spec.diagnostics, policy)[0]]
 
 
 def displaced(

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from asyncsim.base import checks
+from asyncsim.theory._bandit import refuse_equal
 from asyncsim.theory._declared import Declared, Vector
 from asyncsim.theory._stated import stated
 
@@ -32,8 +33,7 @@ class _Setting(Declared):
         """With one arm, or with equal rewards, the expected reward is constant."""
         rewards, arms = self.rewards.tolist(), self.rewards.size
         checks.require(arms >= 2, "rewards", rewards, "rewards of at least two arms", "add an arm")
-        differ = float(np.ptp(self.rewards)) > 0.0
-        checks.require(differ, "rewards", rewards, "rewards that differ", "without that J is constant")
+        refuse_equal(self.rewards, "without that J is constant")
 
 
 def _predict(s: _Setting) -> dict[str, float]:

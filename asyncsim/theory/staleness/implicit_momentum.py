@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.theory._bandit import softmax
+from asyncsim.theory._bandit import refuse_equal, softmax
 from asyncsim.theory._declared import Draw, Positive, Vector
 from asyncsim.theory._recursion import first_crossing
 from asyncsim.theory._stated import indexed, stated
@@ -29,8 +28,7 @@ class _Setting(ExponentialWorkers):
     def joint(self) -> None:
         """Arms that differ."""
         super().joint()
-        differ = bool(np.ptp(self.rewards) > 0)
-        checks.require(differ, "rewards", self.rewards.tolist(), "rewards that differ", "equal arms have no gradient")
+        refuse_equal(self.rewards)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.theory._bandit import PolicyPair, complex_gradient, softmax
+from asyncsim.theory._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
 from asyncsim.theory._declared import Draw, Integer, Positive, Staleness, Vector
 from asyncsim.theory._stated import indexed, stated
 
@@ -33,8 +32,7 @@ class _Setting(PolicyPair):
     def joint(self) -> None:
         """Arms that differ."""
         super().joint()
-        differ = bool(np.ptp(self.rewards) > 0)
-        checks.require(differ, "rewards", self.rewards.tolist(), "rewards that differ", "equal arms have no gradient")
+        refuse_equal(self.rewards)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from asyncsim.learning.step import Step
 from asyncsim.trials._plants import ShortProduct, Tempered, with_policy
 from asyncsim.trials._runs import displaced, mean_of, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.ess._statistic import clamped, with_ess
+from asyncsim.trials.ess._statistic import clamped, pooled, with_ess
 
 _BATCHES = 16
 _SPREAD = 0.15
@@ -26,12 +26,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     size = point["samples"], _BATCHES, replicates
     trace = run(displaced(task, places, ["ess", "max_weight_share"], size), seed, plant)
     return {"ess": mean_of(trace, "ess", 1e-9), "largest_share": mean_of(trace, "max_weight_share", 1e-9)}
-
-
-def _pooled(step: Step) -> Tensor:
-    """Sums averaged over batches before they are divided, the reading of one large batch."""
-    weight = step.sequence_log_ratio.exp().flatten(1)
-    return (weight.mean() ** 2 / (weight**2).mean()).expand(len(weight))
 
 
 def _padded(step: Step) -> Tensor:
@@ -53,7 +47,7 @@ trial = Trial(
     more=({**_LONG, "samples": 64, "horizon": 24},),
     measure=_measure,
     defects={
-        "batches averaged before squaring": Defect(with_ess(_pooled, "max_weight_share"), _LONG),
+        "batches averaged before squaring": Defect(with_ess(pooled, "max_weight_share"), _LONG),
         "a small number in the denominator": Defect(with_ess(_padded, "max_weight_share"), _FEW),
         "clamped weights": Defect(with_ess(clamped, "max_weight_share"), _FEW),
         "last token left out": Defect(with_policy(ShortProduct), _FEW),

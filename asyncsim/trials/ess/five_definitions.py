@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim import diagnostics, methods, tasks
 from asyncsim.trials._plants import ShortProduct, with_policy
-from asyncsim.trials._runs import exactly, population
+from asyncsim.trials._runs import metrics_of, population
 from asyncsim.trials._sequences import ROUNDING, places, sequence_point
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 
@@ -19,8 +19,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], ends=True)
     clamped = diagnostics.ess_token_clamped(point["clamp"], level="sequence")
     spec = plant(population(task, methods.full_is()).replace(diagnostics=_metrics(clamped)))
-    values = exactly(spec, *places(point))
-    return {name: Estimate(v, tolerance=ROUNDING) for name, v in zip(_NAMES, values, strict=True)}
+    found = metrics_of(spec, *places(point))
+    return {name: Estimate(v.item(), tolerance=ROUNDING) for name, v in zip(_NAMES, found, strict=True)}
 
 
 _EVEN = sequence_point("iid", 8, 1, clamp=2.0)

@@ -8,7 +8,7 @@ from asyncsim import advantages, methods, tasks
 from asyncsim.learning import oracle
 from asyncsim.methods._weights import Ratio
 from asyncsim.trials._plants import dropped_ratio, with_method
-from asyncsim.trials._runs import exactly, population
+from asyncsim.trials._runs import metrics_of, population
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _ROUNDING = 1e-9
@@ -27,7 +27,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         return stale.variance / fresh.variance
 
     values = {
-        "inverse_ess": 1.0 / exactly(spec, current, behavior)[0],
+        "inverse_ess": 1.0 / metrics_of(spec, current, behavior)[0].item(),
         "inflation": inflation(0.0),
         "inflation_centered": inflation(value),
     }

@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim import diagnostics, methods, tasks
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import ShortProduct, with_policy
-from asyncsim.trials._runs import exactly, population
+from asyncsim.trials._runs import metrics_of, population
 from asyncsim.trials._sequences import ROUNDING
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 
@@ -22,7 +22,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     for length in lengths:
         task = tasks.token_bandit(len(places[0]), length)
         spec: Spec = plant(population(task, methods.full_is()).replace(diagnostics=_METRICS))
-        read.append(exactly(spec, *places))
+        read.append([each.item() for each in metrics_of(spec, *places)])
     ess, variance = (np.array(values) for values in zip(*read, strict=True))
     rate = -float(np.polyfit(lengths, np.log(ess), 1)[0])
     values = {f"ess[{length}]": float(each) for length, each in zip(lengths, ess, strict=True)}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from asyncsim import policies, tasks
+from asyncsim import diagnostics, policies, tasks
 from asyncsim.learning.spec import Spec
-from asyncsim.trials._runs import displaced
-from asyncsim.trials._trial import Plant
+from asyncsim.trials._chains import AFFINITY
+from asyncsim.trials._runs import displaced, mean_of, run
+from asyncsim.trials._trial import Estimate, Plant, Point, units_for
+
+SAMPLES, BATCHES = 2048, 8
+_SPREAD = 2.1
+"""Largest relative standard deviation of one sample's quantity at the points of the trials (measured)."""
 
 
 def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[int, int, int]) -> Spec:
@@ -18,6 +24,20 @@ def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[i
     task = tasks.gaussian_bandit(dimension=dimension)
     policy = policies.gaussian(dimension, temperature=temperature)
     return displaced(task, (place, place), metrics, size).replace(policy=policy)
+
+
+def measured(point: Point, dimension: int, points: int, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    """Affinity, mean log ratio and shares of ratios above the point's levels, for a trial of so many points."""
+    spread = _SPREAD / math.sqrt(SAMPLES * BATCHES)
+    replicates = max(16, units_for(spread, effect, 4 * points))
+    above = [diagnostics.ratio_above(level) for level in point["levels"]]
+    metrics = [AFFINITY, "log_ratio_mean", *above]
+    trace = run(cooled(point["temperature"], dimension, metrics, (SAMPLES, BATCHES, replicates)), seed, plant)
+    return {
+        "affinity": mean_of(trace, "affinity"),
+        "mean_log": mean_of(trace, "log_ratio_mean"),
+        **{f"above[{k}]": mean_of(trace, metric.name) for k, metric in enumerate(above)},
+    }
 
 
 def colder(factor: float) -> Plant:

@@ -1,4 +1,4 @@
-"""Many pairs of policies at one time: metrics of a spec on the population of each."""
+"""Many pairs of policies at one time, for metrics of the population of each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 
 from asyncsim import methods, tasks
 from asyncsim.base import rng
-from asyncsim.diagnostics._diagnostic import chosen
-from asyncsim.learning import oracle
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._runs import population
 
@@ -19,13 +17,6 @@ _DRAWN = 500
 def bandit(arms: int, metrics: list[Any], tokens: int = 1) -> Spec:
     """Populations of one softmax, or of sequences of so many equal tokens."""
     return population(tasks.token_bandit(arms, tokens), methods.full_is()).replace(diagnostics=metrics)
-
-
-def values(spec: Spec, current: np.ndarray, behavior: np.ndarray) -> list[np.ndarray]:
-    """Each metric of a spec for every pair, `[R]`; places `[R, P]`."""
-    policy = spec.trained_policy
-    step = oracle.population_step(spec.task, spec.method, current, behavior, policy)
-    return [metric.measure(step).numpy() for metric in chosen(spec.diagnostics, policy)[0]]
 
 
 def drawn(arms: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,9 @@ import numpy as np
 
 from asyncsim import diagnostics
 from asyncsim.trials._plants import Tempered, with_policy
+from asyncsim.trials._runs import metrics_of
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.ratio._pairs import bandit, drawn, two_arms, values
+from asyncsim.trials.ratio._pairs import bandit, drawn, two_arms
 
 _RARE, _ARMS = 1e-5, 4
 """Share of the arm of weight R; the limit is missed by about as much."""
@@ -25,9 +26,10 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     one_left = np.concatenate([40.0 * np.eye(_ARMS), current[:100]])
     wide: Any = plant(bandit(_ARMS, _metrics()))
     sets = [
-        values(wide, *pair) for pair in ((current, behavior), (narrow, behavior), (one_left, behavior[: 100 + _ARMS]))
+        metrics_of(wide, *pair)
+        for pair in ((current, behavior), (narrow, behavior), (one_left, behavior[: 100 + _ARMS]))
     ]
-    sets.append(values(plant(bandit(2, _metrics())), *two_arms(_RARE, point["largest"])))
+    sets.append(metrics_of(plant(bandit(2, _metrics())), *two_arms(_RARE, point["largest"])))
     kl, chi_square, second, highest, lowest = (np.concatenate(each) for each in zip(*sets, strict=True))
     renyi, limit = np.log1p(chi_square), np.log(point["largest"]) + 1e-12
     inside = (highest <= limit) & (lowest >= -limit)

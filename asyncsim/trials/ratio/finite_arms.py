@@ -9,8 +9,9 @@ import torch
 
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.trials._plants import Tempered, with_policy
+from asyncsim.trials._runs import metrics_of
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.ratio._pairs import bandit, drawn, two_arms, values
+from asyncsim.trials.ratio._pairs import bandit, drawn, two_arms
 
 _ROUNDING = 1e-10
 _ARMS = 5
@@ -28,14 +29,14 @@ _METRICS: list[Any] = ["chi_square", _power(0.5), _power(3.0)]
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     current, behavior = (np.array([point[f"{name}_logits"]]) for name in ("current", "behavior"))
-    chi_square, half, third = values(plant(bandit(current.size, _METRICS)), current, behavior)
+    chi_square, half, third = metrics_of(plant(bandit(current.size, _METRICS)), current, behavior)
     read = {"moment[0.5]": half[0], "moment[2]": 1.0 + chi_square[0], "moment[3]": third[0]}
     # Ratios in [m, M] of mean 1: on both ends alone, and drawn on five arms.
     pi, mu = (np.exp(x) / np.exp(x).sum() for x in (current, behavior))
     low, high = float((pi / mu).min()), float((pi / mu).max())
     spec = plant(bandit(2, _METRICS))
-    largest = 1.0 + values(spec, *two_arms((1.0 - low) / (high - low), high))[0].max()
-    many = 1.0 + values(plant(bandit(_ARMS, _METRICS)), *_inside(low, high, seed))[0].max()
+    largest = 1.0 + metrics_of(spec, *two_arms((1.0 - low) / (high - low), high))[0].max()
+    many = 1.0 + metrics_of(plant(bandit(_ARMS, _METRICS)), *_inside(low, high, seed))[0].max()
     read["largest"] = max(largest, many)
     return {name: Estimate(float(x), tolerance=_ROUNDING * float(x)) for name, x in read.items()}
 

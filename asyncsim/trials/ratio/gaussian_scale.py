@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
-from asyncsim import diagnostics
-from asyncsim.trials._chains import AFFINITY
 from asyncsim.trials._plants import Tempered, with_policy
-from asyncsim.trials._runs import mean_of, run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.ratio._cooled import colder, cooled
-
-_SAMPLES, _BATCHES = 2048, 8
-_SPREAD = 2.1
-"""Largest relative standard deviation of one sample's quantity at the points below (measured)."""
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials.ratio._cooled import colder, measured
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    spread = _SPREAD / math.sqrt(_SAMPLES * _BATCHES)
-    replicates = max(16, units_for(spread, effect, 4 * len(trial.points)))
-    above = [diagnostics.ratio_above(level) for level in point["levels"]]
-    metrics = [AFFINITY, "log_ratio_mean", *above]
-    spec = cooled(point["temperature"], point["dimension"], metrics, (_SAMPLES, _BATCHES, replicates))
-    trace = run(spec, seed, plant)
-    return {
-        "affinity": mean_of(trace, "affinity"),
-        "mean_log": mean_of(trace, "log_ratio_mean"),
-        **{f"above[{k}]": mean_of(trace, metric.name) for k, metric in enumerate(above)},
-    }
+    return measured(point, point["dimension"], len(trial.points), effect, seed, plant)
 
 
 _LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}

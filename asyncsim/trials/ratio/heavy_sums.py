@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor
-
 from asyncsim.base.uncertainty import between
-from asyncsim.learning.step import Step
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._runs import run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.ess._statistic import clamped, with_ess
+from asyncsim.trials.ess._statistic import clamped, pooled, with_ess
 from asyncsim.trials.ratio._cooled import colder, cooled
 
 _BATCHES, _MOST = 32, 16_000_000
@@ -32,12 +29,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return read
 
 
-def _pooled(step: Step) -> Tensor:
-    """Sums averaged over batches before they are divided, the reading of one large batch."""
-    weight = step.sequence_log_ratio.exp().flatten(1)
-    return (weight.mean() ** 2 / (weight**2).mean()).expand(len(weight))
-
-
 def _reach(point: Point) -> str | None:
     total = _BATCHES * sum(samples * _replicates(samples, trial.effect) for samples in point["samples"])
     return None if total <= _MOST else f"at most {_MOST} samples in all, not {total}"
@@ -52,7 +43,7 @@ trial = Trial(
     measure=_measure,
     defects={
         "clamped weights": Defect(with_ess(clamped), _SMALL),
-        "sums averaged over batches before they are divided": Defect(with_ess(_pooled), _SMALL),
+        "sums averaged over batches before they are divided": Defect(with_ess(pooled), _SMALL),
         "sampler 5 percent colder than it says": Defect(colder(0.95), _SMALL),
         "scored at another temperature": Defect(with_policy(Tempered), _SMALL),
     },

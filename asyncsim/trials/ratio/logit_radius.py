@@ -8,9 +8,9 @@ from asyncsim import methods, schedules, tasks, updates
 from asyncsim.base import rng
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import Tempered, momentum_inserted, with_policy
-from asyncsim.trials._runs import run
+from asyncsim.trials._runs import metrics_of, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
-from asyncsim.trials.ratio._pairs import bandit, drawn, values
+from asyncsim.trials.ratio._pairs import bandit, drawn
 from asyncsim.updates._link import chain
 
 _REPLICATES, _DRAWN = 2048, 200
@@ -30,7 +30,7 @@ def _searched(point: Point, seed: int, plant: Plant) -> float:
     behavior, _ = (each[:_DRAWN] for each in drawn(3, seed, "logit-radius"))
     shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
     pairs = ((worst + radius * np.array([[1.0, -1.0]]), worst), (behavior + shift, behavior))
-    found = [values(plant(bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max() for pair in pairs]
+    found = [metrics_of(plant(bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max() for pair in pairs]
     return 1.0 + float(max(found))
 
 
@@ -54,7 +54,7 @@ def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarra
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     after_one, behavior = _moved(point, 1, seed, plant)
     after_all, _ = _moved(point, point["staleness"], seed + 1, plant)
-    stale = values(plant(bandit(2, ["chi_square"])), after_all, behavior)[0].max()
+    stale = metrics_of(plant(bandit(2, ["chi_square"])), after_all, behavior)[0].max()
     read = {
         "second_moment": _searched(point, seed, plant),
         "move": float(np.abs(after_one - behavior).max()),

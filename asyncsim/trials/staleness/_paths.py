@@ -10,13 +10,14 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim import tasks, updates
+from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning.step import Step
 from asyncsim.schedules._imposed import Imposed
 from asyncsim.trials._runs import descent, run
 from asyncsim.trials._threshold import crossing, grown
-from asyncsim.trials._trial import Estimate, Plant
+from asyncsim.trials._trial import Estimate, Plant, Point
 
 
 def _iterate(step: Step) -> Tensor:
@@ -39,6 +40,20 @@ def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
 def given(version: np.ndarray) -> Imposed:
     """A law with one realization for each row of versions `[K, T, G]`."""
     return Imposed("given", {}, lambda request: version[..., None], random=True, groups_per_batch=version.shape[2])
+
+
+def drawn(point: Point, system: Any, replicates: int, seed: int, plant: Plant) -> Trace:
+    """Noiseless descent from 1 under staleness that a system draws anew for every replicate."""
+    spec = descent(
+        tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
+        system,
+        updates.sgd(point["share"] / point["curvature"]),
+        updates=point["updates"],
+        replicates=replicates,
+        sampling="enumerate",
+        diagnostics="none",
+    )
+    return run(spec, seed, plant)
 
 
 def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:

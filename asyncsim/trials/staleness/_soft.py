@@ -47,6 +47,13 @@ def why_flat(point: Point) -> str | None:
     return None if second >= 0.02 else "an optimum with a second arm of at least 0.02: rounding hides the rest"
 
 
+def reach(point: Point) -> str | None:
+    """Why a point is too stale or its optimum too flat for a run of reasonable length; None where it is not."""
+    if point["staleness"] > 16:
+        return "staleness <= 16: longer runs than a trial makes"
+    return why_flat(point)
+
+
 def value(task: Any, logits: np.ndarray) -> float:
     """Expected regularized reward."""
     return float(oracle.exact(task, logits)[0])

@@ -27,12 +27,6 @@ def _point(offset: float, staleness: int) -> Point:
     return {**point, "staleness": staleness, "offset": offset}
 
 
-def _reach(point: Point) -> str | None:
-    if point["staleness"] > 16:
-        return "staleness <= 16: longer runs than a trial makes"
-    return _soft.why_flat(point)
-
-
 trial = Trial(
     points=(_point(0.15, 3), _point(0.35, 2), _point(-0.25, 2)),
     more=(_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3)),
@@ -43,7 +37,7 @@ trial = Trial(
         "penalty at current log-probs": Defect(_soft.penalty_at("current"), _point(-0.25, 2)),
     },
     effect=0.02,
-    reach=_reach,
+    reach=_soft.reach,
     through="loop",
     elsewhere=({"offset": 0.0}, {"offset": 0.05, "kl": 1.0}),
     refused=({"staleness": 20},),

@@ -7,29 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import schedules, tasks, updates
+from asyncsim import schedules
 from asyncsim.base import records
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, units_for
 from asyncsim.trials.staleness._mixed import step_of, why_no_batch
-from asyncsim.trials.staleness._paths import mean_of
+from asyncsim.trials.staleness._paths import drawn, mean_of
 
 _SPREAD = 0.3
 """Largest standard deviation of x_T over its mean at the points below."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    spec = descent(
-        tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
-        schedules.random(point["law"]),
-        updates.sgd(point["share"] / point["curvature"]),
-        updates=point["updates"],
-        replicates=units_for(_SPREAD, effect, 6),
-        sampling="enumerate",
-        diagnostics="none",
-    )
-    trace = run(spec, seed, plant)
+    trace = drawn(point, schedules.random(point["law"]), units_for(_SPREAD, effect, 6), seed, plant)
     mean = mean_of(trace.parameters[:, 0], trace.realization)
     return {"step": step_of(point, seed, plant), "mean": mean}
 

@@ -7,12 +7,11 @@ import math
 
 import numpy as np
 
-from asyncsim import schedules, tasks, updates
+from asyncsim import schedules
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.staleness._paths import listed, mean_of, moment_boundary
+from asyncsim.trials.staleness._paths import drawn, listed, mean_of, moment_boundary
 
 _SPREAD = 1.0
 """Largest standard deviation of x_T^2 over its mean at the points below."""
@@ -47,16 +46,8 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    spec = descent(
-        tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
-        schedules.random(point["law"], "group", groups_per_batch=point["groups"]),
-        updates.sgd(point["share"] / point["curvature"]),
-        updates=point["updates"],
-        replicates=units_for(_SPREAD, effect, 6),
-        sampling="enumerate",
-        diagnostics="none",
-    )
-    trace = run(spec, seed, plant)
+    system = schedules.random(point["law"], "group", groups_per_batch=point["groups"])
+    trace = drawn(point, system, units_for(_SPREAD, effect, 6), seed, plant)
     second = mean_of(trace.parameters[:, 0] ** 2, trace.realization)
     return {"step": _boundary(point, seed, plant), "second_moment": second}
 

@@ -24,12 +24,6 @@ def _point(placement: str, staleness: int, kl: float = 0.4) -> Point:
     return {**point, "staleness": staleness, "placement": placement}
 
 
-def _reach(point: Point) -> str | None:
-    if point["staleness"] > 16:
-        return "staleness <= 16: longer runs than a trial makes"
-    return _soft.why_flat(point)
-
-
 trial = Trial(
     points=(_point("behavior_weighted", 2), _point("current", 2), _point("loss", 2), _point("loss", 1, 0.8)),
     more=(_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4)),
@@ -41,7 +35,7 @@ trial = Trial(
         "stale rewards weighted by the ratio": Defect(with_method(weight=Ratio("sequence")), _point("loss", 2)),
     },
     effect=0.02,
-    reach=_reach,
+    reach=_soft.reach,
     through="loop",
     elsewhere=({"kl": 1.0}, {"placement": "loss", "reference_logits": (0.0, 1.0)}),
     refused=({"staleness": 20},),
