@@ -1,6 +1,6 @@
 r"""N/ESS is not the factor by which importance weights raise the variance of a gradient.
 
-One sample with full ratio has g = w A s, s = e_a - pi the score and A = r - b; its total variance under behavior over
+One sample with full ratio has g = w A s, s = e_a - pi the score and A = r - b. Its total variance under behavior over
 that under the current policy is
     (E_mu w^2 A^2 |s|^2 - |grad J|^2) / (E_pi A^2 |s|^2 - |grad J|^2),
 without baseline ("inflation", b = 0) and with the exact one ("inflation_centered", b = J), beside N/ESS = E_mu w^2
