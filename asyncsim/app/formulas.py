@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MARKED = re.compile("`([^`]+)`")
-TOKEN = re.compile(r"\s+|[A-Za-z]+|\d+(?:\.\d+)?|<=|>=|//|.")
+TOKEN = re.compile(r"\s+|[A-Za-z]+|\d+(?:\.\d+)?|<=|>=|!=|//|.")
 GREEK = {
     "alpha": "α",
     "beta": "β",
     "gamma": "γ",
     "delta": "δ",
+    "epsilon": "ε",
+    "eta": "η",
+    "theta": "θ",
     "Delta": "Δ",
     "kappa": "κ",
     "lambda": "λ",
@@ -28,7 +31,7 @@ GREEK = {
     "tau": "τ",
     "zeta": "ζ",
 }
-SIGNS = {"<=": "≤", ">=": "≥", "-": "−", "*": "·", "sum": "∑", "grad": "∇"}
+SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "-": "−", "*": "·", "sum": "∑", "grad": "∇"}
 RAISED = {"^": "sup", "_": "sub"}
 HALVES = {"ceil": "⌈⌉", "floor": "⌊⌋"}
 

@@ -19,6 +19,10 @@ REMARK = re.compile(r"\(release at \w+\)|(?<=')s\b|top-[pk]\b")
 
 TORN = re.compile(r"([a-z]{4,})_[a-z]{3,}")
 
+LETTERS = set(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau phi chi psi omega upsilon".split()
+)
+
 
 def bare(statement: str) -> list[str]:
     """Signs of a formula outside of marks."""
@@ -30,6 +34,9 @@ def bare(statement: str) -> list[str]:
 def test_every_statement_has_its_formulas_marked(id):
     statement = theory.claim(id).statement
     assert statement.count("`") % 2 == 0 and bare(statement) == []
+    # What the renderer does not know would stand as it is.
+    formulas = " ".join(re.findall(r"`([^`]+)`", statement))
+    assert not set(re.findall(r"[{}]", formulas)) and set(re.findall(r"[A-Za-z]+", formulas)) & LETTERS <= {*GREEK}
     # An underscore sets an index, so that a name of two words would be torn.
     assert set(TORN.findall(statement)) <= {*GREEK}
     # A mark that is forgotten is seen.

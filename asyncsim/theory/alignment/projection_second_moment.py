@@ -124,7 +124,7 @@ def _iterated(s: _Setting) -> float:
 claim = stated(
     id="alignment/projection-second-moment",
     statement="under projection an unstable mode cycles by "
-    "`x_{t+1} = x_t - eta s (1 - alpha p^2/(p^2 + n^2))`, of stale signals `s` and `p`, noise energy of others `n^2`",
+    "`x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, of stale signals `s` and `p`, noise energy of others `n^2`",
     kind="expectation",
     status="asymptotic",
     point=_Setting,

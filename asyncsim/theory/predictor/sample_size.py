@@ -1,7 +1,7 @@
 r"""How many runs tell two collapse rates apart, and how far a whole curve of lead times may be off.
 
-n = (z_{1-e/2} sqrt(2 p q) + z_power sqrt(p_1 q_1 + p_2 q_2))^2/(p_1 - p_2)^2 runs of each arm, p the mean rate, rounded
-up ("runs"). The test |k_1 - k_2| > z_{1-e/2} sqrt(2 n p q) then finds the difference with chance "power": a sum over
+n = (z_(1-e/2) sqrt(2 p q) + z_power sqrt(p_1 q_1 + p_2 q_2))^2/(p_1 - p_2)^2 runs of each arm, p the mean rate, rounded
+up ("runs"). The test |k_1 - k_2| > z_(1-e/2) sqrt(2 n p q) then finds the difference with chance "power": a sum over
 both binomials, within some hundredths of the one that was asked for. A curve of `announced` runs leaves the band
 sqrt(ln(2/d)/(2 n)) around the true one with chance "outside" <= d, by Kolmogorov's statistic. Domain: independent runs,
 at most 400 of each arm; lead times without ties. Second route: n by root finding on the normal power, regions of k_2
@@ -108,7 +108,7 @@ def _one_sided(s: _Setting) -> dict[str, float]:
 claim = stated(
     id="predictor/sample-size",
     statement="two collapse rates take "
-    "`(z_{1-e/2} sqrt(2 p q) + z_power sqrt(p_1 q_1 + p_2 q_2))^2/(p_1 - p_2)^2` runs of each arm, and a curve of lead "
+    "`(z_(1-e/2) sqrt(2 p q) + z_power sqrt(p_1 q_1 + p_2 q_2))^2/(p_1 - p_2)^2` runs of each arm, and a curve of lead "
     "times stays within `sqrt(ln(2/d)/(2 n))`",
     kind="expectation",
     status="exact",
