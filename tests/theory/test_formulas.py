@@ -19,8 +19,8 @@ REMARK = re.compile(r"\(release at \w+\)|(?<=')s\b|top-[pk]\b")
 
 TORN = re.compile(r"([a-z]{4,})_[a-z]{3,}")
 
-LETTERS = {*"alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi".split()}
-LETTERS |= {*"rho sigma tau phi chi psi omega upsilon".split()}
+NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
+LETTERS = set(NAMES.split())
 
 
 def bare(statement: str) -> list[str]:
