@@ -11,7 +11,7 @@ from asyncsim import theory, trials, validation
 from asyncsim.base import checks
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Verdict
-from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, Defect, Trial, untouched
+from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Trial, untouched
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
@@ -96,7 +96,7 @@ def verify_one(
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
     points = trial.at(size) if at is None else (_point_at(claim, trial, at),)
     start = time.perf_counter()
-    measured = [trial.measure(point, factor * trial.effect, seed, untouched) for point in points]
+    measured = [trial.measure(point, SPARE[size] * factor * trial.effect, seed, untouched) for point in points]
     predicted = [claim.predict(point) for point in points]
     verdict = _join(claim, trial, points, measured, predicted, factor)
     if defects:

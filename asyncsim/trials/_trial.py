@@ -16,6 +16,8 @@ FALSE_FAIL, FALSE_PASS = 1e-3, 0.05
 """Error rates: a true claim called violated, and a claim off by the trial's effect called held."""
 SIZES = {"quick": 1.0, "full": 0.5}
 """Size of a verification, and the factor on the effect that it must see."""
+SPARE = {"quick": 1.0, "full": 0.9}
+"""Samples are those of this share of the effect: the full size adds points, and so comparisons, of other spreads."""
 
 
 class Wrapped:

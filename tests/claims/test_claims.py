@@ -7,7 +7,7 @@ import pytest
 from asyncsim import theory, trials
 from asyncsim.app import verifying
 from asyncsim.base import checks
-from asyncsim.base.records import Estimate
+from asyncsim.base.records import Estimate, Verdict
 from asyncsim.trials._trial import untouched
 
 CLAIMS = sorted(theory.claims())
@@ -46,6 +46,14 @@ def test_claim_holds_and_every_defect_flips_it(name: str) -> None:
     assert verdict.false_pass <= 0.05 or loose
     assert {d["verdict"] for d in verdict.defects} == {"violated"}
     assert {d["verdict"] for d in verdict.formula_defects} == {"violated"}
+    if verdict.status == "exact" and verdict.kind in ("identity", "expectation", "distribution", "threshold"):
+        assert sees_two_percent(verdict)
+
+
+def sees_two_percent(verdict: Verdict) -> bool:
+    """Whether all predictions times 1.02 are violated somewhere, and so are those times 0.98."""
+    rows = [row for row in verdict.points if row.predicted and row.verdict != "outside"]
+    return all(any(not row.low <= by * row.predicted <= row.high for row in rows) for by in (0.98, 1.02))
 
 
 @pytest.mark.parametrize("name", CLAIMS)

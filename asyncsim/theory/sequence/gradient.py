@@ -1,9 +1,9 @@
 r"""The gradient of a chain's success probability is that of the one bit on which success hangs.
 
 dJ/dm_t = p_t (1 - p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence
-ratio, REINFORCE on stale data has this mean at the current policy. Derivation: J = p_t P(K_{-t} >= k - 1) +
-(1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a gradient above 1e-9.
-Second route: complex step through the law of K. Source: textbook (score identity).
+ratio, REINFORCE on stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J =
+p_t P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a
+gradient above 1e-9. Second route: complex step through the law of K. Source: textbook (score identity).
 """
 
 from __future__ import annotations
@@ -32,18 +32,22 @@ def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
     return p * (1.0 - p) * one_short
 
 
+def _with_total(gradient: np.ndarray) -> dict[str, float]:
+    return {"total": float(gradient.sum()), **indexed("grad", gradient)}
+
+
 def _predict(s: _Setting) -> dict[str, float]:
-    return indexed("grad", _slope(s.pair.current, s.needed))
+    return _with_total(_slope(s.pair.current, s.needed))
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
     current = s.pair.current
-    return indexed("grad", complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
+    return _with_total(complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
 
 
 def _own_bit_counted(s: _Setting) -> dict[str, float]:
     p = probabilities(s.pair.current)
-    return indexed("grad", p * (1.0 - p) * count_law(p)[s.needed])
+    return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
 
 
 claim = stated(
@@ -56,7 +60,7 @@ claim = stated(
     cross_check=_cross_check,
     reference="textbook (score identity)",
     formula_defects={
-        "taken at the behavior policy": lambda s: indexed("grad", _slope(s.pair.behavior, s.needed)),
+        "taken at the behavior policy": lambda s: _with_total(_slope(s.pair.behavior, s.needed)),
         "own bit among the others": _own_bit_counted,
     },
     relative_to="norm",

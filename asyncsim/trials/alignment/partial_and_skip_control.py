@@ -16,8 +16,8 @@ from asyncsim.trials.alignment._projection import changed, far_away, largest_ste
 from asyncsim.updates.align import Align, align
 
 _UPDATES = 240
-_ASYMPTOTIC = 5e-3
-"""Relative error of the boundary from full gradients at changes of sign (an iterated map: at most 0.6 percent)."""
+_CROSSING = 1.5
+"""Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated)."""
 
 _SPREAD = 0.6
 """Relative standard deviation of a replicate's share times root of updates, where most are skipped (measured)."""
@@ -33,7 +33,8 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
     middle = 1.5 / ((point["staleness"] + 0.5) * point["curvature"] * (1.0 - point["strength"]))
     low, high = largest_step(build, 0.5 * middle, 2.0 * middle, point["staleness"], seed)
     found = math.sqrt(low * high)
-    return Estimate(found, tolerance=max(_ASYMPTOTIC * found, high - low), samples=64)
+    moved = _CROSSING * (point["strength"] / point["staleness"]) ** 2
+    return Estimate(found, tolerance=moved * found + high - low, samples=64)
 
 
 def _skipped(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
@@ -50,20 +51,23 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    if point["staleness"] < 6 or point["staleness"] > 24 or point["strength"] > 0.5:
-        return "staleness in [6, 24] and strength <= 0.5: nearer to the limit of the boundary, or too long a run"
+    most = min(0.5, point["staleness"] / 15)
+    if point["staleness"] < 6 or point["staleness"] > 24 or point["strength"] > most:
+        return (
+            f"staleness in [6, 24] and strength <= {most:.3g}: nearer to the limit of the boundary, or too long a run"
+        )
     threshold = math.sqrt(point["others"] * point["high"] / (1.0 - point["high"]))
     if point["signal"] < threshold or point["others"] > 400:
         return f"signal at least {threshold:.3g}, others at most 400: skipping too rare, or vectors too long"
     return None
 
 
-_EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.5, "others": 24, "signal": 4.5, "high": 0.3}
+_EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.4, "others": 24, "signal": 4.5, "high": 0.3}
 
 trial = Trial(
     points=(
         _EIGHT,
-        {**_EIGHT, "staleness": 6, "curvature": 2.0, "strength": 0.3, "others": 40, "signal": 10.0, "high": 0.6},
+        {**_EIGHT, "staleness": 6, "curvature": 2.0, "strength": 0.25, "others": 40, "signal": 10.0, "high": 0.6},
     ),
     more=({**_EIGHT, "staleness": 16, "strength": 0.4, "signal": 6.0, "high": 0.5},),
     measure=_measure,

@@ -18,7 +18,7 @@ from asyncsim.updates._link import Link
 _UPDATES = 300
 _COPIES = 24
 """Equal coordinates of each curvature under one realization of delays."""
-_SPREAD = 0.055
+_SPREAD = {"sgd": 0.075, "momentum": 0.055, "sign": 0.055}
 """Largest relative standard deviation of one replicate's product at the points below (measured)."""
 
 
@@ -81,7 +81,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         schedules.random(point["law"]),
         *_links(point),
         updates=_UPDATES + after,
-        replicates=units_for(_SPREAD, effect, 6),
+        replicates=units_for(_SPREAD[point["optimizer"]], effect, 8),
         diagnostics=[Stamped(curvatures, len(point["law"]) + 2, after)],
     )
     trace = run(spec, seed, plant)

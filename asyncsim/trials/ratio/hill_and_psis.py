@@ -29,7 +29,7 @@ def _replicates(point: Point, effect: float) -> int:
     square = math.sqrt((m + 2.0) * (m + 3.0) / (m * (m + 1.0)) - 1.0)
     rarest = min(0.5 * math.erfc(-z / math.sqrt(2.0)) for z in point["scores"])
     spread = max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / rarest - 1.0))
-    return max(16, units_for(spread / math.sqrt(_BATCHES), effect, 4))
+    return max(16, units_for(spread / math.sqrt(_BATCHES), effect, 8))
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

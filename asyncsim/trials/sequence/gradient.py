@@ -55,7 +55,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     trace = chain.run([_MeanGradient()], replicates, seed, plant, method)
     # The logit of the wrong bit has the opposite gradient; the margin is the right one's.
     gradient = trace.accumulated["mean_gradient"][::2]
-    return {f"grad[{t}]": between(gradient[t]) for t in range(bits)}
+    return {"total": between(gradient.sum(axis=0)), **{f"grad[{t}]": between(gradient[t]) for t in range(bits)}}
 
 
 _SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}

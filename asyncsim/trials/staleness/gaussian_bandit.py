@@ -34,7 +34,7 @@ trial = Trial(
         "own reward in the baseline": Defect(with_method(advantage=advantages.group_mean()), _POINT),
         "two samples fewer in a group": Defect(replaced(samples_per_group=10), _POINT),
     },
-    effect=0.03,
+    effect=0.02,
     reach=settled,
     through="loop",
     elsewhere=({"width": 2.0}, {"samples": 20, "step": 0.15}),

@@ -8,7 +8,7 @@ from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replac
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import place_freed_twice
 
-_SPREAD = 0.008
+_SPREAD = 0.009
 """Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _TOLERANCE = 0.003
 """A buffer of two batches is empty or full by chance for as large a share of the time, at most."""
