@@ -77,7 +77,7 @@ def test_rates_of_the_stated_effect(repeated) -> None:
 
 
 def test_scores_are_those_of_a_normal_mean(repeated) -> None:
-    """What both rates rest on: (measured - truth)/error has Student's law; as normal scores mean 0, variance 1, no tails.
+    """What both rates rest on: (measured - truth)/error is of Student's law: no mean, variance 1, no tails.
 
     False alarm below 1e-5 for each of the three bands; an error bar wrong by 15 percent is missed with probability
     below 1e-3 (its variance of 1.3 or 0.75 leaves the band of 2,000 scores).
