@@ -10,7 +10,7 @@ from asyncsim import trials
 from asyncsim.app import evidence
 from asyncsim.app.page import TOGETHER, Page, cost, point_text, rate
 from asyncsim.base.records import LOOSE, Comparison, Verdict
-from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS
+from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, Trial
 
 SUCCESSES = ("held", LOOSE)
 """Verdicts that leave nothing to do; the second is that of a bound with a term that nothing attains."""
@@ -141,7 +141,7 @@ def advice(page: Page) -> list[str]:
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict not in (*SUCCESSES, "violated")]
     if broken:
-        sentences += steps(broken[0], page)
+        sentences += [line.replace("`", "") for line in steps(broken[0], page)]
     # Suggest remeasuring and missing checks.
     if unsure:
         sentences.append(
@@ -156,23 +156,20 @@ def advice(page: Page) -> list[str]:
 
 
 def steps(verdict: Verdict, page: Page) -> list[str]:
-    """What to do about a violated claim, in order: chance, theory, product, and where to read on."""
+    """What to do about a violated claim, in order: chance, theory, product, where to read on; code in backticks."""
     id, sentences = verdict.id, []
     sentences += [
         f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
-        f"{_again(verdict, page)}",
-        f"theory? If it stays violated, compare predict(point) and cross_check(point) of sim.theory.claim({id!r}).",
-        f"product? If those two agree, the measured code is wrong: asyncsim verify {id} --defects shows what this "
+        f"`{_again(verdict, page)}`",
+        f"theory? If it stays violated, compare predict(point) and cross_check(point) of `sim.theory.claim({id!r})`.",
+        f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what this "
         "trial notices.",
     ]
     if id in trials.trials():
         trial = trials.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")
-    rows = [row for row in verdict.points if row.verdict == "violated"]
-    if rows and rows[0].point and not page.at:
-        place = min(rows, key=lambda row: row.margin).point
-        key = next(iter(place))
-        sentences.append(f"where? asyncsim verify {id} {_option(key, place[key])} measures at one value.")
+        if not page.at:
+            sentences.append(f"where? `asyncsim verify {id}{_narrow(verdict, trial)}` measures that point alone.")
     return [*sentences, f"more: {PAGE}"]
 
 
@@ -182,6 +179,15 @@ def _again(verdict: Verdict, page: Page) -> str:
     if page.evidence:
         return f"asyncsim verify {verdict.id} --size long"
     return f"asyncsim verify {verdict.id}{place} --seed {page.seed + 1}" + " --size full" * (page.size != "full")
+
+
+def _narrow(verdict: Verdict, trial: Trial) -> str:
+    """The options that lead from the trial's first point to where a claim is violated most."""
+    rows = [row for row in verdict.points if row.verdict == "violated"] or verdict.points
+    worst = min(rows, key=lambda row: row.margin).point
+    changes = {key: value for key, value in worst.items() if value != trial.points[0].get(key)}
+    # The first point has no change, but a command for it needs one.
+    return "".join(f" {_option(key, value)}" for key, value in (changes or dict([*worst.items()][:1])).items())
 
 
 def _option(key: str, value: Any) -> str:

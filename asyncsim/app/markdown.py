@@ -50,7 +50,7 @@ def _head(page: Page) -> list[str]:
     if planted["planted"]:
         lines.append(f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated.")
     lines += [f"Measured in {cost(page.summary)}.", *judgments.bets(page)]
-    return [escaped(line) for line in lines]
+    return [escaped(line[0].upper() + line[1:]) for line in lines]
 
 
 def _claims(page: Page) -> str:

@@ -70,7 +70,7 @@ class Page:
         if self.stands(verdict):
             return "violated, and also after Holm"
         pages = 1.0 / max(self.summary["false_fail_of_all"], records.ANY)
-        return f"violated by its own rate only: expected once in {pages:.3g} such pages; ask again with --seed"
+        return f"violated by its own rate only: expected once in {pages:.0f} such pages; ask again with --seed"
 
     def json(self) -> dict[str, Any]:
         """The JSON object: a row for each claim, what holds of all, the map of defects, the manifest."""

@@ -88,6 +88,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         "formulas": rendered,
         "lowering": lambda term: term.lowering,
         "beside": page.beside,
+        "coded": coded,
         "steps": lambda verdict: judgments.steps(verdict, page),
     }
     promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
@@ -105,6 +106,14 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
+
+
+def coded(text: str) -> Markup:
+    """A text with what stands between backticks as code."""
+    from markupsafe import Markup
+
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
 
 
 def anchor(id: str) -> str:
