@@ -126,7 +126,7 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
     for step in steps:
         assert " ".join(step.replace("`", " ").split()) in " ".join(html.text.split())
         assert f"- {markdown.escaped(step)}\n" in text
-    assert set(step.replace("`", "") for step in steps) <= set(judgments.advice(whole))
+    assert {step.replace("`", "") for step in steps} <= set(judgments.advice(whole))
     assert judgments.steps(broken, whole)[0] not in reporting.write_report(verdict(), {}, tmp_path / "h.md").read_text()
 
 
@@ -164,7 +164,7 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     assert '<a href="#a-one">a/one</a> <a href="#b-two">b/two</a></td><td>t.py::c</td>' in folded
     text = reporting.write_page(whole, tmp_path / "r.md").read_text("utf-8")
     assert (
-        "| advantages | 2 | 1 | 50% |" in text and "| 1 | advantages | weights \\| by w^4 | a/one | t.py::a |" in text
+        "| advantages | 2 | 1 | 50 % |" in text and "| 1 | advantages | weights \\| by w^4 | a/one | t.py::a |" in text
     )
     assert "| 2 | advantages | mean over tokens | — | t.py::b |" in text
     for name in ("n.html", "n.md"):
@@ -187,7 +187,7 @@ def test_the_installed_map_is_read_and_shown_on_a_page_with_all_its_claims(
 def test_seconds_are_printed_by_claim_with_their_sum_and_the_slowest(tmp_path: Path) -> None:
     whole = made()
     total = sum(v.seconds for v in whole.verdicts)
-    line = f"{total:.1f} s; slowest: d/39 42.0, d/38 41.0, d/37 40.0, d/36 39.0, d/35 38.0"
+    line = f"{total:.1f} s over all claims; slowest: d/39 42.0, d/38 41.0, d/37 40.0, d/36 39.0, d/35 38.0"
     assert page.cost(whole.summary) == line and f"measured in {line}" in judgments.lines(whole, False)
     assert list(whole.json()["summary"]["slowest"]) == ["d/39", "d/38", "d/37", "d/36", "d/35"]
     assert page.cost(Page([verdict()], {}).summary) == "1.5 s"

@@ -505,16 +505,16 @@ def verify(
     report: Annotated[
         Path, typer.Option(help="Report: HTML with a figure per claim, or Markdown where the path ends in .md.")
     ] = Path("build/report.html"),
-    evidence: Annotated[Path, typer.Option(help="File in which the runs of --size long add up.")] = Path(
-        "build/evidence.json"
-    ),
+    evidence: Annotated[
+        Path | None, typer.Option(help="File in which the runs of --size long add up (default: build/evidence.json).")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes (default: one a core for many claims).")] = None,
     json_path: Json = None,
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     from asyncsim.app import verdicts
 
-    commands.outputs(report=report, json=json_path, evidence=evidence if size == verdicts.LONG else None)
+    commands.outputs(report=report, json=json_path, evidence=evidence)
     parameters = wording.settings(at, "--at") if at else None
     point = None if parameters is None else {key: wording.understood(value, None) for key, value in parameters.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")

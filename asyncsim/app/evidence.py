@@ -101,23 +101,24 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], digest: Callable[[str], str] | None = None) -> None:
-        self.path = Path(path)
+        self.path = files.writable("--evidence", path)
         self._digest = digest or digest_of
         self.begun: dict[str, str] = {}
         """Claims whose process was begun anew by this object, each with the reason."""
-        self._read()
+        with files.well_formed(self.path, "evidence"):
+            for process in (each for claim in self._read().values() for each in claim):
+                money = validation.wealth(p for _, p, _ in process["runs"])
+                same = all(abs(e - own) <= 1e-9 * own for (_, _, e), own in zip(process["runs"], money, strict=True))
+                checks.require(same, "--evidence", str(self.path), "as it was written, not changed by hand", REMEDY)
 
     def _read(self) -> dict[str, list[dict[str, Any]]]:
+        """Processes by claim, as the file has them now."""
         if not self.path.exists():
             return {}
         whole = files.read_mapping(self.path, "evidence")
         with files.well_formed(self.path, "evidence"):
             kind = (whole["kind"], whole["format"])
             checks.require(kind == (KIND, FORMAT), "--evidence", str(self.path), f"{KIND} {FORMAT}", REMEDY)
-            for process in (each for claim in whole["claims"].values() for each in claim):
-                money = validation.wealth(p for _, p, _ in process["runs"])
-                same = all(abs(e - own) <= 1e-9 * own for (_, _, e), own in zip(process["runs"], money, strict=True))
-                checks.require(same, "--evidence", str(self.path), "as it was written, not changed by hand", REMEDY)
             return dict(whole["claims"])
 
     def fresh(self, ids: Sequence[str], seed: int | None = None) -> int:

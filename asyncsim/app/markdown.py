@@ -83,7 +83,7 @@ def _details(verdict: records.Verdict, page: Page) -> list[str]:
 def _coverage(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Defects by component, then each with what sees it."""
     counts = [
-        [each["component"], str(each["planted"]), str(each["seen"]), f"{each['share']:.0%}"]
+        [each["component"], str(each["planted"]), str(each["seen"]), f"{100 * each['share']:.0f} %"]
         for each in components(rows)
     ]
     each = [[str(r["number"]), r["component"], r["defect"], ", ".join(r["claims"]) or "—", r["test"]] for r in rows]

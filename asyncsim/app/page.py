@@ -114,7 +114,7 @@ def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
 def cost(totals: Mapping[str, Any]) -> str:
     """Seconds of all claims, and of the slowest where there are several."""
     slowest = ", ".join(f"{id} {seconds:.1f}" for id, seconds in totals["slowest"].items())
-    return f"{totals['seconds']:.1f} s" + f"; slowest: {slowest}" * (len(totals["slowest"]) > 1)
+    return f"{totals['seconds']:.1f} s" + f" over all claims; slowest: {slowest}" * (len(totals["slowest"]) > 1)
 
 
 def coverage() -> dict[str, Any] | None:

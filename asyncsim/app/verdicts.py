@@ -14,6 +14,7 @@ from asyncsim.app.evidence import Evidence, Ledger
 from asyncsim.base import checks, progress, records, stopping, workers
 from asyncsim.trials._trial import SIZES
 
+EVIDENCE = Path("build/evidence.json")
 LONG = "long"
 """Size whose runs are at fresh seeds and add up; each measures as the full size does."""
 
@@ -21,7 +22,8 @@ LONG = "long"
 class Request(NamedTuple):
     """What is measured: `claims` (none: all), `size`, `defects`, `seed` and `at` as in `verifying.verify`.
 
-    `seed` None: 0, or a fresh one where the size is long. `evidence`: the file of that size. `workers`: processes.
+    `seed` None: 0, or a fresh one where the size is long. `evidence`: the file of that size, None for the default one.
+    `workers`: processes.
     """
 
     claims: Sequence[str] = ()
@@ -29,7 +31,7 @@ class Request(NamedTuple):
     defects: bool = False
     seed: int | None = None
     at: dict[str, Any] | None = None
-    evidence: Path = Path("build/evidence.json")
+    evidence: Path | None = None
     workers: int | None = None
 
 
@@ -43,7 +45,7 @@ def verify(request: Request, report: Path, json_path: Path | None = None) -> tup
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
     # Choose claims and seed.
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
-    ids = [theory.claim(name).id for name in request.claims] or verifying.every_claim()
+    ids = list(dict.fromkeys(theory.claim(name).id for name in request.claims)) or verifying.every_claim()
     ledger = _ledger(request)
     seed = request.seed or 0 if ledger is None else ledger.fresh(ids, request.seed)
     # Measure, in the order of need.
@@ -64,14 +66,9 @@ def verify(request: Request, report: Path, json_path: Path | None = None) -> tup
         written = outputs.write(
             "--report", report, lambda path: reporting.write_page(whole, path, reporting.TITLE, references, predictions)
         )
-    # Print the table and the advice.
-    console = commands.console()
-    console.print(judgments.table(verdicts, request.defects, bets))
-    advice = judgments.advice(whole)
-    kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {request.evidence} (seed {seed})"]
-    lines = [*judgments.bets(whole), *kept, *[f"report: {report}"] * written, *["", *advice] * bool(advice)]
-    for line in [*judgments.lines(whole, request.defects), *lines]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    # Say what came out, and how it ended.
+    kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
+    _print(whole, request.defects, [*kept, *[f"report: {report}"] * written])
     if stopped is not None:
         number = stopping.number_of(stopped)
         extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
@@ -80,12 +77,24 @@ def verify(request: Request, report: Path, json_path: Path | None = None) -> tup
     return result, outputs.status(128 + received[0] if received else judgments.status(verdicts, bets))
 
 
+def _print(whole: page.Page, defects: bool, files: Sequence[str]) -> None:
+    """The table, what holds of all claims, the lines on files, and the advice."""
+    console = commands.console()
+    console.print(judgments.table(whole.verdicts, defects, whole.evidence))
+    advice = judgments.advice(whole)
+    lines = [*judgments.lines(whole, defects), *judgments.bets(whole), *files, *["", *advice] * bool(advice)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def _ledger(request: Request) -> Ledger | None:
     """The file of evidence of the long size, which asks at the trials' own points only."""
     if request.size != LONG:
+        path = request.evidence
+        checks.require(path is None, "--evidence", str(path), f"used with --size {LONG}", "add it, or leave this out")
         return None
     checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")
-    return Ledger(request.evidence)
+    return Ledger(request.evidence or EVIDENCE)
 
 
 def _measured(

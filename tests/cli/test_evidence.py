@@ -245,5 +245,7 @@ def test_the_command_says_what_an_e_value_means_and_refuses_what_does_not_fit(
     assert f"(seed {seed})" in result.output
     again = call("verify", CLAIM, "--size", "long", "--seed", seed, *where)
     assert again.exit_code == 2 and f"--seed = {seed}: must be" in again.stderr
+    quick = call("verify", CLAIM, *where)
+    assert quick.exit_code == 2 and "must be used with --size long" in quick.stderr
     other = call("verify", CLAIM, "--size", "long", "--at", "clamp=3.5", *where)
     assert other.exit_code == 2 and "left out beside --size long" in other.stderr
