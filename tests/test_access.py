@@ -14,6 +14,8 @@ import pytest
 
 from asyncsim import theory, trials, validation
 from asyncsim.app import reporting
+from asyncsim.app.evidence import Evidence, Run
+from asyncsim.app.page import Page
 from asyncsim.base.records import Estimate
 from tests.test_explorer import BROWSER
 
@@ -53,7 +55,16 @@ def report(tmp_path_factory):
         predictions[name] = claim.predict
     path = tmp_path_factory.mktemp("report") / "report.html"
     references = {name: theory.claim(name).reference for name in predictions}
-    return reporting.write_report(verdicts, {"seed": 0}, path, references=references, predictions=predictions)
+    # As many planted defects as are known, each seen by a claim or two; and a claim that is violated.
+    test = "contracts/test_something.py::test_that_sees_it"
+    planted = [
+        {"number": k, "component": f"part {k % 20}", "defect": 8 * "words ", "claims": [*predictions][k % 50 :][:2]}
+        for k in range(125)
+    ]
+    verdicts[0] = dataclasses.replace(verdicts[0], verdict="violated", p=0.0)
+    bets = {name: Evidence("0.1.0", "x", (Run(0, 0.5, 0.9),), len(verdicts)) for name in predictions}
+    whole = Page(verdicts, {"seed": 0}, None, bets, {"rows": [row | {"test": test} for row in planted]})
+    return reporting.write_page(whole, path, reporting.TITLE, references, predictions)
 
 
 @pytest.fixture(scope="module")

@@ -487,24 +487,39 @@ def verify(
             autocompletion=completing.named("claims"),
         ),
     ] = None,
-    size: Annotated[str, typer.Option(help="quick, or full (half the effect, more points).")] = "quick",
+    size: Annotated[
+        str,
+        typer.Option(
+            help="quick, full (half the effect, more points), or long (full at fresh seeds that add up in --evidence)."
+        ),
+    ] = "quick",
     defects: Annotated[
         bool, typer.Option("--defects", help="Plant each claim's defects too: every one must flip the verdict.")
     ] = False,
     at: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Measure one claim at another point; repeat for more.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the measurements.")] = 0,
-    report: Annotated[Path, typer.Option(help="HTML report with a figure per claim.")] = Path("build/report.html"),
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the measurements (default: 0, or a fresh one with --size long).")
+    ] = None,
+    report: Annotated[
+        Path, typer.Option(help="Report: HTML with a figure per claim, or Markdown where the path ends in .md.")
+    ] = Path("build/report.html"),
+    evidence: Annotated[
+        Path | None, typer.Option(help="File in which the runs of --size long add up (default: build/evidence.json).")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes (default: one a core for many claims).")] = None,
     json_path: Json = None,
 ) -> int:
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
-    commands.outputs(report=report, json=json_path)
+    from asyncsim.app import verdicts
+
+    commands.outputs(report=report, json=json_path, evidence=evidence)
     parameters = wording.settings(at, "--at") if at else None
     point = None if parameters is None else {key: wording.understood(value, None) for key, value in parameters.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")
-    return commands.verify(claims or [], size, defects, seed, point, report, json_path, workers)[1]
+    request = verdicts.Request(claims or [], size, defects, seed, point, evidence, workers)
+    return verdicts.verify(request, report, json_path)[1]
 
 
 @app.command()

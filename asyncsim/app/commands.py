@@ -8,7 +8,6 @@ import math
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -289,83 +288,6 @@ def _has_errors(trace: Trace) -> bool:
     return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
 
-def verify_announced(*arguments: Any) -> records.Verdict:
-    """The verdict of one claim, as `verifying.verify_one` gives it; the first worker says what delays it."""
-    from asyncsim.app import verifying
-    from asyncsim.base import workers
-
-    with announcing.announced() if workers.number() in (None, 0) else nullcontext():
-        return verifying.verify_one(*arguments)
-
-
-def verify(
-    claims: Sequence[str],
-    size: str,
-    defects: bool,
-    seed: int,
-    at: dict[str, Any] | None,
-    report: Path,
-    json_path: Path | None = None,
-    workers: int | None = None,
-) -> tuple[dict[str, Any], int]:
-    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
-    from asyncsim import theory
-    from asyncsim.app import judgments, reporting, verifying
-    from asyncsim.base import progress
-
-    # Choose the claims.
-    ids = [theory.claim(name).id for name in claims] or verifying.every_claim()
-    verdicts: list[records.Verdict] = []
-    stopped: KeyboardInterrupt | None = None
-
-    # Verify, reporting each verdict.
-    def report_verdict(verdict: records.Verdict) -> None:
-        verdicts.append(verdict)
-        bar.add()
-        if not bar.barred:
-            number = f"{len(verdicts)} of {len(ids)}"
-            streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
-
-    try:
-        with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, announcing.announced():
-            call = "asyncsim.app.commands:verify_announced"
-            verifying.verify_many(ids, size, defects, seed, at, report_verdict, workers, call)
-    except KeyboardInterrupt as interrupted:
-        if not verdicts:
-            raise
-        stopped = interrupted
-    # Workers end in any order.
-    verdicts.sort(key=lambda verdict: ids.index(verdict.id))
-    # Write the JSON and the report.
-    manifest = verifying.manifest_of(seed, size)
-    summary = reporting.summary(verdicts)
-    result = {"claims": [v.row() for v in verdicts], "summary": summary, "manifest": manifest}
-    known = {v.id: theory.claim(v.id) for v in verdicts}
-    references = {id: claim.reference for id, claim in known.items()}
-    predictions = {id: claim.predict for id, claim in known.items()}
-    outputs = streams.Files()
-    with stopping.deferred() as received:
-        outputs.write("--json", json_path, lambda path: write_json(path, result))
-        written = outputs.write(
-            "--report",
-            report,
-            lambda path: reporting.write_report(verdicts, manifest, path, reporting.TITLE, references, predictions),
-        )
-    # Print the table and the advice.
-    console = _console()
-    console.print(judgments.table(verdicts, defects))
-    advice = judgments.advice(verdicts, size, seed, at)
-    lines = [*judgments.lines(verdicts, defects), *[f"report: {report}"] * written, *["", *advice] * bool(advice)]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if stopped is not None:
-        number = stopping.number_of(stopped)
-        extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
-        streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
-        return result, 128 + number
-    return result, outputs.status(128 + received[0] if received else judgments.status(verdicts))
-
-
 def timeline(
     preset: str,
     knobs: dict[str, Any],
@@ -400,7 +322,8 @@ def write_json(path: Path, value: Any) -> None:
     files.write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, or as `WIDE` where there is none."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else WIDE)

@@ -1,18 +1,19 @@
-"""`write_report`: verdicts as one HTML file that needs nothing else, for a laptop and a phone."""
+"""`write_report`: verdicts as one HTML file that needs nothing else, for a laptop and a phone; or as Markdown."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.app import judgments, markdown
 from asyncsim.app.formulas import rendered
+from asyncsim.app.page import TOGETHER, Page, components, cost, families, measured, point_text, rate
 from asyncsim.base import checks, files, records
-from asyncsim.base.notation import measurement, number
+from asyncsim.base.notation import number
 from asyncsim.plotting import _curves, _svg
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ TEMPLATE = "report.html.jinja"
 TITLE = "asyncsim: every claim beside its measurement"
 SHOWN, LEAST = 12, 8
 """Comparisons that a section shows at once, and how many of least margin it shows where there are more."""
+MARKDOWN = (".md", ".markdown")
+"""Endings of a report in Markdown; every other is HTML."""
 
 
 def write_report(
@@ -34,6 +37,8 @@ def write_report(
 ) -> Path:
     """Write verdicts with their figures, points and planted defects to one HTML file, atomically.
 
+    Where the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight.
+
     Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the file;
     `title`. `references`: claim id to the source of its statement. `predictions`: claim id to what predicts at a point,
     so that curves go on between measured points.
@@ -45,11 +50,31 @@ def write_report(
     ...     "estimator/full-is" in path.read_text(encoding="utf-8")
     True
     """
-    from jinja2 import Environment, StrictUndefined
-
     verdicts = [verdicts] if isinstance(verdicts, records.Verdict) else list(verdicts)
     checks.require(bool(verdicts), "verdicts", verdicts, "at least one", "verify a claim first")
-    # Fill the template.
+    return write_page(Page(verdicts, manifest), path, title, references, predictions)
+
+
+def write_page(
+    page: Page,
+    path: str | os.PathLike[str],
+    title: str = TITLE,
+    references: Mapping[str, str] | None = None,
+    predictions: Mapping[str, _curves.Prediction] | None = None,
+) -> Path:
+    """Write all of a page; arguments as in `write_report`."""
+    if str(path).lower().endswith(MARKDOWN):
+        text = markdown.text(page, title)
+    else:
+        text = html(page, title, references or {}, predictions or {})
+    files.write_atomically(path, lambda file: file.write(text.encode()))
+    return Path(path)
+
+
+def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
+    """The page as HTML."""
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "number": number,
@@ -58,68 +83,37 @@ def write_report(
         "anchor": anchor,
         "point": point_text,
         "comparisons": comparisons,
-        "figure": lambda verdict: figure(verdict, (predictions or {}).get(verdict.id)),
+        "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
         "deviation": deviation,
         "formulas": rendered,
         "lowering": lambda term: term.lowering,
+        "beside": page.beside,
+        "coded": coded,
+        "steps": lambda verdict: judgments.steps(verdict, page),
     }
+    promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
-    text = template.render(
+    return template.render(
         title=title,
-        verdicts=verdicts,
-        families=families(verdicts),
-        summary=summary(verdicts) | {"promised": (manifest.get("spec") or {}).get("false_pass", math.nan)},
-        references=references or {},
-        manifest={key: value for key, value in records.plain(manifest).items() if value is not None},
+        page=page,
+        verdicts=page.verdicts,
+        families=families(page.verdicts),
+        summary=page.summary | {"promised": promised, "together": TOGETHER, "cost": cost(page.summary)},
+        bets=judgments.bets(page),
+        planted_rows=[] if page.coverage is None else page.coverage["rows"],
+        components=components,
+        references=references,
+        manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
-    # Write the page.
-    files.write_atomically(path, lambda file: file.write(text.encode()))
-    return Path(path)
 
 
-def summary(verdicts: Sequence[records.Verdict]) -> dict[str, Any]:
-    """Counts and error rates: `counts` by verdict, `false_fail` of one and of all, `false_pass`, defects caught."""
-    fails = [v.false_fail for v in verdicts if math.isfinite(v.false_fail)]
-    passes = [v.false_pass for v in verdicts if v.verdict == "held" and math.isfinite(v.false_pass)]
-    totals: dict[str, Any] = {
-        "counts": {name: Counter(v.verdict for v in verdicts)[name] for name in records.VERDICTS},
-        "false_fail": max(fails, default=math.nan),
-        "false_fail_of_all": min(1.0, sum(fails)),
-        "false_pass": max(passes, default=math.nan),
-        "seconds": sum(v.seconds for v in verdicts),
-        "open": sum(v.status == "open" for v in verdicts),
-    }
-    for kind in ("defects", "formula_defects"):
-        planted = [defect for v in verdicts for defect in getattr(v, kind)]
-        totals[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
-    return totals
+def coded(text: str) -> Markup:
+    """A text with what stands between backticks as code."""
+    from markupsafe import Markup
 
-
-def families(verdicts: Sequence[records.Verdict]) -> list[tuple[str, list[records.Verdict]]]:
-    """Verdicts by the first word of their id, in order."""
-    found: dict[str, list[records.Verdict]] = {}
-    for verdict in verdicts:
-        found.setdefault(verdict.id.partition("/")[0], []).append(verdict)
-    return list(found.items())
-
-
-def measured(row: records.Comparison | records.Verdict) -> str:
-    """A measurement with half of its interval, in figures that compare with the prediction's."""
-    if not math.isfinite(row.measured):
-        return "diverged" if row.verdict == "violated" else "—"
-    return measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
-
-
-def rate(value: float) -> str:
-    """A probability in words, a very small one as a bound.
-
-    >>> rate(0.0004), rate(1e-30), rate(0.0)
-    ('0.0004', 'below 1e-06', '0')
-    """
-    if not math.isfinite(value):
-        return "—"
-    return "below 1e-06" if 0.0 < value < 1e-6 else f"{value:.2g}"
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
 
 
 def anchor(id: str) -> str:
@@ -152,13 +146,6 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
 
 def _same(point: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
     return key in point and repr(point[key]) == repr(other[key])
-
-
-def point_text(point: Mapping[str, Any]) -> str:
-    """The parameters of a point on one line."""
-    return ", ".join(
-        f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}" for key, value in point.items()
-    )
 
 
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:

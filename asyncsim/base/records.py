@@ -103,7 +103,7 @@ class Comparison:
     """One measured quantity beside its prediction, at one point.
 
     `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
-    violation in units of the effect, negative when violated.
+    violation in units of the effect, negative when violated. `p`: how often a true claim deviates as much here.
     """
 
     point: dict[str, Any]
@@ -118,6 +118,7 @@ class Comparison:
     margin: float
     samples: int
     reason: str = ""
+    p: float = math.nan
 
     def __str__(self) -> str:
         """One line: verdict, quantity, prediction, measurement with half of its interval.
@@ -182,7 +183,8 @@ class Verdict:
     """The judgment of one claim: its comparisons, and the one that decides in the scalar fields.
 
     That is the comparison with the least margin; of a bound that is not tight, the one that tests its loosest part
-    best. `terms` has how closely each part of a bound was tested.
+    best. `terms` has how closely each part of a bound was tested. `p`: how often a true claim deviates as much at any
+    of its comparisons.
     """
 
     id: str
@@ -203,6 +205,7 @@ class Verdict:
     formula_defects: tuple[dict[str, str], ...] = ()
     reason: str = ""
     terms: tuple[Tightness, ...] = ()
+    p: float = math.nan
 
     def __str__(self) -> str:
         """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""

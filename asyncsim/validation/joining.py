@@ -35,7 +35,8 @@ def join(
     where the point is outside the domain). `effect`: a fraction of the scale that `claim.relative_to` names; `seconds`.
     Returns a `Verdict` with the scalar fields of the comparison with least margin among those that decide. Of a bound
     that is not tight they are those of the one that tests its loosest term best. `false_fail` is the sum of the rows',
-    `false_pass` the largest; of a bound, the largest over its terms, each at the point that tests it best.
+    `false_pass` the largest; of a bound, the largest over its terms, each at the point that tests it best. `p` is n
+    times the smallest p-value of a comparison, at most 1 (Bonferroni); not a number where none was judged.
     Raises `InputError` without points, for lists of different lengths, or a predicted quantity that was not measured.
 
     >>> claim = Claim("x/y", "two is two", "identity", "exact", lambda p: None, lambda p: {}, lambda p: {}, "derived")
@@ -125,6 +126,7 @@ def _verdict(
         points=tuple(rows),
         reason=reason,
         terms=tuple(terms),
+        p=min(1.0, len(judged) * min(row.p for row in judged)) if judged else math.nan,
     )
 
 

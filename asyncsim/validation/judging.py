@@ -9,7 +9,7 @@ from typing import Any
 from asyncsim.base import checks
 from asyncsim.base.records import KINDS, LOOSE, Comparison, Estimate
 from asyncsim.base.uncertainty import critical
-from asyncsim.validation.rates import missed_rate, sides
+from asyncsim.validation.rates import missed_rate, p_value, sides
 
 
 def judge(
@@ -40,7 +40,8 @@ def judge(
     deviation worth detecting. `false_fail` of all `comparisons` of the claim together; `false_pass` of this one;
     `point`, `quantity` for the row.
     Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error.
-    [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance - deviation)/D.
+    [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance - deviation)/D. `p` is the p-value
+    of this comparison alone, so that it is violated iff p < a.
     Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
     Assumes a normal estimate with an independent error of `freedom` degrees of freedom.
 
@@ -76,6 +77,7 @@ def judge(
             false_fail=0.0,
             false_pass=0.0,
             margin=-math.inf,
+            p=0.0,
             reason="diverged",
             **row,
         )
@@ -108,6 +110,7 @@ def judge(
         false_fail=alpha if error else 0.0,
         false_pass=missed,
         margin=_margin(reach - deviation, smallest),
+        p=p_value(deviation - tolerance, error, freedom, sides(kind)),
         reason=reason,
         **row,
     )

@@ -1,4 +1,4 @@
-"""How often a comparison errs: the rate of missed deviations, and the sample size that keeps it low."""
+"""How often a comparison errs: p-values, the rate of missed deviations, and the sample size that keeps it low."""
 
 from __future__ import annotations
 
@@ -20,6 +20,27 @@ def sides(kind: str) -> int:
     (1, 2)
     """
     return 1 if kind in ONE_SIDED else 2
+
+
+def p_value(excess: float, error: float, freedom: float, sides: int) -> float:
+    """Probability that a true claim shows a deviation at least this large: `sides` P(T > excess/error), at most 1.
+
+    T has the t distribution of `freedom`. The systematic allowance is taken off first. So it is too large rather than
+    too small where that allowance is not used up.
+
+    Arguments: `excess`, |measured - predicted| less the tolerance (for one side without the bars), and `error`, in the
+    units of the estimate; `freedom`; `sides`, 1 or 2. Returns a probability. Without an error it is 1 up to an excess
+    of 0, and 0 above. Assumes a normal estimate with an independent error.
+
+    >>> round(p_value(1.96, 1.0, float("inf"), 2), 3), p_value(1e-9, 0.0, float("inf"), 2)
+    (0.05, 0.0)
+    """
+    if error == 0.0:
+        return 1.0 if excess <= 0.0 else 0.0
+    if not math.isfinite(error):
+        return 1.0
+    score = -excess / error
+    return min(1.0, sides * float(special.ndtr(score) if math.isinf(freedom) else special.stdtr(freedom, score)))
 
 
 def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asyncsim.app import commands, judgments, reporting, verifying
+from asyncsim.app import commands, judgments, page, reporting, verdicts, verifying
 from asyncsim.base import records
 from tests.cli.test_cli import call
 from tests.test_reporting import Page, verdict
@@ -20,6 +20,11 @@ LOOSE = "holds, not tight"
 def of(*words: str) -> list[records.Verdict]:
     """Verdicts with the given words."""
     return [dataclasses.replace(verdict(f"family/{k}"), verdict=word) for k, word in enumerate(words)]
+
+
+def whole(verdicts: list[records.Verdict], seed: int = 0, size: str = "quick", at: Any = None) -> page.Page:
+    """A page of verdicts."""
+    return page.Page(verdicts, {"spec": {"size": size}, "seed": seed}, at)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +40,7 @@ def of(*words: str) -> list[records.Verdict]:
 )
 def test_the_status_is_that_of_the_worst_verdict(words: list[str], status: int) -> None:
     assert judgments.status(of(*words)) == status
-    advice = judgments.advice(of(*words), "quick", 0)
+    advice = judgments.advice(whole(of(*words)))
     assert bool(advice) == (status != 0)
 
 
@@ -43,13 +48,13 @@ def test_the_status_is_that_of_the_worst_verdict(words: list[str], status: int) 
 def test_a_defect_that_turns_nothing_is_status_one(outcome: str, status: int) -> None:
     made = dataclasses.replace(verdict(), defects=({"name": "off by one", "verdict": outcome},))
     assert judgments.status([made]) == status
-    assert ("not caught: family/claim: off by one" in " ".join(judgments.advice([made], "quick", 0))) == (status == 1)
+    assert ("not caught: family/claim: off by one" in " ".join(judgments.advice(whole([made])))) == (status == 1)
 
 
 def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
-    held, *_ = judgments.lines(of("held", "held", LOOSE), False)
+    held, *_ = judgments.lines(whole(of("held", "held", LOOSE)), False)
     assert held.startswith("2 of 3 claims held, 1 hold without being tight (false fail <= 0.001 each")
-    assert "without being tight" not in judgments.lines(of("held"), False)[0]
+    assert "without being tight" not in judgments.lines(whole(of("held")), False)[0]
 
 
 def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_path: Path) -> None:
@@ -65,13 +70,13 @@ def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_p
 def test_advice_names_the_point_and_tells_chance_theory_and_product_apart() -> None:
     made = verdict(value=3.0)
     assert made.verdict == "violated"
-    text = "\n".join(judgments.advice([made], "quick", 4))
+    text = "\n".join(judgments.advice(whole([made], 4)))
     assert "violated: family/claim at staleness = 4, step = 0.25: x predicted 2, measured 3.000 ± 0.03" in text
     assert "chance? A true claim is called violated once in 1000" in text
     assert "asyncsim verify family/claim --seed 5 --size full" in text
     assert "theory? " in text and "cross_check" in text and "product? " in text and "--defects" in text
-    assert "--size full" not in "\n".join(judgments.advice([made], "full", 4))
-    there = judgments.advice([made], "full", 4, {"staleness": 8, "curvatures": (1.0, 2.0)})
+    assert "--size full" not in "\n".join(judgments.advice(whole([made], 4, "full")))
+    there = judgments.advice(whole([made], 4, "full", {"staleness": 8, "curvatures": (1.0, 2.0)}))
     assert "asyncsim verify family/claim --at staleness=8 --at 'curvatures=(1.0, 2.0)' --seed 5" in "\n".join(there)
     assert all(len(sentence.split()) <= 25 for line in text.splitlines()[1:] for sentence in line.split(". "))
 
@@ -79,12 +84,12 @@ def test_advice_names_the_point_and_tells_chance_theory_and_product_apart() -> N
 def test_an_undecided_claim_is_no_contradiction() -> None:
     made = verdict(error=0.2)
     assert made.verdict == "inconclusive"
-    text = "\n".join(judgments.advice([made], "quick", 0))
+    text = "\n".join(judgments.advice(whole([made])))
     assert text.startswith("inconclusive: family/claim at ") and "does not contradict" in text and "chance?" not in text
 
 
 def test_of_many_violated_claims_some_are_named() -> None:
-    lines = judgments.advice(of(*["violated"] * 9), "quick", 0)
+    lines = judgments.advice(whole(of(*["violated"] * 9)))
     assert sum(line.startswith("violated: family/") for line in lines) == 5 and "violated: 4 claims more" in lines
 
 
@@ -107,7 +112,7 @@ def test_the_command_ends_in_status_and_advice(
     changed = dataclasses.replace(trial, effect=trial.effect * size, measure=coarse if size < 1 else trial.measure)
     monkeypatch.setattr(verifying.theory, "claim", lambda name: dataclasses.replace(claim, predict=wrong))
     monkeypatch.setattr(verifying.trials, "trial", lambda name: changed)
-    result, found = commands.verify(["ess/limit"], "quick", False, 0, None, tmp_path / "r.html")
+    result, found = verdicts.verify(verdicts.Request(["ess/limit"]), tmp_path / "r.html")
     assert found == status, result["claims"]
 
 
@@ -125,7 +130,7 @@ def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch:
     path = reporting.write_report([made, loose], {"seed": 0}, tmp_path / "r.html")
     page = Page(path.read_text(encoding="utf-8"))
     assert f"1 {LOOSE}" in page.text and "1 held" in page.text and "has a term that could be lower" in page.text
-    console = commands._console()
+    console = commands.console()
     with console.capture() as printed:
         console.print(judgments.table([made, loose], False))
     assert LOOSE in printed.get()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from pathlib import Path
 
 import pytest
 
 from asyncsim import validation
+from asyncsim.app import reporting
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import Claim, Estimate
 from asyncsim.plotting import _curves, _scaled, _svg
@@ -152,9 +154,11 @@ def test_a_deviation_is_drawn_in_units_of_the_effect():
     row = of([{"x": 2}], [{"q": Estimate(4.2, 0.01)}]).points[0]
     middle, reach = _scaled.scaled(row, "expectation")
     text = _svg.deviation(row, "expectation")
-    assert middle == pytest.approx(0.5) and f'cx="{_svg.EFFECT * middle:.3g}"' in text
-    assert f"M{_svg.EFFECT * (middle - reach):.3g} 0H{_svg.EFFECT * (middle + reach):.3g}" in text
-    assert 'viewBox="-60 ' in text and _svg.REACH * _svg.EFFECT == 60
+    assert middle == pytest.approx(0.5) and f"--x:{_svg.EFFECT * middle:.3g}" in text
+    low, width = _svg.EFFECT * (middle - reach), 2 * _svg.EFFECT * reach
+    assert f"--l:{low:.3g};--w:{width:.3g};" in text
+    style = (Path(reporting.__file__).with_name(reporting.TEMPLATE)).read_text(encoding="utf-8")
+    assert "width: 120px" in style and "60px + var(--l)" in style and _svg.REACH * _svg.EFFECT == 60
 
 
 def test_what_lies_far_off_is_a_number_with_an_arrow():

@@ -1,0 +1,219 @@
+"""Evidence against claims over many runs: a file of p-values at fresh seeds, and the bets that they win or lose."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from asyncsim import theory, trials, validation
+from asyncsim.base import checks, files
+from asyncsim.base.manifest import version_of
+from asyncsim.trials._trial import FALSE_FAIL
+
+KIND, FORMAT = "asyncsim evidence", 1
+APART = 1 << 20
+"""Least distance of two seeds: trials draw also at seeds that follow the one they are given."""
+LARGEST = 1 << 62
+"""Seeds of the operating system lie below."""
+EVER = 0.01
+"""Probability that the bets against any true claim ever reach the limit of all claims."""
+REMEDY = "move it away to begin anew, or name another with --evidence"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement: its seed, the claim's p-value, and the money of the bet after it, from 1."""
+
+    seed: int
+    p: float
+    e: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Runs of one claim with the same trial, formula and version of the package, in order."""
+
+    version: str
+    digest: str
+    runs: tuple[Run, ...]
+    claims: int = 1
+    """Claims that are bet against, which share `EVER`."""
+
+    @property
+    def e(self) -> float:
+        """The money of the bet now."""
+        return self.runs[-1].e
+
+    @property
+    def greatest(self) -> float:
+        """The most that it ever was, which a true claim lets reach x with probability at most 1/x."""
+        return max(run.e for run in self.runs)
+
+    @property
+    def own_limit(self) -> float:
+        """What a true claim ever reaches with probability at most 1e-3."""
+        return 1.0 / FALSE_FAIL
+
+    @property
+    def limit(self) -> float:
+        """What any of the true claims ever reaches with probability at most 0.01."""
+        return max(self.own_limit, self.claims / EVER)
+
+    @property
+    def word(self) -> str:
+        """What the bets say of the claim."""
+        if self.greatest >= self.limit:
+            return "against the claim"
+        return "against the claim by its own limit only" if self.greatest >= self.own_limit else "none against it"
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object."""
+        names = ("e", "greatest", "own_limit", "limit", "word", "version", "digest")
+        return {"runs": len(self.runs)} | {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        """One line.
+
+        >>> print(Evidence("0.1.0", "ab", (Run(3, 0.5, 0.9),), 114))
+        1 run at fresh seeds: e = 0.9, at most 0.9 so far (limits 1000 alone, 11400 over all claims): none against it
+        """
+        count = f"{len(self.runs)} run{'s' * (len(self.runs) != 1)} at fresh seeds"
+        limits = f"limits {self.own_limit:.6g} alone, {self.limit:.6g} over all claims"
+        return f"{count}: e = {self.e:.3g}, at most {self.greatest:.3g} so far ({limits}): {self.word}"
+
+
+class Ledger:
+    """A file of evidence. Each run is written at once and whole, so that a killed command loses none.
+
+    A claim whose trial or formula changed, or another version of the package, begins a new process; the old one stays
+    in the file, so that no seed is used twice. `digest(id)` names what a process measures.
+
+    Arguments: `path` of the file, which need not exist. Raises `InputError` for a file of another kind or format, and
+    for one whose money does not follow from its p-values.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], digest: Callable[[str], str] | None = None) -> None:
+        self.path = files.writable("--evidence", path)
+        self._digest = digest or digest_of
+        self.begun: dict[str, str] = {}
+        """Claims whose process was begun anew by this object, each with the reason."""
+        with files.well_formed(self.path, "evidence"):
+            for process in (each for claim in self._read().values() for each in claim):
+                money = validation.wealth(p for _, p, _ in process["runs"])
+                same = all(abs(e - own) <= 1e-9 * own for (_, _, e), own in zip(process["runs"], money, strict=True))
+                checks.require(same, "--evidence", str(self.path), "as it was written, not changed by hand", REMEDY)
+
+    def _read(self) -> dict[str, list[dict[str, Any]]]:
+        """Processes by claim, as the file has them now."""
+        if not self.path.exists():
+            return {}
+        whole = files.read_mapping(self.path, "evidence")
+        with files.well_formed(self.path, "evidence"):
+            kind = (whole["kind"], whole["format"])
+            checks.require(kind == (KIND, FORMAT), "--evidence", str(self.path), f"{KIND} {FORMAT}", REMEDY)
+            return dict(whole["claims"])
+
+    def fresh(self, ids: Sequence[str], seed: int | None = None) -> int:
+        """A seed that no run of these claims has used or drawn from: the given one, or one of the operating system.
+
+        Raises `InputError` where the given one is not fresh.
+        """
+        used = {id: [run[0] for process in claim for run in process["runs"]] for id, claim in self._read().items()}
+        if seed is None:
+            seed = secrets.randbelow(LARGEST)
+            # Never twice in a lifetime, but cheap to exclude.
+            return seed if all(_apart(seed, used.get(id, ())) for id in ids) else self.fresh(ids)
+        for id in ids:
+            _require_fresh(id, seed, used.get(id, ()))
+        return seed
+
+    def add(self, id: str, seed: int, p: float) -> None:
+        """Write a claim's p-value at a fresh seed into its process, or into a new one where something changed."""
+        whole = self._read()
+        processes = whole.setdefault(id, [])
+        _require_fresh(id, seed, [run[0] for process in processes for run in process["runs"]])
+        now = {"version": version_of("asyncsim") or "unknown", "digest": self._digest(id)}
+        if not processes or any(processes[-1][key] != value for key, value in now.items()):
+            if processes:
+                older, newer = processes[-1]["version"], now["version"]
+                changed = "its trial or formula changed" if older == newer else f"asyncsim {older} became {newer}"
+                self.begun[id] = changed
+            processes.append(now | {"runs": []})
+        runs: list[list[float]] = processes[-1]["runs"]
+        money = validation.wealth([*(run[1] for run in runs), p])
+        runs.append([seed, p, money[-1]])
+        text = json.dumps({"kind": KIND, "format": FORMAT, "claims": whole}, separators=(",", ":")) + "\n"
+        files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
+
+    def processes(self, claims: int) -> dict[str, Evidence]:
+        """The current process of each claim; `claims` that are bet against, those that were never measured too."""
+        return {
+            id: Evidence(own[-1]["version"], own[-1]["digest"], tuple(Run(*run) for run in own[-1]["runs"]), claims)
+            for id, own in self._read().items()
+        }
+
+    def fewest(self, ids: Sequence[str]) -> list[str]:
+        """The claims, those with the fewest runs first: what a killed command left out comes first in the next."""
+        count = {id: sum(len(process["runs"]) for process in own) for id, own in self._read().items()}
+        return sorted(ids, key=lambda id: count.get(id, 0))
+
+
+def _apart(seed: int, used: Sequence[int]) -> bool:
+    return all(abs(seed - other) >= APART for other in used)
+
+
+def _require_fresh(id: str, seed: int, used: Sequence[int]) -> None:
+    bound = f"at least {APART} away from every seed that {id} has used" if seed not in used else f"new to {id}"
+    checks.require(_apart(seed, used), "--seed", seed, bound, "leave out --seed, which draws a fresh one")
+
+
+@cache
+def digest_of(id: str) -> str:
+    """16 hexadecimal digits that change with the code of a claim's trial and formula.
+
+    That is every module of `asyncsim.trials` and `asyncsim.theory` which their files import, and those in turn.
+    Comments, docstrings and layout do not count; the version of Python does.
+    """
+    root = Path(__file__).parents[1]
+    left, code = [trials.trials()[id], theory.claims()[id]], {}
+    while left:
+        path = left.pop()
+        if path not in code:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            code[path] = ast.dump(_Bare().visit(tree))
+            left += _imported(tree, root)
+    named = sorted((path.relative_to(root).as_posix(), text) for path, text in code.items())
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:16]
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves out texts that stand alone."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        alone = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if alone else node
+
+
+def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
+    """Files of trials and of theory that a module imports."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            path = root.joinpath(*name.split(".")[1:]).with_suffix(".py")
+            if name.startswith(("asyncsim.trials.", "asyncsim.theory.")) and path.exists():
+                yield path
+
+
+def against(evidence: Mapping[str, Evidence]) -> list[str]:
+    """Claims whose bets reached the limit of all claims."""
+    return [id for id, own in evidence.items() if own.greatest >= own.limit]

@@ -1,0 +1,139 @@
+"""What `asyncsim verify` does: measure claims, keep evidence, write the report, say what to do next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asyncsim import theory
+from asyncsim.app import announcing, commands, judgments, page, reporting, streams, verifying
+from asyncsim.app.evidence import Evidence, Ledger
+from asyncsim.base import checks, progress, records, stopping, workers
+from asyncsim.trials._trial import SIZES
+
+EVIDENCE = Path("build/evidence.json")
+LONG = "long"
+"""Size whose runs are at fresh seeds and add up; each measures as the full size does."""
+
+
+class Request(NamedTuple):
+    """What is measured: `claims` (none: all), `size`, `defects`, `seed` and `at` as in `verifying.verify`.
+
+    `seed` None: 0, or a fresh one where the size is long. `evidence`: the file of that size, None for the default one.
+    `workers`: processes.
+    """
+
+    claims: Sequence[str] = ()
+    size: str = "quick"
+    defects: bool = False
+    seed: int | None = None
+    at: dict[str, Any] | None = None
+    evidence: Path | None = None
+    workers: int | None = None
+
+
+def announced(*arguments: Any) -> records.Verdict:
+    """The verdict of one claim, as `verifying.verify_one` gives it; the first worker says what delays it."""
+    with announcing.announced() if workers.number() in (None, 0) else nullcontext():
+        return verifying.verify_one(*arguments)
+
+
+def verify(request: Request, report: Path, json_path: Path | None = None) -> tuple[dict[str, Any], int]:
+    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
+    # Choose claims and seed.
+    checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
+    ids = list(dict.fromkeys(theory.claim(name).id for name in request.claims)) or verifying.every_claim()
+    ledger = _ledger(request)
+    seed = request.seed or 0 if ledger is None else ledger.fresh(ids, request.seed)
+    # Measure, in the order of need.
+    outputs = streams.Files()
+    order = ids if ledger is None else ledger.fewest(ids)
+    verdicts, stopped = _measured(order, request._replace(seed=seed), ledger, outputs)
+    # Workers end in any order.
+    verdicts.sort(key=lambda verdict: ids.index(verdict.id))
+    # Write the JSON and the report.
+    bets = {} if ledger is None else _bets(ledger, verdicts)
+    whole = page.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
+    result = whole.json()
+    known = {v.id: theory.claim(v.id) for v in verdicts}
+    references = {id: claim.reference for id, claim in known.items()}
+    predictions = {id: claim.predict for id, claim in known.items()}
+    with stopping.deferred() as received:
+        outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
+        written = outputs.write(
+            "--report", report, lambda path: reporting.write_page(whole, path, reporting.TITLE, references, predictions)
+        )
+    # Say what came out, and how it ended.
+    kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
+    _print(whole, request.defects, [*kept, *[f"report: {report}"] * written])
+    if stopped is not None:
+        number = stopping.number_of(stopped)
+        extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
+        streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
+        return result, 128 + number
+    return result, outputs.status(128 + received[0] if received else judgments.status(verdicts, bets))
+
+
+def _print(whole: page.Page, defects: bool, files: Sequence[str]) -> None:
+    """The table, what holds of all claims, the lines on files, and the advice."""
+    console = commands.console()
+    console.print(judgments.table(whole.verdicts, defects, whole.evidence))
+    advice = judgments.advice(whole)
+    lines = [*judgments.lines(whole, defects), *judgments.bets(whole), *files, *["", *advice] * bool(advice)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _ledger(request: Request) -> Ledger | None:
+    """The file of evidence of the long size, which asks at the trials' own points only."""
+    if request.size != LONG:
+        path = request.evidence
+        checks.require(path is None, "--evidence", str(path), f"used with --size {LONG}", "add it, or leave this out")
+        return None
+    checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")
+    return Ledger(request.evidence or EVIDENCE)
+
+
+def _measured(
+    ids: Sequence[str], request: Request, ledger: Ledger | None, outputs: streams.Files
+) -> tuple[list[records.Verdict], KeyboardInterrupt | None]:
+    """Verdicts as far as they were reached, each said and kept at once, and what stopped them."""
+    verdicts: list[records.Verdict] = []
+    seed = request.seed or 0
+
+    def keep(verdict: records.Verdict) -> None:
+        verdicts.append(verdict)
+        if ledger is not None and verdict.p == verdict.p:
+            outputs.write("--evidence", ledger.path, lambda path: ledger.add(verdict.id, seed, verdict.p))
+        bar.add()
+        if not bar.barred:
+            number = f"{len(verdicts)} of {len(ids)}"
+            streams.complain(f"{number}: {verdict.id} {verdict.verdict} ({verdict.seconds:.1f} s)")
+
+    size = "full" if request.size == LONG else request.size
+    try:
+        with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, announcing.announced():
+            verifying.verify_many(
+                ids, size, request.defects, seed, request.at, keep, request.workers, f"{__name__}:announced"
+            )
+    except KeyboardInterrupt as interrupted:
+        if not verdicts:
+            raise
+        return verdicts, interrupted
+    return verdicts, None
+
+
+def _bets(ledger: Ledger, verdicts: Sequence[records.Verdict]) -> dict[str, Evidence]:
+    """Evidence against the claims of this page."""
+    found = ledger.processes(len(verifying.every_claim()))
+    return {v.id: found[v.id] for v in verdicts if v.id in found}
+
+
+def _coverage(verdicts: Sequence[records.Verdict]) -> dict[str, Any] | None:
+    """The map of planted defects, where every claim in it is on the page."""
+    found = page.coverage()
+    named = set() if found is None else {id for row in found["rows"] for id in row["claims"]}
+    return found if named <= {v.id for v in verdicts} else None
