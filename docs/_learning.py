@@ -161,6 +161,7 @@ QUESTIONS = [
         _pictures.not_on_policy,
         "Sequences of 64 tokens, batches of 1,024. Bars are 95 % intervals over 16 replicates. "
         "Dashed: predictions in closed form, for large batches.",
+        claims=("ratio/engine-floor", "ratio/top-p", "predictor/mean-weight"),
     ),
     Question(
         "9,000 tokens and 2 % mismatch: what must the sequence weight be?",
@@ -177,6 +178,7 @@ QUESTIONS = [
         "Noise of the sampler's logits gives the log ratio of a token a standard deviation of 2 %. "
         "Batches of 256 sequences, 95 % intervals over 8 replicates. "
         "Dashed: a log-normal weight whose log has variance length times mismatch squared, never fitted.",
+        claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
     ),
     Question(
         "Does the clip act with one epoch and several minibatches?",
@@ -195,6 +197,7 @@ QUESTIONS = [
         _pictures.clipped_minibatches,
         "Share of tokens whose gradient the clip stops, over a run at one learning rate; 95 % intervals over 64 "
         "replicates. With one minibatch it is 0 exactly.",
+        claims=("estimator/ppo-gate",),
     ),
     Question(
         "Is clipping off when the anchor is recomputed?",
@@ -206,6 +209,7 @@ QUESTIONS = [
         ],
         ("  clip", "  batch_return", *WORDS[:3], "  re"),
         anchor,
+        claims=("estimator/ppo-gate",),
     ),
     Question(
         "Does unclipped importance sampling break at K = 3, and PPO not?",
@@ -217,6 +221,7 @@ QUESTIONS = [
         ],
         WORDS,
         unclipped,
+        claims=("estimator/token-is-bias",),
     ),
     Question(
         "Is staleness 1 different from 3, and what is the smallest difference that can be seen?",
@@ -238,6 +243,7 @@ QUESTIONS = [
         [f"asyncsim conformance docs/questions/losses.py:{name} --hazards" for name in ("clipped", "bent")],
         ("conforms", "deviates", "is ", "no dual", "measured:", "  2 arms, 2 tokens", "exact moments"),
         negative,
+        claims=("estimator/ppo-gate",),
     ),
     Question(
         "Why does staleness grow after a restore?",

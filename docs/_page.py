@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncsim.base import files
+from docs import _claimed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,8 @@ class Question(NamedTuple):
 
     `asked`: the question, and in `threads` where; `commands`: those that answer it, of `asyncsim` or `python`. `keep`:
     beginnings of the lines of their output that are shown. `answer`: sentences from the results, one for each command.
-    `draw`: a picture of the same results, if any, and in `caption` what it shows beside its title.
+    `draw`: a picture of the same results, if any, and in `caption` what it shows beside its title. `claims`: ids of
+    the exact results that the answer rests on.
     """
 
     asked: str
@@ -58,6 +60,7 @@ class Question(NamedTuple):
     answer: Callable[[Results], str]
     draw: Callable[[Results], Figure] | None = None
     caption: str = ""
+    claims: tuple[str, ...] = ()
 
 
 def said(command: str) -> Said:
@@ -145,12 +148,15 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
     answer = question.answer([results[command].result for command in question.commands])
     seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""
     picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
-    return "\n\n".join([f"## {question.asked}", f"Asked in {question.threads}.", f"**{answer}**", *picture, *blocks])
+    rests = [_claimed.rests_on(question.claims)] * bool(question.claims)
+    parts = [f"## {question.asked}", f"Asked in {question.threads}.", f"**{answer}**", *rests, *picture, *blocks]
+    return "\n\n".join(parts)
 
 
 def page(head: str, questions: Sequence[Question], results: Mapping[str, Said]) -> str:
     """The whole page."""
-    return "\n\n".join([head, *(section(question, results) for question in questions)]) + "\n"
+    asked = [section(question, results) for question in questions]
+    return "\n\n".join([head, *asked, _claimed.sections()]) + "\n"
 
 
 def origin(question: Question, results: Mapping[str, Said]) -> str:

@@ -37,6 +37,8 @@ ASSETS = {
 }
 EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+CLAIM = re.compile(r"asyncsim/theory/([a-z]+)/([a-z]\w*)\.py")
+"""The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = (
     "run", "compare", "power", "sweep", "boundary", "predict", "verify", "judge", "plot", "points", "chain", "Spec",
@@ -93,9 +95,14 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
     if "://" in link or not path:
         return found[0]
     target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    here = posixpath.dirname(where[source])
+    claim = CLAIM.fullmatch(target)
+    if claim:
+        # The reference names a claim by its id, and its anchor drops the sign between family and name.
+        place = posixpath.relpath("reference/claims.md", here or ".")
+        return f"{mark}[{words}]({place}#{claim[1]}{claim[2].replace('_', '-')})"
     if target not in where:
         return words
-    here = posixpath.dirname(where[source])
     return f"{mark}[{words}]({posixpath.relpath(where[target], here or '.')}{hash_}{anchor})"
 
 

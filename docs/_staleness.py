@@ -198,6 +198,7 @@ QUESTIONS = [
         [f"{VERL.format(threshold=0)} --set length=lognormal:600:0.8 --set load=1.5 --samples 8"],
         STALENESS,
         verl,
+        claims=("systems/hard-bounds",),
     ),
     Question(
         "Does `max_off_policy_steps=8` ever bite when `TARGET_LAG` is 1?",
@@ -214,7 +215,12 @@ QUESTIONS = [
         "Bars: 95 % intervals over 8 realizations.",
     ),
     Question(
-        "May `TARGET_LAG` go?", "prime-rl #3310", [f"{PRIME} --set max_inflight=128 --model lead=1000"], STALENESS, lead
+        "May `TARGET_LAG` go?",
+        "prime-rl #3310",
+        [f"{PRIME} --set max_inflight=128 --model lead=1000"],
+        STALENESS,
+        lead,
+        claims=("systems/hard-bounds",),
     ),
     Question(
         "Does staleness arise in flight or in the queue?",
@@ -281,6 +287,7 @@ QUESTIONS = [
         _pictures.overlap_alone,
         "Dashed: the synchronous step lasts as long as its longest response and the training (no fit). "
         "Bars: 95 % intervals over 8 realizations.",
+        claims=("systems/synchronous-throughput",),
     ),
     Question(
         "8 or 16 generators?",
@@ -291,6 +298,7 @@ QUESTIONS = [
         _pictures.more_generators,
         "Dashed: the bound that slots, trainer and permits set (`systems/ticket-throughput`), never fitted. "
         "Bars: 95 % intervals over 8 realizations, smaller than the marks.",
+        claims=("systems/ticket-throughput",),
     ),
     Question(
         "First k of n: what do redundant samples buy, and which are lost?",
@@ -305,5 +313,6 @@ QUESTIONS = [
         _pictures.first_of_many,
         "A group keeps the first 8 of its samples. Dashed: the waste that order statistics predict "
         "(`systems/first-k-length-bias`). Bars: 95 % intervals over 8 realizations.",
+        claims=("systems/first-k-length-bias",),
     ),
 ]

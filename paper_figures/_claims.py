@@ -1,6 +1,7 @@
 """Claims of papers, and of the package, with what came out here: one list for the table, the claim map and JSON.
 
 A number is text with `{figure:key}` for what a figure's `numbers()` gives. A verdict says what was tested, no more.
+Sentences of papers that exact results decide (`asyncsim list papers`) stand behind those that figures decide.
 """
 
 from __future__ import annotations
@@ -9,17 +10,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from asyncsim import theory
 from asyncsim.base import checks
 from paper_figures._gallery import PLACEHOLDER
 
 VERDICTS = ("reproduced", "under conditions", "not reproduced", "not tested")
+OF_STATUS = {
+    "exact": "reproduced",
+    "asymptotic": "reproduced",
+    "conditional": "under conditions",
+    "open": "not tested",
+    "false as stated": "not reproduced",
+}
+"""What a status of `theory.papers()` is here."""
 
 
 @dataclass(frozen=True)
 class Claim:
     """One claim: who says it, what came out, the number that decides, and the figure that shows it.
 
-    `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged.
+    `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged. `stated`: the
+    sentence in `theory.papers()`, whose exact results are set against it too. Without a figure they alone decide.
     """
 
     source: str
@@ -29,6 +40,12 @@ class Claim:
     figure: str
     when: str = ""
     rebuilt: bool = False
+    stated: str = ""
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Ids of the exact results."""
+        return theory.papers()[self.stated].claims if self.stated else ()
 
     def __post_init__(self) -> None:
         checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
@@ -85,6 +102,7 @@ CLAIMS = (
         "{vcpo_baselines:many_opob_variance} % of a batch mean's variance",
         "vcpo_baselines",
         when="truncated ratios or much data; in small batches part of it is bias",
+        stated="2602.17616/baseline",
     ),
     _vcpo(
         "Low ESS reliably predicts collapse",
@@ -92,6 +110,7 @@ CLAIMS = (
         "AUC at best {vcpo_collapse:chain_ess_far}",
         "vcpo_collapse",
         when="better than chance, not reliable",
+        stated="2602.17616/ess-predicts-collapse",
     ),
     _vcpo("… by sharp drops", "not reproduced", "AUC {vcpo_collapse:chain_drop_far}", "vcpo_collapse"),
     _vcpo(
@@ -115,6 +134,7 @@ CLAIMS = (
         "synchronous cosines reach {gac_causes:far_batch_256_0}",
         "gac_causes",
         rebuilt=False,
+        stated="2603.01501/alignment",
     ),
     _gac(
         "It warns of instability",
@@ -123,6 +143,7 @@ CLAIMS = (
         "gac_boundary",
         when="constant or periodic staleness",
         rebuilt=False,
+        stated="2603.01501/early-warning",
     ),
     _gac(
         "Control keeps training stable",
@@ -130,6 +151,7 @@ CLAIMS = (
         "largest stable step {gac_projection:edge_raw}, else {gac_projection:edge_none}",
         "gac_projection",
         when="stability limit of plain descent, far from the optimum",
+        stated="2603.01501/projection",
     ),
     _gac(
         "It matches synchronous training",
@@ -217,6 +239,33 @@ CLAIMS = (
 )
 
 
+SHORT = {
+    "2602.17616/root-of-ess": "step scales with the root of ESS",
+    "2607.01083/bias": "bias grows as staleness × step",
+    "2607.01083/step-limit": "largest step falls as 1/staleness",
+    "2607.01083/collapse-time": "collapse at constant time × step",
+    "2607.01083/ballistic": "positive cosine means drift",
+    "2510.01161/second-moment": "a second moment suffices",
+    "2609.20807/score-drift": "score drift is the main cause",
+    "2604.22407/inflation": "Adam inflates what is projected",
+    "2206.08307/average-delay": "average delay decides, not largest",
+}
+"""A few words for each sentence that no figure decides."""
+
+
+def exact() -> tuple[Claim, ...]:
+    """Sentences of papers that exact results alone decide."""
+    told = {each.stated for each in CLAIMS}
+    found = [each for id, each in theory.papers().items() if id not in told]
+    return tuple(
+        Claim(
+            each.paper, SHORT[each.id], OF_STATUS[each.status], each.number(), "",
+            when=each.when or each.verdict, stated=each.id,
+        )
+        for each in found
+    )  # fmt: skip
+
+
 def filled(text: str, numbers: Mapping[str, Mapping[str, str]]) -> str:
     """A claim's number with what the figures give; raises `InputError` for a key that none has."""
 
@@ -241,4 +290,5 @@ def table() -> str:
 
 def rows(numbers: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
     """All claims with their numbers, as they stand in claims.json."""
-    return [asdict(each) | {"number": filled(each.number, numbers)} for each in CLAIMS]
+    known = [*CLAIMS, *exact()]
+    return [asdict(each) | {"number": filled(each.number, numbers), "claims": list(each.claims)} for each in known]

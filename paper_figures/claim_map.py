@@ -16,6 +16,7 @@ FIGURES = tuple(dict.fromkeys(each.figure for each in _claims.CLAIMS))
 SCRIPTS = {name: importlib.import_module(f"paper_figures.{name}") for name in FIGURES}
 EXPERIMENTS = tuple(dict.fromkeys(each for script in SCRIPTS.values() for each in script.EXPERIMENTS))
 COLORS = dict(zip(_claims.VERDICTS, ("held", "inconclusive", "violated", "muted"), strict=True))
+EXACT = "papers, decided by exact results"
 LETTERS, PAD = 46, 176.0
 """Letters of a number's line, and points that the longest claim takes."""
 
@@ -29,19 +30,21 @@ def quoted(*tables: Any) -> dict[str, dict[str, str]]:
 def draw(*tables: Any) -> Figure:
     """A line a claim, a column a verdict; claims of one source stand under its name."""
     found = _claims.rows(quoted(*tables))
-    sources = [claim["source"] for claim in found]
+    sources = [claim["source"] if claim["figure"] else EXACT for claim in found]
     # A line of its own for every source: claims move down by the sources up to theirs.
     begins = [k for k, source in enumerate(sources) if sources.index(source) == k]
     lines = [k + sum(begin <= k for begin in begins) for k in range(len(found))]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 0.5 + 0.21 * (lines[-1] + 1))
+        figure = _style.picture(_style.WIDTH, 0.5 + 0.165 * (lines[-1] + 1))
         ax = figure.subplots()
         for column, verdict in enumerate(_claims.VERDICTS):
             color = _style.COLORS[COLORS[verdict]]
             own = [line for line, claim in zip(lines, found, strict=True) if claim["verdict"] == verdict]
             ax.scatter([column] * len(lines), lines, marker="s", s=30, color=_style.COLORS["effect"], linewidth=0)
             ax.scatter([column] * len(own), own, marker="s", s=30, color=color, linewidth=0, label=verdict)
-        words = [claim["text"] + "*" * claim["rebuilt"] for claim in found]
+        words = [
+            f"{claim['source']}: " * (not claim["figure"]) + claim["text"] + "*" * claim["rebuilt"] for claim in found
+        ]
         _labels(ax, lines, words, "left")
         ax.set(xlim=(-0.6, 3.6), ylim=(lines[-1] + 0.6, -0.6), xticks=[])
         heads, right = ax.twinx(), ax.twinx()
@@ -70,6 +73,6 @@ def _labels(ax: Axes, lines: list[int], words: list[str], side: Literal["left", 
 
 def numbers(*tables: Any) -> dict[str, str]:
     """How many claims came out how."""
-    names = [each.verdict for each in _claims.CLAIMS]
+    names = [each.verdict for each in (*_claims.CLAIMS, *_claims.exact())]
     keys = ("reproduced", "conditions", "not_reproduced", "not_tested")
     return {key: str(names.count(verdict)) for key, verdict in zip(keys, _claims.VERDICTS, strict=True)}

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import docs.__main__ as command
-from docs import _engines, _page, _pictures
+from asyncsim import theory
+from docs import _claimed, _engines, _page, _pictures, _prose, _site
 from docs._questions import HEAD, QUESTIONS
 
 PAGE = (_page.HERE / "questions.md").read_text(encoding="utf-8")
@@ -146,6 +147,40 @@ def test_pictures_are_small_and_named_by_the_page():
 def test_pictures_have_the_same_bytes_every_time():
     drawn = next(question for question in QUESTIONS if question.draw)
     assert _page.drawn(drawn, STORED) == _page.drawn(drawn, STORED)
+
+
+LIVE = {
+    "ratio/engine-floor", "ratio/top-p", "estimator/ppo-gate", "estimator/token-is-bias", "estimator/geometric-ratio",
+    "estimator/kl-estimators", "estimator/plug-in-baseline", "ess/five-definitions", "ess/invariances",
+    "ess/length-law", "ess/is-not-variance", "predictor/mean-weight", "predictor/protocol",
+    "predictor/step-under-inflation", "convergence/step-size-law", "staleness/regularizer-placement",
+}  # fmt: skip
+"""Claims that answer what people ask now."""
+
+
+def test_every_claim_that_answers_a_thread_is_linked():
+    named = [*(question.claims for question in QUESTIONS), *(each.claims for each in _claimed.CLAIMED)]
+    ids = {id for claims in named for id in claims}
+    assert len(LIVE) == 16 and LIVE <= ids <= set(theory.claims())
+    for claims in filter(None, named):
+        assert f"`asyncsim verify {' '.join(claims)}`" in PAGE
+    for id in ids:
+        path = _claimed.link(id).partition("(")[2].rstrip(")")
+        assert _claimed.link(id) in PAGE and (_page.HERE / path).is_file()
+
+
+@pytest.mark.parametrize("claimed", _claimed.CLAIMED, ids=lambda each: each.claims[0])
+def test_answers_of_claims_are_short_and_type_no_number(claimed):
+    assert _prose.faults(f"{claimed.asked} {claimed.answer}") == []
+    assert not re.search(r"\d", re.sub(r"`[^`]*`|\bk\d", "", claimed.answer))
+    assert re.search(r"#\d+", claimed.threads)
+
+
+def test_the_site_leads_a_claim_to_its_place_in_the_reference():
+    turned = _site.LINK.sub(
+        lambda m: _site._turned(m, "docs/questions.md", _site.places()), _claimed.link("ratio/top-p")
+    )
+    assert turned == "[`ratio/top-p`](reference/claims.md#ratiotop-p)"
 
 
 def outside(found, predicted):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncsim.base.trace import Trace
     from asyncsim.learning.spec import Spec
 
-KINDS = (*plugins.PARTS, "claims")
+KINDS = (*plugins.PARTS, "claims", "papers")
 """What can be listed."""
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
@@ -32,12 +32,14 @@ SETTINGS = 10
 
 def names(kind: str) -> list[dict[str, str]]:
     """Name and summary of everything of a kind, read without importing it."""
-    if kind != "claims":
+    if kind in plugins.PARTS:
         package = f"asyncsim.{kind}"
         others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
         return [{"name": n, "summary": s} for n, s in (others | plugins.summaries(package)).items()]
     from asyncsim import theory
 
+    if kind == "papers":
+        return [{"name": id, "summary": f"{each.text} ({each.status})"} for id, each in theory.papers().items()]
     rows = []
     for name, path in theory.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -47,8 +49,11 @@ def names(kind: str) -> list[dict[str, str]]:
 
 def kinds() -> list[dict[str, str]]:
     """Name and summary of the kinds of things, read without importing them."""
-    summaries = {"claims": "statements of the theory, each with a prediction and a measurement that can contradict it."}
-    for kind in KINDS[:-1]:
+    summaries = {
+        "claims": "statements of the theory, each with a prediction and a measurement that can contradict it.",
+        "papers": "sentences of papers, each with its status and the claims that are set against it.",
+    }
+    for kind in plugins.PARTS:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
         summaries[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]
     return [{"name": kind, "summary": summaries[kind]} for kind in KINDS]
@@ -56,6 +61,13 @@ def kinds() -> list[dict[str, str]]:
 
 def described(kind: str, name: str) -> dict[str, Any]:
     """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
+    if kind == "papers":
+        from asyncsim import theory
+
+        checks.one_of("paper", name, theory.papers(), "see `asyncsim list papers`")
+        found = theory.papers()[name]
+        facts = {"status": found.status, "claims": list(found.claims), "verdict": found.verdict, "when": found.when}
+        return {"name": name, "signature": "", "arguments": [], "doc": found.doc, "number": found.number(), **facts}
     if kind == "claims":
         from asyncsim import theory
 
@@ -74,11 +86,14 @@ def described(kind: str, name: str) -> dict[str, Any]:
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
-    """What a table shows of one method, advantage, factor, penalty, link or metric.
+    """What a table shows of one method, advantage, factor, penalty, link, metric or sentence of a paper.
 
     Defaults of its arguments (None: required or left to the part) and the reference. Of a method also level, anchor,
     aggregator, what it is when all policies agree, and whether it is a reconstruction.
     """
+    if kind == "papers":
+        about = described(kind, name)
+        return {key: about[key] for key in ("status", "claims", "verdict", "when", "number")}
     if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
         return {}
     part = plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])

@@ -15,7 +15,7 @@ from asyncsim.base import checks
 from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, checked, named, ratios_of, token_share, weights_of
-from asyncsim.diagnostics._ranges import POSITIVE, SHARE
+from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 
@@ -285,9 +285,25 @@ def tail_index(step: Step) -> Tensor:
     tail: bounded ratios (softmax bandits) have none, and it still reads a number. Source: Hill 1975; m as in
     1507.02646.
     """
-    index = ratios.tail_index(step.sequence_log_ratio, step.step_mass)
-    # Order statistics need single samples; cells of counts and enumeration are none.
+    return _of_samples(step, ratios.tail_index(step.sequence_log_ratio, step.step_mass))
+
+
+@metric(outputs=("log_prob",), range=ANY)
+def pareto_k(step: Step) -> Tensor:
+    """Pareto k-hat of the step's sequence ratios, as of PSIS; NaN for counts and populations.
+
+    Shape of the generalized Pareto law fitted to the m largest W_i less the (m+1)-th, m = min(n/5, 3 sqrt n), shrunk to
+    (m k + 5)/(m + 10): shape `[R]`, a pure number. Variances are finite below 1/2, means below 1; above 0.7 an average
+    of weights is not to be trusted. Its standard error is near (1 + k)/sqrt(m), so one batch of 500 samples cannot tell
+    0.5 from 0.7. NaN below 25 samples, and where the tail is equal weights. Blind to what the batch has not drawn.
+    Source: 1507.02646; Zhang and Stephens 2009 (Technometrics 51) for the fit.
+    """
+    return _of_samples(step, ratios.pareto_k(step.sequence_log_ratio, step.step_mass))
+
+
+def _of_samples(step: Step, statistic: Tensor) -> Tensor:
+    """A statistic of order, NaN where entries are cells of counts or of an enumeration and no samples."""
     single = step.batch.size == step.batch.reward.shape[2] and (
         step.batch.mass.shape[0] == 1 or step.batch.kept is not None
     )
-    return index if single else full_like(index, math.nan)
+    return statistic if single else full_like(statistic, math.nan)

@@ -157,6 +157,39 @@ def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     return torch.where(m[:, 0] < 2, torch.full_like(exponent, math.nan), exponent)
 
 
+def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
+    """Shape k of the generalized Pareto law fitted to the largest m = min(n/5, 3 sqrt n) weights, `[R]`.
+
+    x are the m largest weights less the (m+1)-th. k = mean log(1 - b x) at the posterior mean of b over Zhang and
+    Stephens' grid, where its likelihood has the exponent m (log(-b/k) - k - 1). It is shrunk to (m k + 5)/(m + 10).
+    NaN with fewer than 25 samples, and where the lower quarter of the x is 0: equal weights have no tail to fit.
+    Samples of `mass` 0 do not count. Source: 1507.02646; Zhang and Stephens 2009 for the fit.
+    """
+    flat = _flat(log_weight.double())
+    present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
+    count = present.sum(-1, keepdim=True).double()
+    m = torch.minimum(count / 5, 3 * count.sqrt()).long()
+    most = int(m.max())
+    if most < 5:
+        return torch.full(flat.shape[:1], math.nan, dtype=torch.float64)
+    # Take the exceedances, the largest first and 1.
+    top = torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(most + 1, dim=-1).values
+    excess = (top - top[:, :1]).exp() - (top.gather(-1, m) - top[:, :1]).exp()
+    used = torch.arange(most + 1, device=flat.device) < m
+    x = torch.where(used, excess, torch.zeros_like(excess)) / excess[:, :1]
+    quarter = x.gather(-1, m - (m / 4 + 0.5).long())
+    # Weigh the grid by its likelihood.
+    size = 30 + m.double().sqrt().long()
+    grid = torch.arange(1, int(size.max()) + 1, device=flat.device).double()
+    b = 1.0 + (1.0 - (size / (grid - 0.5)).sqrt()) / (3.0 * quarter)
+    k = torch.stack([(-b[:, j : j + 1] * x).log1p().sum(-1) for j in range(b.shape[1])], dim=-1) / m
+    likelihood = torch.where(grid <= size, m * ((-b / k).log() - k - 1.0), torch.full_like(b, -math.inf))
+    best = (likelihood.softmax(-1) * torch.where(grid <= size, b, torch.zeros_like(b))).sum(-1, keepdim=True)
+    shape = (-best * x).log1p().sum(-1) / m[:, 0]
+    shrunk = (m[:, 0] * shape + 5.0) / (m[:, 0] + 10.0)
+    return torch.where((m[:, 0] >= 5) & (quarter[:, 0] > 0), shrunk, torch.full_like(shrunk, math.nan))
+
+
 def cosine(first: Tensor, second: Tensor) -> Tensor:
     """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) where either is zero or not finite."""
     first, second = first.double(), second.double()

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.theory._claims import claim, claims
+from asyncsim.theory._papers import papers
 
 if TYPE_CHECKING:
     from asyncsim.theory._settings import PredictedStaleness
 
-__all__ = ["claim", "claims", "predicted_staleness"]
+__all__ = ["claim", "claims", "papers", "predicted_staleness"]
 
 
 def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:

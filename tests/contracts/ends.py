@@ -53,6 +53,30 @@ def turned(name, own):
     return on(name, flat(0.3, T=T), mask=mask)
 
 
+def pareto_shape(weights):
+    """Zhang and Stephens' estimate from the tail of weights `[n]`, as printed, and PSIS's shrinkage."""
+    n = len(weights)
+    m = int(min(n / 5, 3 * math.sqrt(n)))
+    ordered = np.sort(weights)
+    x = ordered[-m:] - ordered[-m - 1]
+    grid = 30 + int(math.sqrt(m))
+    thetas = [
+        1 / x[-1] + (1 - math.sqrt(grid / (j - 0.5))) / (3 * x[math.floor(m / 4 + 0.5) - 1]) for j in range(1, grid + 1)
+    ]
+    shapes = [float(np.mean(np.log1p(-theta * x))) for theta in thetas]
+    logs = [m * (math.log(-theta / k) - k - 1) for theta, k in zip(thetas, shapes, strict=True)]
+    shares = [1 / sum(math.exp(min(other - own, 700.0)) for other in logs) for own in logs]
+    theta = sum(a * b for a, b in zip(shares, thetas, strict=True))
+    return (m * float(np.mean(np.log1p(-theta * x))) + 5) / (m + 10)
+
+
+def tails(name):
+    """Forty weights without a tail, equally far apart, and forty that grow by a factor."""
+    bounded, heavy = np.arange(1.0, 41.0), np.exp(1.5 * np.arange(40.0))
+    low, high = (on(name, np.log(each).reshape(1, 1, 40, 1)) for each in (bounded, heavy))
+    return low, pareto_shape(bounded), high, pareto_shape(heavy)
+
+
 PPO = sim.methods.ppo_clip(0.2, 0.2, advantage=sim.advantages.none())
 DUAL = sim.methods.ppo_clip(dual=3.0, advantage=sim.advantages.offset(2.0))
 FULL = sim.methods.full_is(advantage=sim.advantages.none())
@@ -81,6 +105,7 @@ ENDS = {
     "m2_all": fixed((0.0, 0.0, None), (-3.0, 9.0, None)),
     # Advantages are 1: moving down is not harmful.
     "m2_harmful": fixed((-3.0, 0.0, None), (3.0, 9.0, None)),
+    "pareto_k": tails,
     "clip_active": fixed((-1.0, 0.0, PPO), (1.0, 1.0, PPO)),
     "clip_outside": fixed((0.1, 0.0, PPO), (-1.0, 1.0, PPO)),
     "clip_dual": fixed((1.0, 0.0, DUAL), (2.0, 1.0, DUAL)),

@@ -20,7 +20,8 @@ from asyncsim.learning.step import Step
 from asyncsim.updates._link import Record
 from tests.contracts.laboratory import case, make, names
 
-G, N, T = 4, 12, 3
+# Two groups alone have the 25 samples that a fitted tail takes.
+G, N, T = 4, 14, 3
 METRICS = [n for n in names("diagnostics") if isinstance(make("diagnostics", n), Metric)]
 MADE = {n: make("diagnostics", n) for n in METRICS}
 PLAIN = [n for n in METRICS if not MADE[n].enumerates and set(MADE[n].outputs) <= {"log_prob"}]
