@@ -32,6 +32,7 @@ SMALL = {
         "recipe": {"width": 16, "layers": 2, "heads": 2, "hidden": 24, "context": 128, "steps": 0},
     },
     ("tasks", "gym"): {"steps": 12},
+    ("tasks", "lqr"): {"state_cost": 0.1, "action_cost": 0.1},
     ("tasks", "arithmetic"): {"digits": 1, "prompts": 4},
     ("tasks", "calculator"): {"digits": 1, "prompts": 4},
     ("tasks", "reasoning"): {
@@ -41,7 +42,9 @@ SMALL = {
         "settings": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
     },
 }
-"""Arguments in place of defaults that would make a test slow: nothing is pretrained, loaded or waited for."""
+"""Arguments in place of defaults that would make a test slow: nothing is pretrained, loaded or waited for.
+
+Costs are low, so that the learning rates of these tests do not send a gain away."""
 
 PACKAGES = {"reasoning": "reasoning_gym"}
 """Plug-ins that need an optional package; where it is missing, their tests are skipped by name."""

@@ -22,7 +22,7 @@ SORTING = {"pass_at_k", "remax"}
 """Advantages that put rewards in order, or answer once more."""
 ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "gym", "quadratic"}
 """Parts whose updates run on tensors."""
-PAID = {"cliff_walking", "frozen_lake"}
+PAID = {"cliff_walking", "frozen_lake", "lqr", "mdp"}
 """Tasks that pay by token: their batches are drawn on tensors."""
 SLOW = {"arithmetic", "calculator", "reasoning"}
 PARTS = [(kind, name) for kind, name in EVERY if kind != "policies" and name not in SLOW]
