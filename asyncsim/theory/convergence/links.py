@@ -23,19 +23,8 @@ from asyncsim.theory._bandit import Arms, complex_gradient, refuse_equal, softma
 from asyncsim.theory._declared import Choice, Count, Integer, Positive, Real, Vector
 from asyncsim.theory._stated import indexed, stated
 
-_LINKS = (
-    "scale",
-    "momentum",
-    "adam",
-    "gono",
-    "clip_norm",
-    "staleness_step",
-    "lr_by_lag",
-    "ess_sqrt",
-    "ess_linear",
-)
+_LINKS = ("scale", "momentum", "adam", "gono", "clip_norm", "staleness_step", "lr_by_lag", "ess_sqrt", "ess_linear")
 _HIGHEST = 0.99
-_BETA = {"typical": (0.1, 0.9), "doc": "factor of the first moment, or of the velocity"}
 
 
 class _Setting(Arms):
@@ -44,7 +33,7 @@ class _Setting(Arms):
     link = Choice(*_LINKS, example="adam", doc="link of the update chain")
     step = Positive(typical=(0.1, 0.8), example=0.5, unit="parameter per direction", doc="learning rate")
     strength = Positive(typical=(0.05, 1.0), example=0.5, doc="factor, gain, limit or reference of the link")
-    beta1 = Real(0.0, 0.95, example=0.8, **_BETA)
+    beta1 = Real(0.0, 0.95, typical=(0.1, 0.9), example=0.8, doc="factor of the first moment, or of the velocity")
     beta2 = Real(0.0, 0.999, typical=(0.1, 0.99), example=0.9, doc="factor of the second moment")
     eps = Positive(typical=(1e-3, 0.1), example=0.02, unit="gradient", doc="number beside the root")
     versions = Integer(0, 16, typical=(0, 2), example=1, unit="versions", doc="versions from generation to training")
@@ -73,7 +62,8 @@ class _Seen(NamedTuple):
 
 def _run(s: _Setting, rule: Callable[[_Seen, dict[str, Any]], np.ndarray], field: Any, late: bool = True) -> Any:
     """Path of the logits `[U + 1, A]` under a rule for steps, which has a memory of its own."""
-    path, seen, memory = [s.initial_logits], _Seen([], [], 1.0, False), {}
+    path, seen = [s.initial_logits], _Seen([], [], 1.0, False)
+    memory: dict[str, Any] = {}
     for update in range(s.updates):
         read = max(update // s.batches - s.versions, 0) * s.batches if late else update
         gradient, behavior = field(s, path[read]), softmax(path[read])
@@ -109,9 +99,7 @@ def _first_factor(s: _Setting, seen: _Seen) -> float:
     return float(np.clip(s.beta1 * (1.0 + gain * _cosine(seen)), 0.0, _HIGHEST)) if gain else s.beta1
 
 
-def _adam(
-    s: _Setting, seen: _Seen, memory: dict[str, Any], corrected: bool = True, inside: float = 0.0
-) -> np.ndarray:
+def _adam(s: _Setting, seen: _Seen, memory: dict[str, Any], corrected: bool = True, inside: float = 0.0) -> np.ndarray:
     """Running moments, and what is left of their start at 0; `inside`: eps^2 is added under the root."""
     g, beta = seen.gradients[-1], _first_factor(s, seen)
     first, second, left1, left2 = memory.get("moments", (0.0 * g, 0.0 * g, 1.0, 1.0))
@@ -189,8 +177,9 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="convergence/links",
-    statement="every link makes of known gradients the step of its definition: `adam` the corrected mean over the root "
-    "of the corrected mean square plus `eps`, `momentum` the sum of `beta^k g_{t-k}`, and a lost update nothing",
+    statement="every link makes of known gradients the step of its definition: Adam the corrected mean over the root "
+    "of the corrected mean square, momentum the sum of `beta^k` times the gradient `k` updates before, and a lost "
+    "update nothing",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -2,10 +2,10 @@ r"""Between two publishes every update counts: staleness in updates is a sawtoot
 
 With k batches a publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
 updates lie between two publishes. Update j of a version is m n + j updates stale, j = 0, ..., n - 1: on average m n +
-(n - 1)/2. All of them read one published iterate, so iterates at publishes obey X_{v+1} = X_v - n a X_{max(v-m, 0)}, a =
-step * curvature. Derivation: counting; a linear gradient of old weights is the same in every epoch and minibatch.
-Domain: gradients taken at the weights that generated the data, without noise. Second route: the recursion over single
-updates, each with its own staleness. Source: derived.
+(n - 1)/2. All of them read one published iterate, so iterates at publishes obey X_{v+1} = X_v - n a X_{max(v-m, 0)}.
+Here a = step * curvature. Derivation: counting; a linear gradient of old weights is the same in every epoch and
+minibatch. Domain: gradients taken at the weights that generated the data, without noise. Second route: the recursion
+over single updates, each with its own staleness. Source: derived.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _cross_check(s: _Setting, fresh: bool = False) -> dict[str, float]:
 
 claim = stated(
     id="staleness/several-batches-a-publish",
-    statement="with `n` updates between two publishes (batches times epochs times minibatches) and data `m` versions "
+    statement="with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions "
     "old, staleness runs from `m n` to `m n + n - 1` updates, and a published iterate moves by `-n * step * curvature` "
     "times the one `m` versions before",
     kind="identity",

@@ -119,8 +119,7 @@ trial = Trial(
         "a lost update not skipped": Defect(_links_changed(lambda links: links[1:]), _AT["momentum"]),
         "moments not corrected": Defect(_uncorrected, _AT["adam"]),
         "eps without effect": Defect(
-            lambda spec: spec.replace(update=Chain((*spec.update.links[:-1], updates.adam(0.6, 0.8, 0.9)))),
-            _AT["adam"],
+            lambda spec: spec.replace(update=Chain((*spec.update.links[:-1], updates.adam(0.6, 0.8, 0.9)))), _AT["adam"]
         ),
         "momentum that does not follow the cosine": Defect(
             _links_changed(lambda links: (links[0], updates.adam(0.6, 0.8, 0.9, 0.02))), _AT["gono"]

@@ -16,7 +16,7 @@ from asyncsim.trials.staleness._paths import ITERATE
 
 
 def _system(point: Point) -> Any:
-    """The law that has these versions: a sawtooth where data is of the trained version, frozen where it never renews."""
+    """A sawtooth where data is of the trained version, frozen where it never renews, else a fixed staleness."""
     counts = {"groups_per_batch": 2, "batches_per_publish": point["batches"]}
     if point["versions"] == 0:
         return schedules.sawtooth(point["batches"], groups_per_batch=2)
