@@ -4,11 +4,12 @@ The mean gradient of REINFORCE with a group mean is mu (m - mu . m), mu = softma
 batch. Links act on it in the order of the chain. momentum: v <- beta v + g. adam: bias-corrected moments, eps beside
 the root. gono: adam whose beta1 is multiplied by 1 + gain cos(g_t, g_{t-1}), within [0, 0.99], and corrected by one
 minus the product of all of them. clip_norm: g min(1, c / |g|). staleness_step: divided by max(1, d), d the update
-staleness. lr_by_lag: by its largest value so far. ess_step: times min(1, rho / reference)^p, rho = 1 / sum pi^2 / mu, p
-= 1/2 or 1. An update whose gradient is not a number is skipped: it counts, publishes, and leaves no trace in any state,
-but gono forgets its reference. Derivation: textbook definitions. Domain: the mean dynamics, data m versions old, k
-batches a publish. Second route: steps as sums over the whole history, gradients by complex steps. Source: 1412.6980
-(adam), 2602.17616 (ess_step), 1909.12340 (lr_by_lag), 2206.08307 (staleness_step), 1211.5063 (clip_norm).
+staleness. lr_by_lag: by its largest value so far. ess_step: times min(1, rho / reference)^p, rho = 1 / sum pi^2 / mu,
+p = 1/2 or 1. An update whose gradient is not a number is skipped: it counts, publishes, and leaves no trace in any
+state, but gono forgets its reference. Derivation: textbook definitions. Domain: the mean dynamics of two groups, one
+of them m versions old, one fresher; d is that of the older. An update counts, whichever batch or epoch it belongs to.
+Second route: steps as sums over the whole history, gradients by complex steps. Source: 1412.6980 (adam), 2602.17616
+(ess_step), 1909.12340 (lr_by_lag), 2206.08307 (staleness_step), 1211.5063 (clip_norm).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.theory._bandit import Arms, complex_gradient, refuse_equal, softmax
-from asyncsim.theory._declared import Choice, Count, Integer, Positive, Real, Vector
+from asyncsim.theory._declared import Choice, Count, Draw, Integer, Positive, Real, Vector
 from asyncsim.theory._stated import indexed, stated
 
 _LINKS = ("scale", "momentum", "adam", "gono", "clip_norm", "staleness_step", "lr_by_lag", "ess_sqrt", "ess_linear")
@@ -38,17 +39,35 @@ class _Setting(Arms):
     eps = Positive(typical=(1e-3, 0.1), example=0.02, unit="gradient", doc="number beside the root")
     versions = Integer(0, 16, typical=(0, 2), example=1, unit="versions", doc="versions from generation to training")
     batches = Count(1, 16, typical=(1, 3), example=2, unit="batches", doc="batches between two publishes")
-    updates = Count(1, 64, typical=(3, 8), example=8, unit="updates", doc="length of the run")
+    newer = Integer(0, 16, typical=(0, 2), example=1, unit="versions", doc="by how many the second group is fresher")
+    epochs = Count(1, 8, typical=(1, 2), example=2, doc="passes through a batch")
+    updates = Count(1, 64, typical=(2, 5), example=12, unit="updates", doc="length of the run")
     lost = Integer(0, 64, typical=(0, 8), example=3, doc="update whose gradient is not a number; none at the last")
 
     def joint(self) -> None:
         """Rewards that differ; a reference that is a share of the samples."""
         super().joint()
         refuse_equal(self.rewards)
-        ends = self.versions * self.batches < self.updates
-        checks.require(ends, "updates", self.updates, "more than versions * batches", "train longer")
+        ends = self.versions * self.cycle < self.updates and self.updates % self.epochs == 0
+        bound = f"more than versions * batches * epochs, a multiple of {self.epochs}"
+        checks.require(ends, "updates", self.updates, bound, "train on")
+        fresher = self.newer <= self.versions
+        checks.require(fresher, "newer", self.newer, f"at most versions = {self.versions}", "lower it")
         share = not self.link.startswith("ess") or self.strength <= 1.0
         checks.require(share, "strength", self.strength, "an ESS/N of at most 1", "lower it")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A run that its staleness fits into."""
+        point = super().drawn(draw)
+        cycle = point["batches"] * point["epochs"]
+        point["newer"] = min(point["newer"], point["versions"])
+        return {**point, "updates": point["versions"] * cycle + point["epochs"] * point["updates"]}
+
+    @property
+    def cycle(self) -> int:
+        """Updates between two publishes."""
+        return self.batches * self.epochs
 
 
 class _Seen(NamedTuple):
@@ -60,22 +79,31 @@ class _Seen(NamedTuple):
     broken: bool
 
 
-def _run(s: _Setting, rule: Callable[[_Seen, dict[str, Any]], np.ndarray], field: Any, late: bool = True) -> Any:
+_Rule = Callable[[_Seen, dict[str, Any]], np.ndarray]
+
+
+def _run(s: _Setting, rule: _Rule, field: Any, divergence: Any, late: bool = True) -> np.ndarray:
     """Path of the logits `[U + 1, A]` under a rule for steps, which has a memory of its own."""
     path, seen = [s.initial_logits], _Seen([], [], 1.0, False)
     memory: dict[str, Any] = {}
     for update in range(s.updates):
-        read = max(update // s.batches - s.versions, 0) * s.batches if late else update
-        gradient, behavior = field(s, path[read]), softmax(path[read])
-        ess = 1.0 / float((softmax(path[-1]) ** 2 / behavior).sum())
+        trained = update // s.cycle
+        reads = [max(trained - lag, 0) * s.cycle if late else update for lag in (s.versions, s.versions - s.newer)]
         if update == s.lost:
             seen = seen._replace(broken=True)
             path.append(path[-1])
             continue
-        seen = _Seen([*seen.gradients, gradient], [*seen.staleness, update - read], ess, seen.broken)
+        gradient = np.mean([field(s, path[read]) for read in reads], axis=0)
+        square = np.mean([divergence(softmax(path[-1]), softmax(path[read])) for read in reads])
+        seen = _Seen([*seen.gradients, gradient], [*seen.staleness, update - min(reads)], 1.0 / square, seen.broken)
         path.append(path[-1] + rule(seen, memory))
         seen = seen._replace(broken=False)
     return np.array(path)
+
+
+def _square(pi: np.ndarray, mu: np.ndarray) -> float:
+    """E w^2 of one group."""
+    return float((pi**2 / mu).sum())
 
 
 def _quantities(path: np.ndarray) -> dict[str, float]:
@@ -125,7 +153,7 @@ def _scaled(s: _Setting, seen: _Seen, memory: dict[str, Any]) -> np.ndarray:
     return s.step * factor * g
 
 
-def _rule(s: _Setting) -> Callable[[_Seen, dict[str, Any]], np.ndarray]:
+def _rule(s: _Setting) -> _Rule:
     def step(seen: _Seen, memory: dict[str, Any]) -> np.ndarray:
         if s.link in ("adam", "gono"):
             return _adam(s, seen, memory)
@@ -138,10 +166,10 @@ def _rule(s: _Setting) -> Callable[[_Seen, dict[str, Any]], np.ndarray]:
 
 
 def _predict(s: _Setting) -> dict[str, float]:
-    return _quantities(_run(s, _rule(s), _field))
+    return _quantities(_run(s, _rule(s), _field, _square))
 
 
-def _history(s: _Setting) -> Callable[[_Seen, dict[str, Any]], np.ndarray]:
+def _history(s: _Setting) -> _Rule:
     """Steps from the whole history: moments as weighted means of all gradients."""
 
     def step(seen: _Seen, memory: dict[str, Any]) -> np.ndarray:
@@ -172,7 +200,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     def field(s: _Setting, logits: np.ndarray) -> np.ndarray:
         return complex_gradient(lambda x: softmax(x) @ s.rewards, logits)
 
-    return _quantities(_run(s, _history(s), field))
+    return _quantities(_run(s, _history(s), field, lambda pi, mu: 1.0 + float(((pi - mu) ** 2 / mu).sum())))
 
 
 claim = stated(
@@ -188,14 +216,14 @@ claim = stated(
     reference="1412.6980; 2602.17616; 1909.12340; 2206.08307; 1211.5063",
     formula_defects={
         "bias of the moments not corrected": lambda s: _quantities(
-            _run(s, lambda seen, memory: _adam(s, seen, memory, corrected=False), _field)
+            _run(s, lambda seen, memory: _adam(s, seen, memory, corrected=False), _field, _square)
         ),
         "eps under the root": lambda s: _quantities(
-            _run(s, lambda seen, memory: _adam(s, seen, memory, inside=1.0), _field)
+            _run(s, lambda seen, memory: _adam(s, seen, memory, inside=1.0), _field, _square)
         ),
         "moments exchanged": lambda s: _predict(s.but(beta1=s.beta2, beta2=s.beta1)),
         "no update lost": lambda s: _predict(s.but(lost=s.updates)),
-        "fresh gradients": lambda s: _quantities(_run(s, _rule(s), _field, late=False)),
+        "fresh gradients": lambda s: _quantities(_run(s, _rule(s), _field, _square, late=False)),
     },
     relative_to="norm",
 )

@@ -1,12 +1,13 @@
 r"""Several prompts: groups ask them in turn, each with its own table row and baseline, and an update is their mean.
 
-Group g of batch b has number b G + g and asks prompt (b G + g) mod X. A group's mean gradient touches the logits of its
-prompt alone: mu A - pi (mu . A), mu = softmax of the logits that generated the batch, pi of the current ones. A is m -
-mu . m with the mean of the group as baseline, that over its standard deviation, or m less the mean of all groups of the
-step. The update is the mean over the G groups. On stale data baselines across prompts differ from those within, which
-fresh population gradients would not show. The return of the task is the mean over all X prompts, that of a batch over
-the ones asked. Derivation: sum_a mu_a A_a grad log pi_a. Domain: the mean dynamics, m versions old, a batch a publish.
-Second route: complex steps through the surrogate of the whole step. Source: derived; group baselines as in 2402.03300.
+Group g of batch b has number b G + g and asks prompt (b G + g) mod X. A group's mean gradient touches the logits of
+its prompt alone: mu A - pi (mu . A), mu = softmax of the logits that generated the batch, pi of the current ones. A
+is m - mu . m with the mean of the group as baseline, that over its standard deviation, or m less the mean of all
+groups of the step. The update is the mean over the G groups, in however many passes (micro-batches) it is summed. On
+stale data baselines across prompts differ from those within, which fresh population gradients would not show. The
+return of the task is the mean over all X prompts, that of a batch over the ones asked. Derivation: sum_a mu_a A_a
+grad log pi_a. Domain: the mean dynamics, m versions old, a batch a publish. Second route: complex steps through the
+surrogate of the whole step. Source: derived; group baselines as in 2402.03300.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class _Setting(Declared):
     rewards = Parsed(_table, _ROWS, example=((2.0, 1.0), (0.3, 0.6), (0.0, 0.4)), doc="rewards of the arms")
     initial_logits = Parsed(_table, _ROWS, example=((0.4, -0.2), (-0.5, 1.3), (0.1, 0.2)), doc="logits at the start")
     groups = Count(1, 64, typical=(1, 4), example=2, unit="groups", doc="groups of a batch")
+    micro_batches = Count(1, 64, typical=(1, 1), example=2, doc="passes in which a gradient is computed")
     baseline = Choice(*_BASELINES, example="group_mean", doc="what rewards are compared with")
     staleness = Staleness(0, 16, typical=(0, 3), example=2)
     step = Positive(typical=(0.1, 1.0), example=3.0, unit="parameter per direction", doc="learning rate")
@@ -48,6 +50,8 @@ class _Setting(Declared):
         checks.finite_array("initial_logits", self.initial_logits.tolist(), [prompts, arms], remedy)
         differ = bool((np.ptp(self.rewards, axis=1) > 1e-3).all())
         checks.require(differ, "rewards", self.rewards.tolist(), "arms that differ for every prompt", "change one")
+        few = self.micro_batches <= self.groups
+        checks.require(few, "micro_batches", self.micro_batches, "at most the groups", "use fewer")
         checks.require(self.staleness < self.updates, "updates", self.updates, "more than the staleness", "train on")
 
     @classmethod

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim import advantages, methods, tasks, updates
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning.spec import Spec
+from asyncsim.schedules._imposed import Imposed
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._sequences import components
@@ -21,14 +22,15 @@ from asyncsim.updates._link import Chain, Link, Record, State, Stateless
 
 @dataclass(frozen=True)
 class _Lost(Stateless):
-    """An instrument: the gradient of one update is not a number."""
+    """An instrument: one coordinate of the gradient of an update is not a number."""
 
     at: int
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         """Lose it."""
         if record.step.update == self.at:
-            record.direction = torch.full_like(record.direction, torch.nan)
+            record.direction = record.direction.clone()
+            record.direction[:, -1] = torch.nan
         return record, state
 
 
@@ -62,9 +64,17 @@ def _logit(k: int) -> Metric:
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     arms = range(len(point["rewards"]))
     task = tasks.softmax_bandit(len(arms), point["rewards"], rewards="fixed", logits=point["initial_logits"])
-    system = schedules.fixed(point["versions"], batches_per_publish=point["batches"])
+    lags = np.array([[point["versions"]], [point["versions"] - point["newer"]]])
+    system = Imposed(
+        "two ages",
+        {},
+        lambda request: np.maximum(request.train_version[:, None, None] - lags, 0),
+        groups_per_batch=2,
+        batches_per_publish=point["batches"],
+    )
     method = methods.reinforce(advantages.group_mean())
     spec = ascent(task, system, method, 1.0, point["updates"], diagnostics=[_logit(k) for k in arms])
+    spec = spec.replace(epochs=point["epochs"])
     links = (_Lost(point["lost"]), updates.skip_nonfinite(), *_links(point))
     trace = run(spec.replace(update=Chain(links)), seed, plant)
     path = np.append(np.stack([trace[f"logit{k}"][:, 0] for k in arms], 1), trace.parameters, axis=0)
@@ -100,10 +110,10 @@ def _uncorrected(spec: Spec) -> Spec:
 def _point(link: str, **changes: Any) -> dict[str, Any]:
     arms = {"rewards": (0.1, 0.9, 0.4), "initial_logits": (0.5, -0.3, 0.1)}
     own = {"link": link, "step": 0.6, "strength": 0.5, "beta1": 0.8, "beta2": 0.9, "eps": 0.02}
-    return {**arms, **own, "versions": 1, "batches": 2, "updates": 8, "lost": 3, **changes}
+    return {**arms, **own, "versions": 2, "batches": 2, "newer": 1, "epochs": 2, "updates": 16, "lost": 3, **changes}
 
 
-_SLOW = {"clip_norm": {"strength": 0.1, "step": 3.0}, "ess_sqrt": {"strength": 0.95, "step": 3.0}}
+_SLOW = {"clip_norm": {"strength": 0.15, "step": 3.0}, "ess_sqrt": {"strength": 0.95, "step": 3.0}}
 _AT = {
     name: _point(name, **_SLOW.get(name, {}))
     for name in ("adam", "gono", "momentum", "clip_norm", "staleness_step", "lr_by_lag", "ess_sqrt")
@@ -112,7 +122,7 @@ _LINEAR = _point("ess_linear", **_SLOW["ess_sqrt"])
 
 trial = Trial(
     points=(*_AT.values(), _LINEAR),
-    more=(_point("scale"), _point("adam", versions=0, batches=1), _point("gono", strength=0.2, beta1=0.3)),
+    more=(_point("scale"), _point("adam", versions=0, newer=0, batches=1), _point("gono", strength=0.2, beta1=0.3)),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _AT["momentum"]),
@@ -128,7 +138,7 @@ trial = Trial(
             _links_changed(lambda links: (*links, updates.scale(0.2))), _AT["momentum"]
         ),
         "every coordinate clipped by itself": Defect(
-            _links_changed(lambda links: (links[0], _EachClipped(0.1), links[2])), _AT["clip_norm"]
+            _links_changed(lambda links: (links[0], _EachClipped(0.15), links[2])), _AT["clip_norm"]
         ),
         "clipped behind the learning rate": Defect(
             _links_changed(lambda links: (links[0], links[2], links[1])), _AT["clip_norm"]
@@ -148,5 +158,5 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"link": "scale", "lost": 8}, {"link": "clip_norm", "batches": 1}),
+    elsewhere=({"link": "scale", "lost": 16}, {"link": "clip_norm", "batches": 1}),
 )

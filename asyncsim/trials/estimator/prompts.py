@@ -26,7 +26,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     system = schedules.fixed(point["staleness"], groups_per_batch=point["groups"])
     method = methods.reinforce(_ADVANTAGES[point["baseline"]])
     metrics = ["batch_return", "exact_return"]
-    trace = run(ascent(task, system, method, point["step"], point["updates"], diagnostics=metrics), seed, plant)
+    spec = ascent(task, system, method, point["step"], point["updates"], diagnostics=metrics)
+    trace = run(spec.replace(micro_batches=point["micro_batches"]), seed, plant)
     found = {"return": exactly(trace["exact_return"][-1, 0])}
     return found | components("batch_return", trace["batch_return"][:, 0]) | components("logit", trace.parameters[0])
 
@@ -46,12 +47,13 @@ _POINT = {
     "rewards": ((0.9, 0.1, 0.3), (0.3, 0.6, 0.2), (0.0, 0.4, 1.0)),
     "initial_logits": ((0.4, -0.2, 0.0), (-0.5, 0.3, 0.6), (0.1, 0.2, -0.4)),
     "groups": 2,
+    "micro_batches": 2,
     "baseline": "group_mean",
     "staleness": 2,
     "step": 0.8,
     "updates": 7,
 }
-_STD, _MEAN = {**_POINT, "baseline": "group_std", "groups": 4}, {**_POINT, "baseline": "mean"}
+_STD, _MEAN = {**_POINT, "baseline": "group_std", "groups": 5, "micro_batches": 3}, {**_POINT, "baseline": "mean"}
 
 trial = Trial(
     points=(_POINT, _STD, _MEAN),
@@ -68,5 +70,5 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"groups": 1}, {"staleness": 0, "groups": 3}),
+    elsewhere=({"groups": 1, "micro_batches": 1}, {"staleness": 0, "groups": 3}),
 )
