@@ -1,0 +1,117 @@
+r"""Servers that write without a break and a trainer that is faster: a run in which nothing is left to chance.
+
+C places write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
+publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C.
+So its head is floor((i + C)/S) - floor(i/S) versions old: C/S on average, with variance f (1 - f), f the fraction of
+C/S; all of it in flight. During it publish j of 0, ..., C - 1 comes at t + y + j L/C with frequency 1/S, so a token
+written u seconds after the first is sum_j [t + y + j L/C > u] / S versions old (`token`, at u = L k/T), in the mean
+over u C (t + y)/(S L) + (C - 1)/(2 S), the last one not at all. Throughput C/L, the trainer works t C/L of the time,
+places always, C groups are out at an install: nothing is dropped or wasted. Derivation: counting. Domain: no token
+written at an install. Second route: installs and tokens of many samples, one by one. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.theory import _engines
+from asyncsim.theory._declared import Count, Declared, Draw, Positive, Real
+from asyncsim.theory._stated import indexed, stated
+
+_CLEAR = 1e-6
+
+
+class _Setting(Declared):
+    places = _engines.places(typical=(1, 6), example=3)
+    batches_per_publish = _engines.batches(typical=(1, 4), example=2)
+    seconds = Positive(typical=(0.5, 3.0), example=1.8, unit="seconds", doc="seconds that a sample takes")
+    train_time = Positive(
+        typical=(0.05, 0.3), example=0.31, unit="seconds", doc="training time of a batch of one group"
+    )
+    sync_time = Real(
+        0.0, typical=(0.0, 0.2), example=0.1, unit="seconds", doc="seconds from the snapshot to the install"
+    )
+    tokens = Count(1, 64, typical=(1, 5), example=4, unit="tokens", doc="tokens of a sample")
+
+    def joint(self) -> None:
+        """A trainer that is done before the next sample; tokens apart from installs."""
+        late = self.train_time + self.sync_time
+        faster = late < 0.98 * self.seconds / self.places
+        remedy = "train faster"
+        checks.require(faster, "train_time", self.train_time, "with sync_time below seconds/places", remedy)
+        gaps = np.abs(self.installs[:, None] - self.times[None, :])
+        clear = float(gaps.min()) > _CLEAR
+        checks.require(clear, "tokens", self.tokens, "not written at an install", "choose another number")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, object]:
+        """Times of training as shares of what there is."""
+        point = {name: draw(p) for name, p in cls.parameters.items()}
+        spare = point["seconds"] / point["places"]
+        return {**point, "train_time": spare * point["train_time"], "sync_time": spare * point["sync_time"]}
+
+    @property
+    def installs(self) -> np.ndarray:
+        """Seconds from the start of a sample to what may be an install."""
+        return self.train_time + self.sync_time + self.seconds / self.places * np.arange(self.places)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Seconds from the start of a sample to its tokens."""
+        return self.seconds * np.arange(self.tokens) / self.tokens
+
+
+def _quantities(s: _Setting, mean: float, deviation: float, written: float, token: np.ndarray) -> dict[str, float]:
+    rate = s.places / s.seconds
+    rates = {"throughput": rate, "trainer": s.train_time * rate, "generator": 1.0, "outstanding": float(s.places)}
+    # One more, since any of them may be 0.
+    ages = {"head": mean, "deviation": 1.0 + deviation, "in_flight": mean, "in_queue": 1.0, "newest": 1.0}
+    return rates | ages | {"tokens": written} | indexed("token", token)
+
+
+def _predict(s: _Setting, late: float | None = None) -> dict[str, float]:
+    mean = s.places / s.batches_per_publish
+    fraction = mean - int(mean)
+    late = s.train_time + s.sync_time if late is None else late
+    written = mean * late / s.seconds + (s.places - 1) / (2.0 * s.batches_per_publish)
+    ahead = late + s.seconds / s.places * np.arange(s.places)[:, None] > s.times
+    token = ahead.sum(axis=0) / s.batches_per_publish
+    return _quantities(s, mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
+
+
+def _cross_check(s: _Setting) -> dict[str, float]:
+    """All samples of as many cycles as bring every phase equally often, installs written down one by one."""
+    step, count = s.seconds / s.places, s.places * s.batches_per_publish
+    publishing = [i for i in range(-4 * count, 4 * count) if i % s.batches_per_publish == s.batches_per_publish - 1]
+    installs = np.array([step * i + s.train_time + s.sync_time for i in publishing])
+    head, written, token = [], [], []
+    for i in range(count):
+        begin, end = step * i, step * (i + s.places)
+        seen = installs[(installs > begin) & (installs < end)]
+        head.append(len(seen))
+        written.append(float((seen - begin).sum()) / s.seconds)
+        token.append([(seen > begin + u).sum() for u in s.times])
+    mean, deviation = float(np.mean(head)), float(np.std(head))
+    return _quantities(s, mean, deviation, float(np.mean(written)), np.mean(token, axis=0))
+
+
+claim = stated(
+    id="systems/pipeline",
+    statement="`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches a "
+    "publish, and `C (t + y)/(S L) + (C - 1)/(2 S)` on average over their tokens",
+    kind="expectation",
+    status="exact",
+    point=_Setting,
+    predict=_predict,
+    cross_check=_cross_check,
+    reference="derived: counting",
+    formula_defects={
+        "installs without delay": lambda s: _predict(s, late=0.0),
+        "synchronization forgotten": lambda s: _predict(s, late=s.train_time),
+        "published after every batch": lambda s: _predict(s.but(batches_per_publish=1)),
+        "half of the head for the tokens": lambda s: _predict(s) | {"tokens": s.places / s.batches_per_publish / 2.0},
+        "a place less": lambda s: _predict(s.but(places=s.places - 1)),
+    },
+    relative_to="norm",
+)
