@@ -216,6 +216,8 @@ REFUSALS = [
     ("estimator/full-is", {"success": 0.0}, "(0, 1]"),
     ("estimator/truncation-bias", {"cap": 100.0}, "largest sequence ratio"),
     ("estimator/optimal-baseline", {"cap": -1.0}, "(0, inf)"),
+    ("estimator/clipped-field", {"cap": 1.0}, "(1, inf)"),
+    ("estimator/clipped-field", {"proximal_logits": ((0.1, 0.2),)}, "shape [3, 3]"),
     ("convergence/bias-slope", {"stalenesses": (3, 3)}, "two distinct values"),
     ("convergence/constant-delay", {"step": 0.2}, "step L"),
     ("convergence/arbitrary-delay", {"step": 0.07}, "maximum in_flight <= 1"),
