@@ -4,10 +4,10 @@ E g = E_mu[sum_t a_t c_t grad log pi_t] with the detached weight c that the meth
 advantage in a population. `along` is the update's part along the policy gradient, in units of it (1: unbiased), `size`
 its length in the same units, `longer` how fast it raises the mean length of responses. Knobs are `low` and `high`
 (band), `cap` and `floor` (of ratios), and `scale` (a temperature, price, share or threshold); each method reads those
-that it has. Derivation: a live ratio and a detached one have the same c, since grad(r A) = r A grad log pi; a gate passes what has
-not yet moved along A beyond its bound. Domain: a table of logits for each place, responses of up to T tokens, no ratio
-on a bound. Second route: complex steps through the printed objective, gates by real parts. Source: the papers of the
-methods, named in their docstrings; derived.
+that it has. Derivation: a live ratio and a detached one have the same c, since grad(r A) = r A grad log pi; a gate
+passes what has not yet moved along A beyond its bound. Domain: a table of logits for each place, responses of up to T
+tokens, no ratio on a bound. Second route: complex steps through the printed objective, gates by real parts. Source: the
+papers of the methods, named in their docstrings; derived.
 """
 
 from __future__ import annotations
