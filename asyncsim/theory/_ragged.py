@@ -95,10 +95,9 @@ class Listed:
 
 
 class Ragged(Declared):
-    """Base of points with three policies that draw responses of several lengths."""
+    """Base of points with two policies that draw responses of several lengths: training begins at the current one."""
 
     behavior_logits = logit_table("behavior", (0.3, -0.2, 0.1), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1))
-    proximal_logits = logit_table("proximal", (0.6, -0.4, 0.1), (0.2, 0.2, -0.3), (0.1, 0.0, 0.2))
     current_logits = logit_table("current", (1.1, -0.9, 0.1), (0.7, 0.2, -0.7), (0.3, 0.8, -0.3))
 
     def joint(self) -> None:
@@ -139,7 +138,8 @@ class Ragged(Declared):
 
     def listed(self, logits: np.ndarray | None = None) -> Listed:
         """All responses, the current policy at other logits if they are given (which may be complex)."""
-        tables = (self.behavior_logits, self.proximal_logits, self.current_logits if logits is None else logits)
+        current = self.current_logits if logits is None else logits
+        tables = (self.behavior_logits, getattr(self, "proximal_logits", self.current_logits), current)
         behavior, proximal, current = map(self.token_log_probs, tables)
         reward = ((self.tokens == 0) * self.mask).sum(1, keepdims=True) / self.horizon
         return Listed(self.tokens, self.mask, behavior, proximal, current, reward)
@@ -173,3 +173,9 @@ class Ragged(Declared):
             "size": float(np.sqrt((update**2).sum() / (gradient**2).sum())),
             "longer": float((update * longer).sum() / (gradient**2).sum() ** 0.5),
         }
+
+
+class LaterRagged(Ragged):
+    """The same with a third policy, at which training of the batch began."""
+
+    proximal_logits = logit_table("proximal", (0.6, -0.4, 0.1), (0.2, 0.2, -0.3), (0.1, 0.0, 0.2))

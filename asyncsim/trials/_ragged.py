@@ -14,7 +14,7 @@ from torch import Tensor
 
 from asyncsim import advantages, methods, tasks
 from asyncsim.base.records import Estimate, Point
-from asyncsim.learning import oracle
+from asyncsim.learning import oracle, versions
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Carried, Step
@@ -30,6 +30,8 @@ TABLES: dict[str, Any] = {
     "current_logits": ((1.1, -0.9, 0.1), (0.7, 0.2, -0.7), (0.3, 0.8, -0.3)),
 }
 """Behavior, the start of the batch, and the policy that is updated: logits of three tokens at three places."""
+SHORT = {name: TABLES[name][:2] for name in ("behavior_logits", "current_logits")}
+"""Two policies and two places, for groups of few samples."""
 
 
 def task_at(point: Point, **settings: Any) -> Any:
@@ -44,14 +46,21 @@ def planted(point: Point, method: Method, plant: Plant, **settings: Any) -> Spec
 
 
 def stepped(spec: Spec, point: Point, changed: Callable[[Batch], Batch] = lambda batch: batch) -> Step:
-    """The update of a spec's method on all responses of behavior, later than the first one on the batch."""
+    """The update of a method on all responses of behavior, not the first one on them if training began elsewhere."""
     task, method, policy = spec.task, spec.method, spec.trained_policy
-    behavior, proximal, current = (
-        np.ravel(point[name]) for name in ("behavior_logits", "proximal_logits", "current_logits")
-    )
-    first = oracle.population_step(task, method, proximal, behavior, policy)
-    weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
-    return evaluate(method, task, policy, weights, changed(first.batch), Carried(first.current))
+    behavior, current = (np.ravel(point[name]) for name in ("behavior_logits", "current_logits"))
+    proximal = np.ravel(point["proximal_logits"]) if "proximal_logits" in point else current
+    with versions.threads(1):
+        first = oracle.population_step(task, method, proximal, behavior, policy)
+        weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
+        return evaluate(method, task, policy, weights, changed(first.batch), Carried(first.current))
+
+
+def of_groups(spec: Spec, point: Point) -> oracle.Moments:
+    """Moments of a method's update over all groups of stale samples, in the first update on them."""
+    current, behavior = (np.ravel(point[name]) for name in ("current_logits", "behavior_logits"))
+    with versions.threads(1):
+        return oracle.moments(spec.task, spec.method, current, behavior, point["samples"], spec.policy)
 
 
 @cache

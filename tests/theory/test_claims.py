@@ -220,6 +220,7 @@ REFUSALS = [
     ("estimator/clipped-field", {"proximal_logits": ((0.1, 0.2),)}, "shape [3, 3]"),
     ("estimator/factors", {"high": 0.9}, "[1, inf)"),
     ("estimator/aggregators", {"samples": 5}, "[2, 4]"),
+    ("estimator/advantages", {"samples": 1}, "[2, 4]"),
     ("estimator/penalties", {"penalty": "k1"}, "none for k1"),
     ("estimator/penalties", {"penalty": "exact", "ratio": "token"}, "none or sequence"),
     ("convergence/bias-slope", {"stalenesses": (3, 3)}, "two distinct values"),

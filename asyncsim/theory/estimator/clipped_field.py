@@ -15,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.theory._declared import Choice, Real
-from asyncsim.theory._ragged import Ragged
+from asyncsim.theory._ragged import LaterRagged
 from asyncsim.theory._stated import stated
 from asyncsim.theory.estimator import _printed as printed
 
 
-class _Setting(Ragged):
+class _Setting(LaterRagged):
     method = Choice(*printed.C, example="decoupled_ppo", doc="method, or form of it, with its usual advantage")
     low = Real(0.0, 1.0, typical=(0.02, 0.4), example=0.1, doc="how far below the band reaches")
     high = Real(0.0, typical=(0.02, 0.4), example=0.2, doc="how far above the band reaches")

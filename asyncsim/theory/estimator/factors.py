@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.theory._declared import Choice, Count, Real
-from asyncsim.theory._ragged import Listed, Ragged
+from asyncsim.theory._ragged import LaterRagged, Listed
 from asyncsim.theory._stated import stated
 
 Factor = Callable[[Any, Listed, np.ndarray], np.ndarray]
@@ -95,7 +95,7 @@ FACTORS: dict[str, Factor] = {
 """What multiplies the weight of each token, `[Y, T or 1]`."""
 
 
-class _Setting(Ragged):
+class _Setting(LaterRagged):
     factor = Choice(*FACTORS, example="token_mask", doc="mask or weight, and the ratio that it reads")
     low = Real(0.0, 1.0, open_low=True, typical=(0.3, 0.95), example=0.7, doc="smallest ratio that stays")
     high = Real(1.0, typical=(1.05, 2.0), example=1.35, doc="largest ratio that stays")

@@ -18,7 +18,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.theory._bandit import complex_gradient, logit_table, softmax
 from asyncsim.theory._declared import Choice, Draw, Positive
-from asyncsim.theory._ragged import Listed, Ragged
+from asyncsim.theory._ragged import LaterRagged, Listed
 from asyncsim.theory._stated import stated
 
 SAMPLED = ("k1", "k2", "k2_whole", "k3", "straight_through", "reward")
@@ -26,7 +26,7 @@ WIDE = ("exact", "exact_reverse", "entropy")
 REWARDS = ("task_behavior", "task_current")
 
 
-class _Setting(Ragged):
+class _Setting(LaterRagged):
     reference_logits = logit_table("reference", (0.2, 0.3, -0.3), (0.4, -0.1, 0.0), (-0.2, 0.0, 0.5))
     penalty = Choice(*SAMPLED, *WIDE, *REWARDS, example="k3", doc="term of the objective, or of the task's reward")
     to = Choice("reference", "behavior", "proximal", example="reference", doc="policy that is held close")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from asyncsim import advantages, methods
-from asyncsim.learning import oracle
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
-from asyncsim.trials._ragged import TABLES, planted, read, stepped
+from asyncsim.trials._ragged import SHORT, of_groups, planted, read, stepped
 from asyncsim.trials._sequences import token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
@@ -21,8 +19,7 @@ from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     method = methods.full_is(advantage=advantages.group_mean(), aggregator=point["aggregator"])
     spec = planted(point, method, plant)
-    current, behavior = (np.ravel(point[name]) for name in ("current_logits", "behavior_logits"))
-    few = oracle.moments(spec.task, spec.method, current, behavior, point["samples"], spec.policy).mean
+    few = of_groups(spec, point).mean
     return read(stepped(spec, point).gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
 
 
@@ -40,7 +37,7 @@ def _padded(spec: Any) -> Any:
     return spec.replace(method=_ByGroup(**fields))
 
 
-_POINT = {name: table[1:] for name, table in TABLES.items()} | {"samples": 2}
+_POINT = {**SHORT, "samples": 2}
 
 
 def _at(aggregator: str, **changes: Any) -> dict[str, Any]:
@@ -49,7 +46,7 @@ def _at(aggregator: str, **changes: Any) -> dict[str, Any]:
 
 trial = Trial(
     points=tuple(map(_at, ("sequence_sum", "sequence_mean", "token_mean", "constant"))),
-    more=(_at("token_mean", samples=3), _at("sequence_mean", **TABLES)),
+    more=(_at("token_mean", samples=3), _at("sequence_mean", samples=4)),
     measure=_measure,
     defects={
         "sequence mean in place of token mean": Defect(with_method(aggregator="sequence_mean"), _at("token_mean")),
