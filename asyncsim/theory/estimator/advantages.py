@@ -27,10 +27,10 @@ from asyncsim.theory._ragged import Ragged
 from asyncsim.theory._stated import stated
 from asyncsim.theory.estimator import _alone as alone
 
-EPS = 1e-6
+_EPS = 1e-6
 
 
-class Groups(NamedTuple):
+class _Groups(NamedTuple):
     """All ordered groups: rewards, lengths, ratios of responses and squared lengths of their weighted scores `[K, N]`,
     masks, squares of scores of tokens, also weighted, and ratios of tokens `[K, N, T]`; `greedy` a reward."""
 
@@ -45,7 +45,7 @@ class Groups(NamedTuple):
     greedy: float
 
 
-Rule = Callable[[Any, Groups], np.ndarray]
+_Rule = Callable[[Any, _Groups], np.ndarray]
 
 
 def _mean(x: np.ndarray) -> np.ndarray:
@@ -58,7 +58,7 @@ def _deviation(x: np.ndarray) -> np.ndarray:
 
 
 def _standard(x: np.ndarray, factor: float = 1.0) -> np.ndarray:
-    return (x - _mean(x)) / (_deviation(x) * factor + EPS)
+    return (x - _mean(x)) / (_deviation(x) * factor + _EPS)
 
 
 def _located(reward: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -77,12 +77,12 @@ def _quantile(values: np.ndarray, weight: np.ndarray, level: float) -> np.ndarra
     return np.take_along_axis(np.take_along_axis(values, order, 1), first[:, None], 1)
 
 
-def _robust(e: Groups) -> np.ndarray:
+def _robust(e: _Groups) -> np.ndarray:
     low, high = (_quantile(e.reward, e.norm / e.norm.sum(1, keepdims=True), x) for x in (0.05, 0.95))
     return _located(np.clip(e.reward, low, high), e.norm)
 
 
-def _by_token(e: Groups, energy: np.ndarray, own: bool) -> np.ndarray:
+def _by_token(e: _Groups, energy: np.ndarray, own: bool) -> np.ndarray:
     """Optimal token baselines, `[K, N, T]`."""
     energy, alive = energy * e.mask, e.mask.sum(1, keepdims=True)
     total = energy.sum(1, keepdims=True)
@@ -90,7 +90,7 @@ def _by_token(e: Groups, energy: np.ndarray, own: bool) -> np.ndarray:
     return (e.reward[..., None] - np.where((alive < 2) & (not own), 0.0, base)) * e.mask
 
 
-def _best(s: Any, e: Groups, k: int) -> np.ndarray:
+def _best(s: Any, e: _Groups, k: int) -> np.ndarray:
     """Mean over sets of k with the sample of what it adds to their best."""
     samples = e.reward.shape[1]
     gained, sets = np.zeros_like(e.reward), math.comb(samples - 1, k - 1)
@@ -101,12 +101,12 @@ def _best(s: Any, e: Groups, k: int) -> np.ndarray:
     return gained
 
 
-def _to_go(s: Any, e: Groups, discount: float) -> np.ndarray:
+def _to_go(s: Any, e: _Groups, discount: float) -> np.ndarray:
     ahead = e.length[..., None] - 1.0 - np.arange(e.mask.shape[2])
     return discount ** np.maximum(ahead, 0.0) * e.reward[..., None] * e.mask
 
 
-def _over_tokens(e: Groups, returns: np.ndarray, unbiased: bool = False, scaled: bool = True) -> np.ndarray:
+def _over_tokens(e: _Groups, returns: np.ndarray, unbiased: bool = False, scaled: bool = True) -> np.ndarray:
     """Returns of tokens less their mean over the step, over their deviation, `[K, N, T]`."""
     share = e.mask / e.mask.sum((1, 2), keepdims=True)
     centered = returns - (share * returns).sum((1, 2), keepdims=True)
@@ -116,12 +116,12 @@ def _over_tokens(e: Groups, returns: np.ndarray, unbiased: bool = False, scaled:
     return centered / np.where(variance > 1e-16, np.sqrt(variance), 1.0) * e.mask if scaled else centered * e.mask
 
 
-def _gdpo(s: Any, e: Groups, weight: float) -> np.ndarray:
+def _gdpo(s: Any, e: _Groups, weight: float) -> np.ndarray:
     both = _standard(e.reward) + weight * _standard((e.length <= s.limit).astype(np.float64))
     return _standard(both)
 
 
-RULES: dict[str, Rule] = {
+_RULES: dict[str, _Rule] = {
     "none": lambda s, e: e.reward,
     "offset": lambda s, e: e.reward - s.scale,
     "mean": lambda s, e: e.reward - _mean(e.reward),
@@ -129,7 +129,7 @@ RULES: dict[str, Rule] = {
     "leave_one_out": lambda s, e: e.reward - _of_others(e.reward, np.ones_like(e.reward)),
     "group_std": lambda s, e: _standard(e.reward),
     "group_std_unbiased": lambda s, e: _standard(e.reward, (1.0 - 1.0 / s.samples) ** -0.5),
-    "maxrl": lambda s, e: (e.reward - _mean(e.reward)) / (_mean(e.reward) + EPS),
+    "maxrl": lambda s, e: (e.reward - _mean(e.reward)) / (_mean(e.reward) + _EPS),
     "opo": lambda s, e: e.reward - _located(e.reward, e.length),
     "opo_others": lambda s, e: e.reward - _of_others(e.reward, e.length),
     "opob": lambda s, e: e.reward - _located(e.reward, e.norm),
@@ -146,7 +146,7 @@ RULES: dict[str, Rule] = {
     "self_normalized_others": lambda s, e: e.reward - _of_others(e.reward, e.ratio),
     "soft_value": lambda s, e: e.reward - s.scale * np.log(_mean(np.exp(e.reward / s.scale))),
     "pass_at_2": lambda s, e: _best(s, e, 2),
-    "pass_at_n": lambda s, e: _best(s, e, s.samples) / (_deviation(e.reward) * (1.0 - 1.0 / s.samples) ** -0.5 + EPS),
+    "pass_at_n": lambda s, e: _best(s, e, s.samples) / (_deviation(e.reward) * (1.0 - 1.0 / s.samples) ** -0.5 + _EPS),
     "returns_to_go": lambda s, e: _to_go(s, e, s.scale),
     "returns_to_go_batch": lambda s, e: _over_tokens(e, _to_go(s, e, s.scale), scaled=False),
     "reinforce_plus_plus": lambda s, e: _over_tokens(e, _to_go(s, e, s.scale)),
@@ -162,7 +162,7 @@ RULES: dict[str, Rule] = {
 
 
 class _Setting(Ragged):
-    advantage = Choice(*RULES, example="group_std", doc="what rewards are compared with, and divided by")
+    advantage = Choice(*_RULES, example="group_std", doc="what rewards are compared with, and divided by")
     samples = Integer(2, 4, typical=(2, 3), example=3, unit="samples", doc="samples of a group")
     scale = Real(0.0, 1.0, open_low=True, typical=(0.1, 0.9), example=0.4, doc="offset, temperature or discount")
     limit = Integer(1, typical=(1, 2), example=1, unit="tokens", doc="most tokens of a short response")
@@ -180,7 +180,7 @@ class _Setting(Ragged):
         return {name: at[:2] if isinstance(at, tuple) else at for name, at in point.items()}
 
 
-def _columns(s: _Setting) -> Groups:
+def _columns(s: _Setting) -> _Groups:
     """What rules read of every response: columns `[Y]` and `[Y, T]`."""
     e, pi, scores = s.listed(), softmax(s.current_logits), _scores(s)
     ratio = np.exp(e.log_ratio.sum(1))
@@ -191,7 +191,7 @@ def _columns(s: _Setting) -> Groups:
     last = s.actions - 1
     said = best[: int(np.argmax(best == last)) if last in best else s.horizon]
     greedy = float((said == 0).sum()) / s.horizon
-    return Groups(
+    return _Groups(
         e.reward[:, 0], e.length[:, 0], ratio, norm, e.mask, energy, heavy, np.exp(e.log_ratio), greedy
     )  # fmt: skip
 
@@ -210,8 +210,8 @@ def _of(s: _Setting, mean: np.ndarray, square: float) -> dict[str, float]:
 def _predict(s: _Setting, rule: str = "", samples: int = 0) -> dict[str, float]:
     name, e, columns = rule or s.advantage, s.listed(), _columns(s)
     groups = np.array(list(itertools.product(range(len(e.mass)), repeat=samples or s.samples)))
-    laid = Groups(**{key: x[groups] for key, x in columns._asdict().items() if key != "greedy"}, greedy=columns.greedy)
-    gain = RULES[name](s.but(samples=groups.shape[1]), laid)
+    laid = _Groups(**{key: x[groups] for key, x in columns._asdict().items() if key != "greedy"}, greedy=columns.greedy)
+    gain = _RULES[name](s.but(samples=groups.shape[1]), laid)
     gain = gain if gain.ndim == 3 else gain[..., None]
     ratio = laid.token_ratio if name.startswith("otb") else laid.ratio[..., None]
     update = np.einsum("knt,knta->kta", ratio * gain * laid.mask / groups.shape[1], _scores(s)[groups])
@@ -219,7 +219,7 @@ def _predict(s: _Setting, rule: str = "", samples: int = 0) -> dict[str, float]:
     return _of(s, np.tensordot(chance, update, 1), float(chance @ (update**2).sum((1, 2))))
 
 
-def _row(e: Groups, y: int) -> alone.Sample:
+def _row(e: _Groups, y: int) -> alone.Sample:
     """One response in plain numbers."""
     plain = [float(x[y]) for x in (e.reward, e.length, e.ratio, e.norm)]
     lists = [x[y, : int(e.length[y])].tolist() for x in (e.energy, e.heavy, e.token_ratio)]

@@ -22,11 +22,11 @@ from asyncsim.theory._declared import Choice, Integer
 from asyncsim.theory._ragged import Listed, Ragged
 from asyncsim.theory._stated import stated
 
-AGGREGATORS = ("sequence_sum", "sequence_mean", "token_mean", "constant")
+_AGGREGATORS = ("sequence_sum", "sequence_mean", "token_mean", "constant")
 
 
 class _Setting(Ragged):
-    aggregator = Choice(*AGGREGATORS, example="token_mean", doc="how tokens of a step are averaged")
+    aggregator = Choice(*_AGGREGATORS, example="token_mean", doc="how tokens of a step are averaged")
     samples = Integer(2, 4, typical=(2, 3), example=2, unit="samples", doc="samples of a group")
 
     def joint(self) -> None:

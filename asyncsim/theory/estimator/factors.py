@@ -21,7 +21,7 @@ from asyncsim.theory._declared import Choice, Count, Real
 from asyncsim.theory._ragged import LaterRagged, Listed
 from asyncsim.theory._stated import stated
 
-Factor = Callable[[Any, Listed, np.ndarray], np.ndarray]
+_Factor = Callable[[Any, Listed, np.ndarray], np.ndarray]
 """Of the point, the listed responses and their advantages `[Y, 1]`: numbers `[Y, T or 1]`."""
 
 
@@ -29,7 +29,7 @@ def _of(kind: str, e: Listed) -> np.ndarray:
     return {"": e.log_ratio, "lag": e.lag, "drift": e.drift}[kind]
 
 
-def _band(level: str, kind: str = "") -> Factor:
+def _band(level: str, kind: str = "") -> _Factor:
     def keep(s: Any, e: Listed, gain: np.ndarray) -> np.ndarray:
         ratio = np.exp(_reduced(_of(kind, e), level, e))
         return (ratio >= s.low) & (ratio <= s.high)
@@ -43,7 +43,7 @@ def _reduced(each: np.ndarray, level: str, e: Listed) -> np.ndarray:
     return {"token": each, "sum": whole, "mean": whole / e.length, "max": peak}[level]
 
 
-def _bounded(statistic: Callable[[np.ndarray], np.ndarray], level: str, kind: str = "") -> Factor:
+def _bounded(statistic: Callable[[np.ndarray], np.ndarray], level: str, kind: str = "") -> _Factor:
     return lambda s, e, gain: _reduced(statistic(_of(kind, e)), level, e) <= s.bound
 
 
@@ -59,7 +59,7 @@ def _tv(gap: np.ndarray) -> np.ndarray:
     return np.abs(np.expm1(gap))
 
 
-def _fallen(kind: str) -> Factor:
+def _fallen(kind: str) -> _Factor:
     return lambda s, e, gain: (gain >= 0) | (-e.mean(_of(kind, e)) <= s.bound)
 
 
@@ -67,11 +67,11 @@ def _age(s: Any, e: Listed) -> np.ndarray:
     return np.maximum(s.wait + e.length - 1.0 - np.arange(s.horizon), 0.0)
 
 
-def _clamped(level: str, kind: str = "") -> Factor:
+def _clamped(level: str, kind: str = "") -> _Factor:
     return lambda s, e, gain: np.abs(_reduced(_of(kind, e), level, e)) <= s.bound
 
 
-FACTORS: dict[str, Factor] = {
+_FACTORS: dict[str, _Factor] = {
     "token_mask": _band("token"), "token_mask_lag": _band("token", "lag"),
     "sequence_mask": _band("sum"), "sequence_mask_lag": _band("sum", "lag"),
     "geometric_mask": _band("mean"), "geometric_mask_lag": _band("mean", "lag"),
@@ -96,7 +96,7 @@ FACTORS: dict[str, Factor] = {
 
 
 class _Setting(LaterRagged):
-    factor = Choice(*FACTORS, example="token_mask", doc="mask or weight, and the ratio that it reads")
+    factor = Choice(*_FACTORS, example="token_mask", doc="mask or weight, and the ratio that it reads")
     low = Real(0.0, 1.0, open_low=True, typical=(0.3, 0.95), example=0.7, doc="smallest ratio that stays")
     high = Real(1.0, typical=(1.05, 2.0), example=1.35, doc="largest ratio that stays")
     bound = Real(0.0, 20.0, open_low=True, typical=(0.02, 1.0), example=0.1, doc="largest divergence that stays")
@@ -116,7 +116,7 @@ def _update(s: _Setting, factor: np.ndarray, share: np.ndarray | None = None) ->
 
 def _factor(s: _Setting, name: str = "") -> np.ndarray:
     found = s.listed()
-    values = FACTORS[name or s.factor](s, found, found.advantage("mean"))
+    values = _FACTORS[name or s.factor](s, found, found.advantage("mean"))
     return np.broadcast_to(values, found.mask.shape).astype(np.float64)
 
 

@@ -2,10 +2,10 @@ r"""What a divergence penalty adds to an update: the slope of what is printed, w
 
 With D = log pi - log of the policy that is held close, summed over the tokens of stale responses with weight w (none,
 the token's ratio, or the response's, all detached): k1 adds -w, k2 = D^2/2 adds -w D, k3 = e^-D - 1 + D adds
--w (1 - e^-D), on the score of the token. `pull` is the part along descent on KL(pi || other) of whole responses: 1 for
-k2 of responses and for D inside the reward, both with the response's ratio. k2 by token holds visits fixed, k3 has the
-other direction of KL, k1 regularizes nothing (with a ratio it is 0). Sums over all actions ("exact") and an entropy
-bonus have no such noise; a penalty inside the task's reward has D of the behavior or of the current policy. `value` is
+-w (1 - e^-D), on the score of the token. `pull` is the part along descent on KL(pi || other) of whole responses. It is
+1 for k2 of responses and for D inside the reward, both with the response's ratio. k2 by token holds visits fixed. k3
+has the other direction of KL, k1 regularizes nothing (with a ratio it is 0). Sums over all actions ("exact") and an
+entropy bonus have no such noise; a penalty inside the task's reward has D of the behavior or of the current policy. `value` is
 what a trace reports, by token. Derivation: derivatives with w and the drawn tokens held fixed. Domain: policies that
 differ. Second route: complex steps through the printed terms. Source: Schulman 2020, "Approximating KL divergence";
 2402.03300, equation 4; 1909.08593, equation 2; gradients derived.
@@ -21,14 +21,14 @@ from asyncsim.theory._declared import Choice, Draw, Positive
 from asyncsim.theory._ragged import LaterRagged, Listed
 from asyncsim.theory._stated import stated
 
-SAMPLED = ("k1", "k2", "k2_whole", "k3", "straight_through", "reward")
-WIDE = ("exact", "exact_reverse", "entropy")
-REWARDS = ("task_behavior", "task_current")
+_SAMPLED = ("k1", "k2", "k2_whole", "k3", "straight_through", "reward")
+_WIDE = ("exact", "exact_reverse", "entropy")
+_REWARDS = ("task_behavior", "task_current")
 
 
 class _Setting(LaterRagged):
     reference_logits = logit_table("reference", (0.2, 0.3, -0.3), (0.4, -0.1, 0.0), (-0.2, 0.0, 0.5))
-    penalty = Choice(*SAMPLED, *WIDE, *REWARDS, example="k3", doc="term of the objective, or of the task's reward")
+    penalty = Choice(*_SAMPLED, *_WIDE, *_REWARDS, example="k3", doc="term of the objective, or of the task's reward")
     to = Choice("reference", "behavior", "proximal", example="reference", doc="policy that is held close")
     ratio = Choice("none", "token", "sequence", example="sequence", doc="weight of stale samples")
     coefficient = Positive(typical=(0.05, 2.0), example=0.5, unit="reward per nat", doc="price of a nat")
@@ -36,9 +36,9 @@ class _Setting(LaterRagged):
     def joint(self) -> None:
         """What a penalty cannot combine."""
         super().joint()
-        plain = self.penalty in SAMPLED or self.ratio != "token"
+        plain = self.penalty in _SAMPLED or self.ratio != "token"
         checks.require(plain, "ratio", self.ratio, "none or sequence for a sum over all actions", "leave it out")
-        own = self.penalty not in (*REWARDS, "entropy") or (self.to, self.ratio) == ("reference", "none")
+        own = self.penalty not in (*_REWARDS, "entropy") or (self.to, self.ratio) == ("reference", "none")
         checks.require(own, "to, ratio", (self.to, self.ratio), "reference and none in a reward", "say so")
         zero = self.penalty == "k1" and self.ratio != "none"
         checks.require(not zero, "ratio", self.ratio, "none for k1", "with a ratio it adds 0")
@@ -49,9 +49,9 @@ class _Setting(LaterRagged):
     def drawn(cls, draw: Draw) -> dict[str, object]:
         """Settings that can be combined."""
         point = super().drawn(draw)
-        if point["penalty"] in (*REWARDS, "entropy"):
+        if point["penalty"] in (*_REWARDS, "entropy"):
             return point | {"to": "reference", "ratio": "none"}
-        return point | ({"ratio": "none"} if point["penalty"] in (*WIDE, "k1") else {})
+        return point | ({"ratio": "none"} if point["penalty"] in (*_WIDE, "k1") else {})
 
     @property
     def other(self) -> np.ndarray:
@@ -104,12 +104,12 @@ def _read(s: _Setting, update: np.ndarray, value: float) -> dict[str, float]:
     gap = (e.current - s.token_log_probs(s.other)).sum(1, keepdims=True)
     down = -s.expected(gap)
     found = s.read(update) | {"pull": float((update * down).sum() / (down**2).sum()) / s.coefficient}
-    return found | ({} if s.penalty in (*REWARDS, "entropy") else {"value": value})
+    return found | ({} if s.penalty in (*_REWARDS, "entropy") else {"value": value})
 
 
 def _reported(s: _Setting) -> float:
     e, pi, other = s.listed(), softmax(s.current_logits), softmax(s.other)
-    if s.penalty in WIDE:
+    if s.penalty in _WIDE:
         above, below = (other, pi) if s.penalty == "exact_reverse" else (pi, other)
         value = (above * np.log(above / below)).sum(1) * e.mask
     else:
@@ -118,7 +118,7 @@ def _reported(s: _Setting) -> float:
 
 
 def _predict(s: _Setting) -> dict[str, float]:
-    if s.penalty in WIDE:
+    if s.penalty in _WIDE:
         return _read(s, _wide(s), _reported(s))
     return _of(s, _sampled(s))
 
@@ -130,7 +130,7 @@ def _of(s: _Setting, weight: np.ndarray) -> dict[str, float]:
 def _printed(s: _Setting, fixed: Listed, e: Listed, logits: np.ndarray) -> np.ndarray:
     """What is descended, by token of the listed responses: detached numbers from `fixed`."""
     gap, frozen = e.current - s.token_log_probs(s.other), fixed.current - s.token_log_probs(s.other)
-    if s.penalty in WIDE:
+    if s.penalty in _WIDE:
         pi, other = softmax(logits), softmax(s.other)
         terms = {
             "exact": pi * np.log(pi / other),
@@ -139,7 +139,7 @@ def _printed(s: _Setting, fixed: Listed, e: Listed, logits: np.ndarray) -> np.nd
         }
         rows: np.ndarray = terms[s.penalty].sum(1) * e.mask
         return rows
-    if s.penalty in ("reward", *REWARDS):
+    if s.penalty in ("reward", *_REWARDS):
         paid = fixed.behavior - s.token_log_probs(s.other) if s.penalty == "task_behavior" else frozen
         answered = paid[:, ::-1].cumsum(1)[:, ::-1] if s.penalty == "reward" else paid.sum(1, keepdims=True)
         return e.current * answered
