@@ -5,10 +5,10 @@ the token's ratio, or the response's, all detached): k1 adds -w, k2 = D^2/2 adds
 -w (1 - e^-D), on the score of the token. `pull` is the part along descent on KL(pi || other) of whole responses. It is
 1 for k2 of responses and for D inside the reward, both with the response's ratio. k2 by token holds visits fixed. k3
 has the other direction of KL, k1 regularizes nothing (with a ratio it is 0). Sums over all actions ("exact") and an
-entropy bonus have no such noise; a penalty inside the task's reward has D of the behavior or of the current policy. `value` is
-what a trace reports, by token. Derivation: derivatives with w and the drawn tokens held fixed. Domain: policies that
-differ. Second route: complex steps through the printed terms. Source: Schulman 2020, "Approximating KL divergence";
-2402.03300, equation 4; 1909.08593, equation 2; gradients derived.
+entropy bonus have no such noise. A penalty inside the task's reward has D of the behavior or of the current policy.
+`value` is what a trace reports, by token. Derivation: derivatives with w and the drawn tokens held fixed. Domain:
+policies that differ. Second route: complex steps through the printed terms. Source: Schulman 2020, "Approximating KL
+divergence"; 2402.03300, equation 4; 1909.08593, equation 2; gradients derived.
 """
 
 from __future__ import annotations
