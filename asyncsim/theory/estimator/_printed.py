@@ -89,6 +89,12 @@ def _two_ways(e: Listed) -> tuple[np.ndarray, np.ndarray]:
     return _binary(then, now), _binary(now, then)
 
 
+def _off_mean(e: Listed) -> np.ndarray:
+    """Log ratio of a response to the start of the batch, less its mean in the group."""
+    gap = e.drift.sum(1, keepdims=True)
+    return gap - (e.mass * gap.real).sum()
+
+
 def _over_mean(s: Any, e: Listed, weight: np.ndarray, share: np.ndarray) -> np.ndarray:
     return weight / (share * weight).sum()
 
@@ -159,6 +165,11 @@ GATES: dict[str, Printed] = {
 C: dict[str, Printed] = {
     name: _gated(gate) for name, gate in GATES.items()
 } | {
+    "full_is": lambda s, e, gain: whole(e) * gain,
+    "full_is_token": lambda s, e, gain: r(e) * gain,
+    "user_loss": lambda s, e, gain: r(e) * gain,
+    "tba": lambda s, e, gain: 2.0 / s.scale * (gain - s.scale * _off_mean(e)).real,
+    "truncated_whole": lambda s, e, gain: np.minimum(whole(e), s.cap) * gain,
     "truncated_token": lambda s, e, gain: np.minimum(r(e), s.cap) * gain,
     "truncated_sequence": lambda s, e, gain: np.clip(whole(e), s.floor, s.cap) * gain,
     "truncated_geometric": lambda s, e, gain: np.minimum(geometric(e), s.cap) * gain,
@@ -234,6 +245,10 @@ def _capped_ess(s: Any, e: Listed, gain: np.ndarray) -> Any:
 OBJECTIVES: dict[str, Printed] = {
     name: _gated(gate) for name, gate in GATES.items()
 } | {
+    "full_is": lambda s, e, gain: whole(e) * gain / e.length,
+    "full_is_token": lambda s, e, gain: r(e) * gain,
+    "user_loss": lambda s, e, gain: r(e) * gain,
+    "tba": lambda s, e, gain: -((_off_mean(e) - gain / s.scale) ** 2) / e.length,
     "ppo_clip": _surrogate(r),
     "ppo_dual": _dual,
     "dapo": _surrogate(r),
@@ -267,6 +282,7 @@ OBJECTIVES: dict[str, Printed] = {
 
 _MEAN, _STD, _WHOLE = ("token_mean", "mean"), ("token_mean", "std"), ("sequence_sum", "mean")
 STEPS: dict[str, tuple[str, str]] = dict.fromkeys(C, _MEAN) | {
+    "full_is": _WHOLE, "full_is_token": _WHOLE, "tba": _WHOLE, "truncated_whole": ("sequence_mean", "mean"),
     "truncated_sequence": ("sequence_mean", "mean"), "truncated_geometric": ("sequence_mean", "mean"),
     "cispo": _STD, "cispo_rollout": _STD, "cispo_masked": _STD, "dapo": _STD, "grpo": ("sequence_mean", "std"),
     "gspo": ("sequence_mean", "std"), "gmpo": ("sequence_mean", "std"), "sapo": ("sequence_mean", "std"),

@@ -90,6 +90,9 @@ _FACTORS: dict[str, _Factor] = {
     "drop_stale_token": lambda s, e, gain: _age(s, e) <= s.limit,
     "drop_stale_head": lambda s, e, gain: s.wait + e.length - 1.0 <= s.limit,
     "polynomial": lambda s, e, gain: ((1.0 + _age(s, e)) / (1.0 + s.limit)) ** -s.scale,
+    "token_mask_polynomial": lambda s, e, gain: (
+        _band("token")(s, e, gain) * ((1.0 + _age(s, e)) / (1.0 + s.limit)) ** -s.scale
+    ),
     "threshold": lambda s, e, gain: np.where(_age(s, e) <= s.limit, 1.0, s.scale),
 }  # fmt: skip
 """What multiplies the weight of each token, `[Y, T or 1]`."""
@@ -146,6 +149,9 @@ def _weight(s: _Setting, ratios: dict[str, list[float]], gain: float, place: int
         "drop_stale_token": lambda: age <= s.limit,
         "drop_stale_head": lambda: oldest <= s.limit,
         "polynomial": lambda: (1.0 + s.limit) ** s.scale / (1.0 + age) ** s.scale,
+        "token_mask_polynomial": lambda: (
+            (s.low <= own <= s.high) * (1.0 + s.limit) ** s.scale / (1.0 + age) ** s.scale
+        ),
         "threshold": lambda: 1.0 if age <= s.limit else s.scale,
     }  # fmt: skip
     if name in tests:

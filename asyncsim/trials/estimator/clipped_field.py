@@ -16,8 +16,19 @@ from asyncsim.trials._ragged import TABLES, planted, read, stepped
 from asyncsim.trials._sequences import token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
 
+
+def _surrogate(log_prob: Tensor, behavior_log_prob: Tensor, advantage: Tensor) -> Tensor:
+    """A loss as a user writes it."""
+    return -(log_prob - behavior_log_prob).exp() * advantage
+
+
 _KNOBS = ("low", "high", "cap", "floor", "scale")
 _MADE: dict[str, Callable[[Any], Method]] = {
+    "full_is": lambda p: methods.full_is(),
+    "full_is_token": lambda p: methods.full_is("token"),
+    "user_loss": lambda p: methods.from_loss(_surrogate),
+    "tba": lambda p: methods.tba(p["scale"]),
+    "truncated_whole": lambda p: methods.truncated_is("sequence", p["cap"]),
     "truncated_token": lambda p: methods.truncated_is("token", p["cap"]),
     "truncated_sequence": lambda p: methods.truncated_is("sequence", p["cap"], floor=p["floor"]),
     "truncated_geometric": lambda p: methods.truncated_is("geometric", p["cap"]),
@@ -76,7 +87,8 @@ _MADE: dict[str, Callable[[Any], Method]] = {
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     # Every method has some of the knobs.
     knobs = {name: point[name] for name in _KNOBS}
-    spec = planted(point, _MADE[point["method"]](knobs), plant)
+    # The reference of those that have one is the policy at the start of the batch.
+    spec = planted(point, _MADE[point["method"]](knobs), plant, reference=point["proximal_logits"])
     return read(stepped(spec, point).gradient, point)
 
 
@@ -118,22 +130,24 @@ def _knob(**settings: Any) -> Plant:
 _POINT = {**TABLES, "low": 0.35, "high": 0.55, "cap": 1.35, "floor": 0.735, "scale": 0.5}
 
 
-def _at(method: str, **knobs: float) -> dict[str, Any]:
+def _at(method: str, **knobs: Any) -> dict[str, Any]:
     return {**_POINT, "method": method, **knobs}
 
 
 # Knobs at which each method stops some tokens and leaves others.
-_OTHER = {
+_OTHER: dict[str, dict[str, Any]] = {
     "m2po_mask": {"scale": 0.15}, "m2po_all": {"scale": 0.29}, "m2po_areal": {"scale": 0.045},
-    "m2po_waterfill": {"scale": 0.1}, "dppo_kl": {"low": 0.115, "high": 0.105}, "dppo_tv": {"low": 0.18, "high": 0.2},
-    "dppo_prime": {"low": 0.18, "high": 0.2, "scale": 0.1}, "kpop": {"high": 0.105, "scale": 0.1},
+    "m2po_waterfill": {"scale": 0.1}, "dppo_kl": {"low": 0.115, "high": 0.105}, "dppo_tv": {"low": 0.18, "high": 0.26},
+    "dppo_prime": {"low": 0.18, "high": 0.26, "scale": 0.1}, "kpop": {"high": 0.105, "scale": 0.1},
     "ipo_mask": {"high": 0.18, "scale": 0.1}, "estr": {"high": 0.5}, "geometric_rs": {"scale": 0.3},
     "clip_cov": {"scale": 0.05}, "kl_cov": {"scale": 0.2}, "bapo_paper": {"scale": 0.77}, "bapo_code": {"scale": 0.35},
-    "sat": {"scale": 0.2}, "sat_hill": {"scale": 0.05}, "gspo": {"high": 0.1},
+    "sat": {"scale": 0.2}, "sat_hill": {"scale": 0.05}, "gspo": {"high": 0.1}, "oapl": {"scale": 0.3},
     "decoupled_ppo": {"low": 0.15, "cap": 1.25}, "decoupled_drop": {"low": 0.15, "high": 0.35},
     "three_policy_tis": {"low": 0.15, "high": 0.35, "cap": 1.25}, "cispo_rollout": {"high": 0.35, "cap": 1.25},
     "ppo_dual": {"cap": 1.2}, "icepop": {"floor": 0.7}, "truncated_geometric": {"cap": 1.1},
 }  # fmt: skip
+# Bad responses that the policy has come to like are seen the other way round.
+_OTHER["topr"] = {"behavior_logits": TABLES["current_logits"], "current_logits": TABLES["behavior_logits"]}
 _POINTS = {name: _at(name, **_OTHER.get(name, {})) for name in _MADE}
 
 trial = Trial(

@@ -53,6 +53,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
     "drop_stale_token": lambda p: factors.drop_stale(p["limit"], "token"),
     "drop_stale_head": lambda p: factors.drop_stale(p["limit"]),
     "polynomial": lambda p: factors.staleness_weight("polynomial", p["scale"], average=p["limit"]),
+    "token_mask_polynomial": lambda p: (_MADE["token_mask"](p), _MADE["polynomial"](p)),
     "threshold": lambda p: factors.staleness_weight("threshold", cutoff=p["limit"], after=p["scale"]),
 }
 
@@ -68,7 +69,9 @@ def _aged(wait: int, batch: Batch) -> Batch:
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     # Every factor has some of the knobs.
     knobs, wait = {name: point[name] for name in _KNOBS}, point["wait"]
-    method = methods.reinforce(advantages.group_mean(), "token_mean").replace(factors=(_MADE[point["factor"]](knobs),))
+    made = _MADE[point["factor"]](knobs)
+    several = made if isinstance(made, tuple) else (made,)
+    method = methods.reinforce(advantages.group_mean(), "token_mean").replace(factors=several)
     step = stepped(planted(point, method, plant), point, lambda batch: _aged(wait, batch))
     return read(step.gradient, point) | {"kept": exactly(step.statistics["kept_tokens"].item())}
 
@@ -93,7 +96,7 @@ def _other(factor: Any) -> Plant:
     return with_method(factors=(factor,))
 
 
-_POINT = {**TABLES, "low": 0.735, "high": 1.35, "bound": 0.1, "wait": 1, "limit": 1.5, "scale": 0.5}
+_POINT = {**TABLES, "low": 0.735, "high": 1.35, "bound": 0.1, "wait": 1, "limit": 2.0, "scale": 0.5}
 # Bounds that lie between those of other responses, so that every statistic drops others.
 _NEAR = {
     "k2_token": 0.125, "k2_sum": 0.57, "k2_mean": 0.235, "k2_max": 0.28, "k2_max_lag": 0.05,
@@ -104,8 +107,8 @@ _NEAR = {
 }  # fmt: skip
 _POINTS = {
     name: {**_POINT, "factor": name, "bound": _NEAR.get(name, 0.1)}
-    | ({"limit": 2.5} if "head" in name else {})
-    | ({"low": 0.7} if name == "token_mask" else {})
+    | ({"limit": 3.0} if "head" in name else {})
+    | ({"low": 0.7} if name.startswith("token_mask") else {})
     for name in _MADE
 }
 
@@ -116,15 +119,16 @@ trial = Trial(
     defects={
         "dropped tokens leave the denominator": Defect(renormalized, _POINTS["token_mask"]),
         "bounds on the inverse ratio": Defect(_other(factors.token_mask(1.0 / 1.35, 1.0 / 0.7)), _POINTS["token_mask"]),
-        "ratio with the drift of the batch": Defect(_other(factors.token_mask(0.735, 1.35)), _POINTS["token_mask_lag"]),
+        "ratio with the drift of the batch": Defect(_other(factors.token_mask(0.7, 1.35)), _POINTS["token_mask_lag"]),
         "tokens in place of responses": Defect(_other(factors.token_mask(0.735, 1.35)), _POINTS["sequence_mask"]),
         "sum in place of mean": Defect(_other(factors.k3_mask(0.175, "sum")), _POINTS["k3_mean"]),
         "mean in place of maximum": Defect(_other(factors.k2_mask(0.28, "mean")), _POINTS["k2_max"]),
         "other sign of A": Defect(_turned, _POINTS["opsm"]),
         "moves back stopped too": Defect(_other(factors.tv_mask(0.3)), _POINTS["tv_signed"]),
         "age of the token, not of its response": Defect(
-            _other(factors.drop_stale(2.5, "token")), _POINTS["drop_stale_head"]
+            _other(factors.drop_stale(3.0, "token")), _POINTS["drop_stale_head"]
         ),
+        "last factor alone": Defect(_other(factors.staleness_weight(average=2.0)), _POINTS["token_mask_polynomial"]),
         "weight 1 at age 0": Defect(_other(factors.staleness_weight()), _POINTS["polynomial"]),
     },
     effect=0.02,
