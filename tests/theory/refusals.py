@@ -238,4 +238,11 @@ REFUSALS = [
     ("systems/overflow", {"capacity": 7}, ">= 8"),
     ("systems/synchronous-throughput", {"rate": 0.0}, "(0, inf)"),
     ("systems/ticket-throughput", {"tickets": 3}, ">= 4"),
+    ("estimator/clipped-field", {"cap": 1.0}, "(1, inf)"),
+    ("estimator/clipped-field", {"proximal_logits": ((0.1, 0.2),)}, "shape [3, 3]"),
+    ("estimator/factors", {"high": 0.9}, "[1, inf)"),
+    ("estimator/aggregators", {"samples": 5}, "[2, 4]"),
+    ("estimator/advantages", {"samples": 1}, "[2, 4]"),
+    ("estimator/penalties", {"penalty": "k1"}, "none for k1"),
+    ("estimator/penalties", {"penalty": "exact", "ratio": "token"}, "none or sequence"),
 ]
