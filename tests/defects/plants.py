@@ -22,11 +22,13 @@ class Plant:
     """One bug: where it was seen, how it is planted, and the test that names it."""
 
     number: int
+    component: str
     what: str
     seen: str
     patches: Callable[[], Patches]
     killer: str
     settings: dict[str, Any] = field(default_factory=dict)
+    by: str = ""
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
@@ -49,12 +51,12 @@ class Plant:
 PLANTS: dict[int, Plant] = {}
 
 
-def plant(number: int, what: str, seen: str, killer: str, **settings: Any) -> Callable[[Any], Any]:
+def plant(number: int, component: str, what: str, seen: str, killer: str, **settings: Any) -> Callable[[Any], Any]:
     """Enter the function that returns the patches of a bug."""
 
     def enter(patches: Callable[[], Patches]) -> Callable[[], Patches]:
         assert number not in PLANTS
-        PLANTS[number] = Plant(number, what, seen, patches, killer, settings)
+        PLANTS[number] = Plant(number, component, what, seen, patches, killer, settings)
         return patches
 
     return enter
