@@ -1,7 +1,7 @@
 """Which claim sees which plant: `python -m tests.defects --map [NUMBER ...]`.
 
-Every claim is run once to see which functions of the product it executes. Then a copy of this process plants each
-defect and measures the claims that execute the function, the quickest first, until three are violated. A claim that is
+Every claim is run once to see which functions and lines of the product it executes. Then a copy of this process plants
+each defect and measures the claims that execute it, the quickest first, until three are violated. A claim that is
 inconclusive, or holds without being tight, has not seen it; one that fell over is told apart.
 """
 
@@ -18,9 +18,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import asyncsim
@@ -104,27 +104,50 @@ def place(code: CodeType) -> str:
     return f"{Path(code.co_filename).relative_to(PACKAGE)}:{code.co_qualname}"
 
 
-def profiled(claim: str) -> dict[str, Any]:
-    """Verdict, seconds and executed functions of a claim."""
+def profiled(claim: str, wanted: dict[str, list[int]]) -> dict[str, Any]:
+    """Verdict, seconds and executed functions of a claim, and which of the wanted lines by file it executes."""
     codes: set[CodeType] = set()
+    lines: set[str] = set()
+    numbers = {str(PACKAGE / name): frozenset(each) for name, each in wanted.items()}
+
+    def line(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_lineno in numbers[frame.f_code.co_filename]:
+            lines.add(f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}")
+        return line
+
+    def call(frame: FrameType, event: str, _: Any) -> Any:
+        codes.add(frame.f_code)
+        return line if frame.f_code.co_filename in numbers else None
+
     start = time.process_time()
-    sys.setprofile(lambda frame, event, _: codes.add(frame.f_code) if event == "call" else None)
+    sys.settrace(call)
     verdict = measured(claim)
-    sys.setprofile(None)
+    sys.settrace(None)
     seconds = time.process_time() - start
     ours = sorted({place(code) for code in codes if Path(code.co_filename).is_relative_to(PACKAGE)})
-    return {"verdict": verdict, "seconds": round(seconds, 3), "functions": ours}
+    return {"verdict": verdict, "seconds": round(seconds, 3), "functions": ours, "lines": sorted(lines)}
+
+
+def changed_lines(plant: Plant) -> set[str]:
+    """Lines that a slip changes, file:line; none where only its function is known."""
+    if not plant.changes:
+        return set()
+    file = place(slips.plain(slips.named(plant.by)).__code__).partition(":")[0]
+    return {f"{file}:{line}" for line in slips.lines(plant.by, plant.changes)}
 
 
 def executed(workers: int) -> dict[str, dict[str, Any]]:
-    """`profiled` of every claim, kept until a file of the package changes."""
-    digest = hashlib.blake2b(digest_size=8)
+    """`profiled` of every claim, kept until a file of the package or the slips change."""
+    wanted: dict[str, list[int]] = {}
+    for each in sorted(set().union(*(changed_lines(plant) for plant in PLANTS.values()))):
+        wanted.setdefault(each.partition(":")[0], []).append(int(each.partition(":")[2]))
+    digest = hashlib.blake2b(json.dumps(wanted).encode(), digest_size=8)
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(path.read_bytes())
     path = EXECUTED / f"{digest.hexdigest()}.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    calls = {claim: functools.partial(profiled, claim) for claim in verifying.every_claim() if claim not in known}
-    for claim, found in copies(calls, workers):
+    missing = [claim for claim in verifying.every_claim() if claim not in known]
+    for claim, found in copies({claim: functools.partial(profiled, claim, wanted) for claim in missing}, workers):
         assert found is not None, claim
         known[claim] = found
         write(path, known)
@@ -152,13 +175,15 @@ def targets(plant: Plant) -> set[str]:
 
 def relevant(plant: Plant, known: dict[str, dict[str, Any]]) -> list[str]:
     """Claims that execute what the plant changes and hold on the product, the quickest first."""
-    wanted = targets(plant)
+    wanted, lines = targets(plant), changed_lines(plant)
     files = {each.removesuffix("*") for each in wanted if each.endswith("*")}
 
-    def runs(functions: Iterable[str]) -> bool:
-        return any(each in wanted or each.partition(":")[0] + ":" in files for each in functions)
+    def runs(at: dict[str, Any]) -> bool:
+        if lines:
+            return not lines.isdisjoint(at["lines"])
+        return any(each in wanted or each.partition(":")[0] + ":" in files for each in at["functions"])
 
-    chosen = [claim for claim, at in known.items() if at["verdict"] == "held" and runs(at["functions"])]
+    chosen = [claim for claim, at in known.items() if at["verdict"] == "held" and runs(at)]
     return sorted(chosen, key=lambda claim: known[claim]["seconds"])
 
 

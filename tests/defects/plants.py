@@ -8,7 +8,9 @@ everything that fails.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,12 +31,19 @@ class Plant:
     killer: str
     settings: dict[str, Any] = field(default_factory=dict)
     by: str = ""
+    changes: tuple[tuple[str, str], ...] = ()
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
         """The product with the bug in it."""
+        forget()
         with contextlib.ExitStack() as stack:
+            stack.callback(forget)
             for target, name, value in self.patches():
+                if name == "__code__":  # which mock would delete
+                    stack.callback(setattr, target, name, target.__code__)
+                    target.__code__ = value
+                    continue
                 table = isinstance(target, dict)
                 stack.enter_context(
                     mock.patch.dict(target, {name: value}) if table else mock.patch.object(target, name, value)
@@ -46,6 +55,15 @@ class Plant:
         path, _, name = self.killer.partition("::")
         function = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
         return lambda: function(**self.settings)
+
+
+def forget() -> None:
+    """Empty every cache of the package's functions: what a plant left in one would outlive it."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "asyncsim":
+            for value in list(vars(module).values()):
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
 
 
 PLANTS: dict[int, Plant] = {}

@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -27,8 +28,9 @@ def slip(number: int, component: str, what: str, where: str, *pieces: str, kille
     `by`: the Python function that runs a compiled one, for the map.
     """
     assert number not in PLANTS and len(pieces) % 2 == 0, number
-    changes = list(zip(pieces[::2], pieces[1::2], strict=True))
-    plant = Plant(number, component, what, ANEW, lambda: edited(named(where), changes), killer, by=by or where)
+    changes = tuple(zip(pieces[::2], pieces[1::2], strict=True))
+    own = () if by else changes
+    plant = Plant(number, component, what, ANEW, lambda: edited(named(where), changes), killer, {}, by or where, own)
     PLANTS[number] = plant
 
 
@@ -52,7 +54,7 @@ def plain(part: Any) -> FunctionType:
     return plain(inner) if inner is not None else part
 
 
-def edited(part: Any, changes: list[tuple[str, str]]) -> Patches:
+def edited(part: Any, changes: Iterable[tuple[str, str]]) -> Patches:
     """Patches that give the function its new code, and a compiled one its new machine code, which is not kept."""
     function = plain(part)
     code = _changed(function, changes)
@@ -60,13 +62,13 @@ def edited(part: Any, changes: list[tuple[str, str]]) -> Patches:
         return [(function, "__code__", code)]
     import numba
 
-    options = {name: value for name, value in part.targetoptions.items() if name != "boundscheck"}
+    options = {name: value for name, value in part.targetoptions.items() if name not in ("boundscheck", "nopython")}
     wrong = numba.njit(**options)(FunctionType(code, function.__globals__, function.__name__))
     ours = [module for name, module in sys.modules.items() if name.partition(".")[0] in ("asyncsim", "tests")]
     return [(module, key, wrong) for module in ours for key, value in list(vars(module).items()) if value is part]
 
 
-def _changed(function: FunctionType, changes: list[tuple[str, str]]) -> CodeType:
+def _changed(function: FunctionType, changes: Iterable[tuple[str, str]]) -> CodeType:
     path, right = Path(inspect.getsourcefile(function)), function.__code__
     source = path.read_text(encoding="utf-8")
     text = "".join(inspect.getsourcelines(right)[0])
@@ -75,6 +77,19 @@ def _changed(function: FunctionType, changes: list[tuple[str, str]]) -> CodeType
     assert source[first:].startswith(text), function
     whole = compile(source[:first] + wrong + source[first + len(text) :], str(path), "exec", dont_inherit=True)
     return next(each for each in _codes(whole) if _place(each) == _place(right))
+
+
+def lines(where: str, changes: Iterable[tuple[str, str]]) -> set[int]:
+    """Lines of the file that a slip changes and that Python reports when they run."""
+    code = plain(named(where)).__code__
+    known = {line for each in _codes(code) for _, _, line in each.co_lines() if line is not None}
+    text, first = inspect.getsourcelines(code)
+    found = set()
+    for right, _ in changes:
+        start = first + "".join(text).split(right)[0].count("\n")
+        own = known & set(range(start, start + right.strip().count("\n") + 1))
+        found |= own or {max(line for line in known if line <= start)}
+    return found
 
 
 def _replaced(text: str, change: tuple[str, str]) -> str:
@@ -90,12 +105,3 @@ def _codes(code: CodeType) -> list[CodeType]:
 
 def _place(code: CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
-
-
-def forget() -> None:
-    """Empty every cache of the package's functions: what a plant left in one would outlive it."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "asyncsim":
-            for value in list(vars(module).values()):
-                if isinstance(value, functools._lru_cache_wrapper):
-                    value.cache_clear()
