@@ -1,6 +1,8 @@
-"""Write the table of planted bugs and their killers: `python -m tests.defects [NUMBER ...]`.
+"""Planted bugs: their killers and the claims that see them.
 
-Every bug is planted into the product and the shared contract tests are run on it; the first five that fail are named.
+`python -m tests.defects [NUMBER ...]` runs the shared contract tests on the product with each of the field's bugs in
+it, and names the first five that fail. `python -m tests.defects --map [NUMBER ...]` does so with the claims, for the
+plants without a row (all of them after `--map --anew`). Both write TABLE.md.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from asyncsim.base.files import write_atomically
-from tests.defects import catalog
+from tests.defects import catalog, mapping
 from tests.defects.plants import PLANTS
 
 HERE = Path(__file__).parent
 ROWS, TABLE = HERE / "killers.json", HERE / "TABLE.md"
 SHARED, MOST = "tests/contracts", 5
+WORKERS = int(os.environ.get("WORKERS", "2"))
 
 
 def killers(number: int) -> list[str]:
@@ -36,37 +40,57 @@ def killers(number: int) -> list[str]:
     return found
 
 
-def table(rows: dict[str, list[str]]) -> str:
+def table(rows: dict[str, list[str]], coverage: list[dict[str, Any]]) -> str:
     """The table as Markdown."""
-    shared = sum(bool(found) for found in rows.values())
+    shared, seen = sum(bool(found) for found in rows.values()), sum(bool(at["claims"]) for at in coverage)
+    claims = {at["number"]: ", ".join(f"`{claim}`" for claim in at["claims"]) or "none" for at in coverage}
     lines = [
-        "# Planted field bugs and who kills them",
+        "# Planted bugs and who sees them",
         "",
-        f"{len(rows)} bugs that trainers have shipped, each planted into the product as a patch (`tests/defects/`). "
-        f"The shared contract tests of `tests/contracts` kill {shared} of them, each by the test named for it. "
-        "Written by `python -m tests.defects`; `tests/defects/test_defects.py` plants them again in every run of the "
-        "suite.",
+        f"{len(PLANTS)} bugs, each planted into the product (`tests/defects/`): {catalog.FIELD} that trainers have "
+        "shipped, and slips of a line in every component, written before anything was known of who sees them.",
         "",
-        "| # | bug | seen in | shared contract tests that fail (of the first five) | the test that names it |",
-        "|---|---|---|---|---|",
+        f"The verification alone sees {seen} of {len(coverage)}: a claim comes out violated at quick size. At most "
+        f"{mapping.ENOUGH} claims are looked for. `python -m tests.defects --map` writes that column and "
+        "`asyncsim/app/coverage.json`.",
+        "",
+        f"The shared contract tests of `tests/contracts` kill {shared} of the {catalog.FIELD} field bugs, by "
+        "`python -m tests.defects`. `tests/defects/test_defects.py` plants every bug for the test that names it.",
+        "",
+        "| # | component | bug | seen in | claims that see it | shared contract tests that fail (of the first five) "
+        "| the test that names it |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for key, found in sorted(rows.items(), key=lambda row: int(row[0])):
-        plant = PLANTS[int(key)]
-        kinds = sorted({name.partition("::")[2].partition("[")[0] for name in found})
-        named = plant.killer.removeprefix("tests/")
-        told = ", ".join(f"`{kind}`" for kind in kinds) or "none"
-        lines.append(f"| {key} | {plant.what} | {plant.seen} | {len(found)}: {told} | `{named}` |")
+    for number, plant in sorted(PLANTS.items()):
+        found = rows.get(str(number))
+        kinds = sorted({name.partition("::")[2].partition("[")[0] for name in found or ()})
+        told = "" if found is None else f"{len(found)}: {', '.join(f'`{kind}`' for kind in kinds) or 'none'}"
+        test = plant.killer.removeprefix("tests/").replace("|", "\\|")
+        named = f"`{test}`" if test else "claims alone"
+        cells = (number, plant.component, plant.what.replace("|", "\\|"), plant.seen, claims.get(number, ""), told)
+        lines.append(f"| {' | '.join(map(str, cells))} | {named} |")
     return "\n".join(lines) + "\n"
 
 
+def written() -> tuple[dict[str, list[str]], list[dict[str, Any]]]:
+    """Both tables of rows as they were last written."""
+    rows = json.loads(ROWS.read_text(encoding="utf-8")) if ROWS.exists() else {}
+    return rows, json.loads(mapping.COVERAGE.read_text())["rows"] if mapping.COVERAGE.exists() else []
+
+
 def main() -> None:
-    """Run what is asked for (default: everything), keep the rest, write both files."""
+    """Run what is asked for, keep the rest, write the files."""
     assert len(PLANTS) == catalog.COUNT
-    rows = json.loads(ROWS.read_text()) if ROWS.exists() else {}
-    asked = [int(word) for word in sys.argv[1:]] or sorted(PLANTS)
-    with ThreadPoolExecutor(int(os.environ.get("WORKERS", "2"))) as pool:
-        rows |= {str(n): found for n, found in zip(asked, pool.map(killers, asked), strict=True)}
-    texts = {ROWS: json.dumps(rows, indent=1, sort_keys=True), TABLE: table(rows)}
+    words = sys.argv[1:]
+    asked = [int(word) for word in words if word.isdigit()]
+    rows, coverage = written()
+    if "--map" in words:
+        coverage = mapping.write_map(asked or (sorted(PLANTS) if "--anew" in words else []), WORKERS)
+    else:
+        asked = asked or [number for number in sorted(PLANTS) if number <= catalog.FIELD]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            rows |= {str(n): found for n, found in zip(asked, pool.map(killers, asked), strict=True)}
+    texts = {ROWS: json.dumps(rows, indent=1, sort_keys=True), TABLE: table(rows, coverage)}
     for path, text in texts.items():
         write_atomically(path, lambda file, text=text: file.write(text.encode()))
 

@@ -34,13 +34,16 @@ PRINTED = f"{METHODS}::test_score_weights_are_those_of_the_printed_loss"
 SQUARES = f"{ADVANTAGES}::test_opob_minimizes_the_second_moment"
 
 
-@plant(1, "OPOB weights by w^4", "VCPO release", SQUARES, method="full_is", aggregator="sequence_sum")
+@plant(1, "advantages", "OPOB weights by w^4", "VCPO release", SQUARES, method="full_is", aggregator="sequence_sum")
 def fourth_power():
     right = Step.score_norm.func
     return [(Step, "score_norm", property(lambda self: right(self) * self.sample_weight**2))]
 
 
-@plant(2, "score norm without 1/T", "VCPO release", SQUARES, method="truncated_is", aggregator="sequence_mean")
+@plant(
+    2, "advantages", "score norm without 1/T", "VCPO release", SQUARES, method="truncated_is",
+    aggregator="sequence_mean",
+)  # fmt: skip
 def forgotten_length():
     def norm(self):
         share = (self.batch.mask * self.applied).expand(self.batch.mask.shape)
@@ -50,12 +53,9 @@ def forgotten_length():
 
 
 @plant(
-    3,
-    "ESS control fails open",
-    "VCPO release, FeynRL",
-    f"{LINKS}::test_ess_step_fails_closed",
+    3, "links", "ESS control fails open", "VCPO release, FeynRL", f"{LINKS}::test_ess_step_fails_closed",
     bad=[torch.inf, 0.0, 0.0, 0.0],
-)
+)  # fmt: skip
 def open_control():
     right = EssStep.apply
 
@@ -70,17 +70,20 @@ def open_control():
     return [(EssStep, "apply", apply)]
 
 
-@plant(7, "ratio identically 1", "AReno", PRINTED, name="ppo_clip")
+@plant(7, "ratios", "ratio identically 1", "AReno", PRINTED, name="ppo_clip")
 def detached_anchor():
     return [(Step, "log_ratio", property(lambda self: torch.zeros_like(self.mask)))]
 
 
-@plant(8, "anchor recomputed with the current weights", "SkyRL default", PRINTED, name="ppo_clip")
+@plant(8, "anchors", "anchor recomputed with the current weights", "SkyRL default", PRINTED, name="ppo_clip")
 def clipping_off():
     return [(Step, "anchored", property(lambda self: self.drift))]
 
 
-@plant(13, "penalty inside the kept mask only", "prime-rl, earlier", f"{FIELD}::test_masks_leave_penalties_alone")
+@plant(
+    13, "penalties", "penalty inside the kept mask only", "prime-rl, earlier",
+    f"{FIELD}::test_masks_leave_penalties_alone",
+)  # fmt: skip
 def masked_penalty():
     right = Method._of_scores
 
@@ -98,7 +101,7 @@ def masked_penalty():
 
 
 @plant(
-    14, "masked tokens shrink the denominator", "slime, ROLL, TRL, open-instruct",
+    14, "aggregators", "masked tokens shrink the denominator", "slime, ROLL, TRL, open-instruct",
     f"{FIELD}::test_rejected_tokens_stay_in_the_denominator", aggregator="token_mean",
 )  # fmt: skip
 def shrunk_denominator():
@@ -115,8 +118,8 @@ def shrunk_denominator():
 
 
 @plant(
-    15, "sequences without tokens dropped from B", "several", f"{FIELD}::test_a_sequence_without_tokens_is_a_sequence",
-    aggregator="sequence_mean",
+    15, "aggregators", "sequences without tokens dropped from B", "several",
+    f"{FIELD}::test_a_sequence_without_tokens_is_a_sequence", aggregator="sequence_mean",
 )  # fmt: skip
 def dropped_sequences():
     right = _method.sequence_mean
@@ -128,7 +131,7 @@ def dropped_sequences():
     return [(_method.AGGREGATORS, "sequence_mean", wrong)]
 
 
-@plant(16, "truncated ratio left differentiable", "prime-rl, fixed", PRINTED, name="truncated_is token")
+@plant(16, "truncation", "truncated ratio left differentiable", "prime-rl, fixed", PRINTED, name="truncated_is token")
 def differentiable_cap():
     def at_most(weight, cap):
         return torch.where(weight > _weights.per_sample(cap), torch.zeros_like(weight), weight)
@@ -137,7 +140,7 @@ def differentiable_cap():
 
 
 @plant(
-    17, "0 * inf through a multiplicative mask", "prime-rl, NeMo-RL",
+    17, "masks", "0 * inf through a multiplicative mask", "prime-rl, NeMo-RL",
     f"{FIELD}::test_masked_tokens_of_given_tensors_cannot_matter", name="full_is", garbage=torch.inf,
 )  # fmt: skip
 def multiplied_mask():
@@ -145,7 +148,7 @@ def multiplied_mask():
 
 
 @plant(
-    18, "infinite weights mapped to 0 before the cap", "NeMo-RL",
+    18, "truncation", "infinite weights mapped to 0 before the cap", "NeMo-RL",
     f"{EVERY}::test_weights_rise_with_the_log_ratio_to_the_end", method=truncated_is("token"),
 )  # fmt: skip
 def vanishing_infinity():
@@ -153,28 +156,26 @@ def vanishing_infinity():
 
 
 @plant(
-    31, "group of one unnoticed", "GRPO and RLOO paths of verl", f"{ADVANTAGES}::test_groups_of_one", name="group_std"
-)
+    31, "advantages", "group of one unnoticed", "GRPO and RLOO paths of verl", f"{ADVANTAGES}::test_groups_of_one",
+    name="group_std",
+)  # fmt: skip
 def lonely_group():
     return [(_advantage.GroupBaseline, "check", lambda self, samples_per_group: None)]
 
 
 @plant(
-    32,
-    "std with N - 1 where N is meant",
-    "paths of one trainer",
-    f"{METHODS}::test_score_weights_are_those_of_the_printed_loss",
-    name="grpo",
-)
+    32, "advantages", "std with N - 1 where N is meant", "paths of one trainer",
+    f"{METHODS}::test_score_weights_are_those_of_the_printed_loss", name="grpo",
+)  # fmt: skip
 def other_deviation():
     right = GroupStd.__call__
     return [(GroupStd, "__call__", lambda self, samples: right(self, samples) * (1.0 - 1.0 / samples.size) ** 0.5)]
 
 
 @plant(
-    33, "micro-batches averaged by their own denominators", "several",
-    "tests/contracts/test_micro_batches.py::test_the_split_does_not_change_the_gradient",
-    name="reinforce", groups=3, parts=2,
+    33, "micro-batches", "micro-batches averaged by their own denominators", "several",
+    "tests/contracts/test_micro_batches.py::test_the_split_does_not_change_the_gradient", name="reinforce", groups=3,
+    parts=2,
 )  # fmt: skip
 def local_denominator():
     right = _parts._cuts
@@ -201,22 +202,17 @@ _right_forward = _parts.forward
 
 
 @plant(
-    39,
-    "ratios pooled over replicates",
-    "a broadcast",
-    f"{METHODS}::test_score_weights_are_those_of_the_printed_loss",
-    name="truncated_is",
-)
+    39, "ratios", "ratios pooled over replicates", "a broadcast",
+    f"{METHODS}::test_score_weights_are_those_of_the_printed_loss", name="truncated_is",
+)  # fmt: skip
 def pooled():
     return [(Step, "sequence", lambda self, log: log.mean(0, keepdim=True).expand(log.shape).sum(-1, keepdim=True))]
 
 
 @plant(
-    9,
-    "bounds on k1 act on 1/r",
-    "verl",
+    9, "factors", "bounds on k1 act on 1/r", "verl",
     "tests/methods/test_factors.py::test_bounds_act_on_the_ratio_and_not_on_its_inverse",
-)
+)  # fmt: skip
 def inverse_bounds():
     right = Band.keep
 
@@ -231,27 +227,28 @@ def inverse_bounds():
     return [(Band, "keep", keep)]
 
 
-@plant(12, "k1 as a differentiable loss", "prime-rl, earlier", PRINTED, name="dppo_prime")
+@plant(12, "penalties", "k1 as a differentiable loss", "prime-rl, earlier", PRINTED, name="dppo_prime")
 def constant_slope():
     return [(K2, "slope", lambda self, seen, gap: torch.ones_like(gap))]
 
 
-@plant(25, "behavior weight not applied", "AReaL default", PRINTED, name="decoupled_ppo")
+@plant(25, "truncation", "behavior weight not applied", "AReaL default", PRINTED, name="decoupled_ppo")
 def no_lag_weight():
     return [(DecoupledClip, "carried", lambda self, seen: torch.ones_like(seen.mask))]
 
 
 @plant(
-    26,
-    "rollout weight applied twice",
-    "CISPO with TIS",
+    26, "truncation", "rollout weight applied twice", "CISPO with TIS",
     "tests/methods/test_weighted_scores.py::test_a_rollout_weight_is_not_applied_twice",
-)
+)  # fmt: skip
 def twice():
     return [(importlib.import_module("asyncsim.methods.cispo"), "_once", lambda anchor: None)]
 
 
-@plant(30, "branch on the score, size from an advantage of the other sign", "ROLL", PRINTED, name="topr shifted")
+@plant(
+    30, "sequence weights", "branch on the score, size from an advantage of the other sign", "ROLL", PRINTED,
+    name="topr shifted",
+)  # fmt: skip
 def other_sign():
     def score_weight(self, seen, advantage):
         ratio = ratios.usable(seen.sequence(seen.log_ratio)).clamp(max=1.0)
@@ -260,7 +257,7 @@ def other_sign():
     return [(Tapered, "score_weight", score_weight)]
 
 
-@plant(40, "A-3PO's snapshot not detached", "a port", PRINTED, name="a3po")
+@plant(40, "clips", "A-3PO's snapshot not detached", "a port", PRINTED, name="a3po")
 def live_snapshot():
     right = InterpolatedClip.score_weight
     return [
@@ -273,11 +270,9 @@ def live_snapshot():
 
 
 @plant(
-    34,
-    "weights outside the running sum, not inside",
-    "verl: code and docstring",
+    34, "advantages", "weights outside the running sum, not inside", "verl: code and docstring",
     "tests/methods/test_distributions.py::test_by_hand",
-)
+)  # fmt: skip
 def outside_the_sum():
     right = Otb._energy
 
@@ -288,11 +283,9 @@ def outside_the_sum():
 
 
 @plant(
-    41,
-    "V-trace's product one token off",
-    "several",
+    41, "advantages", "V-trace's product one token off", "several",
     "tests/methods/test_corrections.py::test_a_product_one_token_off_is_seen",
-)
+)  # fmt: skip
 def shifted_traces():
     module = importlib.import_module("asyncsim.advantages.vtrace")
     right = module.corrected
@@ -304,8 +297,9 @@ def shifted_traces():
 
 
 @plant(
-    27, "the search for a bound moves its statistic the wrong way", "BAPO release", PRINTED, name="bapo_code gradient"
-)
+    27, "adaptive weights", "the search for a bound moves its statistic the wrong way", "BAPO release", PRINTED,
+    name="bapo_code gradient",
+)  # fmt: skip
 def wrong_way():
     right = _bapo._sums
 
@@ -315,7 +309,10 @@ def wrong_way():
     return [(_bapo, "_sums", sums)]
 
 
-@plant(28, "adaptive threshold of a micro-batch", "M2PO, BAPO, P3O releases", PRINTED, name="m2po_mask")
+@plant(
+    28, "micro-batches", "adaptive threshold of a micro-batch", "M2PO, BAPO, P3O releases", PRINTED,
+    name="m2po_mask",
+)  # fmt: skip
 def split_threshold():
     def parts(self, seen):
         several = seen.mask.shape[1] * seen.mask.shape[2] > 1 and math.isfinite(seen.size)
@@ -325,11 +322,9 @@ def split_threshold():
 
 
 @plant(
-    29,
-    "water level one breakpoint too low",
-    "M2PO release",
+    29, "adaptive weights", "water level one breakpoint too low", "M2PO release",
     "tests/methods/test_m2po.py::test_the_exact_level_solves_its_equation",
-)
+)  # fmt: skip
 def stepped_back():
     right = M2poWaterfill._level
     return [(M2poWaterfill, "_level", lambda self, order: right(dataclasses.replace(self, exact=False), order))]

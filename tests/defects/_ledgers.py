@@ -31,22 +31,23 @@ def scored_with(change):
     return [(Scoring, "outputs", outputs)]
 
 
-@plant(19, "log-probs of a nucleus against the full softmax", "TRL", SAMPLERS, settings={"top_p": 0.6})
+@plant(19, "samplers", "log-probs of a nucleus against the full softmax", "TRL", SAMPLERS, settings={"top_p": 0.6})
 def full_softmax():
     return scored_with(lambda law: Distribution(law.temperature, 1.0, 0))
 
 
-@plant(20, "temperature in the sampler, not in the trainer", "several", SAMPLERS, settings={"temperature": 0.7})
+@plant(
+    20, "samplers", "temperature in the sampler, not in the trainer", "several", SAMPLERS,
+    settings={"temperature": 0.7},
+)  # fmt: skip
 def forgotten_temperature():
     return scored_with(lambda law: Distribution(1.0, law.top_p, law.top_k))
 
 
 @plant(
-    22,
-    "age from the newest token",
-    "VCPO histogram, slime, miles",
+    22, "versions", "age from the newest token", "VCPO histogram, slime, miles",
     f"{LINKS}::test_largest_staleness_is_that_of_the_oldest_token",
-)
+)  # fmt: skip
 def newest():
     def update_staleness(self, updates_per_version, since_batch, mass):
         youngest = self.version.reshape(self.version.shape[0], -1).max(axis=1)
@@ -57,9 +58,9 @@ def newest():
 
 
 @plant(
-    24, "recovery resets the admission counter", "AReaL",
-    "tests/conformance/test_check_admission.py::test_the_laws_of_real_systems_pass",
-    controller=VersionCounter, batch=4, eta=1, concurrent=None, publish=1,
+    24, "admission", "recovery resets the admission counter", "AReaL",
+    "tests/conformance/test_check_admission.py::test_the_laws_of_real_systems_pass", controller=VersionCounter,
+    batch=4, eta=1, concurrent=None, publish=1,
 )  # fmt: skip
 def reset():
     def recovered(self, version, kept):
@@ -69,7 +70,7 @@ def reset():
 
 
 @plant(
-    37, "steps on one drained batch add uncounted lag", "miles",
+    37, "epochs", "steps on one drained batch add uncounted lag", "miles",
     f"{LINKS}::test_staleness_step_counts_updates_not_versions", publish=1, epochs=3,
 )  # fmt: skip
 def uncounted():
@@ -78,15 +79,15 @@ def uncounted():
 
 
 @plant(
-    38, "numeric mismatch counted as staleness", "RLinf", f"{LANGUAGE}::test_rounding_is_no_staleness",
-    sampler="bfloat16", compute="bfloat16", differs=True,
+    38, "diagnostics", "numeric mismatch counted as staleness", "RLinf",
+    f"{LANGUAGE}::test_rounding_is_no_staleness", sampler="bfloat16", compute="bfloat16", differs=True,
 )  # fmt: skip
 def mismatch():
     return [(Step, "staleness_log_ratio", property(lambda self: self.log_ratio))]
 
 
 @plant(
-    21, "missing version read as fresh", "several",
+    21, "versions", "missing version read as fresh", "several",
     "tests/methods/test_metrics_of_steps.py::test_an_unknown_version_is_missing", name="staleness_mean",
 )  # fmt: skip
 def unknown_is_fresh():

@@ -16,7 +16,10 @@ METRICS, STEPS = "tests/methods/test_metrics.py", "tests/methods/test_metrics_of
 RATIOS = "tests/contracts/test_ratios.py"
 
 
-@plant(4, "absolute epsilon in the ESS", "VCPO release", f"{RATIOS}::test_ess_does_not_see_a_common_factor")
+@plant(
+    4, "diagnostics", "absolute epsilon in the ESS", "VCPO release",
+    f"{RATIOS}::test_ess_does_not_see_a_common_factor",
+)  # fmt: skip
 def epsilon():
     def ess(log_weight, mass, clamp=None):
         weight = log_weight.double().exp().reshape(log_weight.shape[0], -1)
@@ -26,24 +29,25 @@ def epsilon():
     return [(ratios, "ess", ess)]
 
 
-@plant(5, "ESS above 1: segments divided by the number of rollouts", "miles", f"{RATIOS}::test_ess_range")
+@plant(
+    5, "diagnostics", "ESS above 1: segments divided by the number of rollouts", "miles",
+    f"{RATIOS}::test_ess_range",
+)  # fmt: skip
 def segmented():
     right = ratios.ess
     return [(ratios, "ess", lambda log, mass, clamp=None: right(log, mass, clamp) * 1.25)]
 
 
-@plant(6, "ESS of clamped weights", "verl", f"{RATIOS}::test_ess_at_both_ends")
+@plant(6, "diagnostics", "ESS of clamped weights", "verl", f"{RATIOS}::test_ess_at_both_ends")
 def clamped():
     right = ratios.ess
     return [(ratios, "ess", lambda log, mass, clamp=None: right(log, mass, clamp or 2.0))]
 
 
 @plant(
-    10,
-    "share above a cap measured on capped weights",
-    "verl",
+    10, "diagnostics", "share above a cap measured on capped weights", "verl",
     f"{METRICS}::test_fractions_are_measured_before_truncation",
-)
+)  # fmt: skip
 def measured_too_late():
     right = ratios.beyond
 
@@ -55,7 +59,10 @@ def measured_too_late():
     return [(ratios, "beyond", beyond)]
 
 
-@plant(11, "KL as a product of sums", "prime-rl", f"{METRICS}::test_divergences_of_a_population_are_exact")
+@plant(
+    11, "diagnostics", "KL as a product of sums", "prime-rl",
+    f"{METRICS}::test_divergences_of_a_population_are_exact",
+)  # fmt: skip
 def product_of_sums():
     def measure(step):
         log = step.sequence_log_ratio.double()
@@ -64,26 +71,27 @@ def product_of_sums():
     return [(diagnostics.kl_reverse.__dict__, "measure", measure)]
 
 
-@plant(23, "a mean staleness that is a maximum", "PipelineRL", f"{STEPS}::test_staleness_of_mixed_trajectories")
+@plant(
+    23, "diagnostics", "a mean staleness that is a maximum", "PipelineRL",
+    f"{STEPS}::test_staleness_of_mixed_trajectories",
+)  # fmt: skip
 def largest():
     return [(diagnostics.staleness_mean.__dict__, "measure", lambda step: ages(step).oldest.amax((1, 2)))]
 
 
 @plant(
-    35, "clamped extremes beside unclamped deviations", "verl", f"{METRICS}::test_extremes_and_spread_tell_one_story"
-)
+    35, "diagnostics", "clamped extremes beside unclamped deviations", "verl",
+    f"{METRICS}::test_extremes_and_spread_tell_one_story",
+)  # fmt: skip
 def clamped_extremes():
     right = ratios.quantile
     return [(ratios, "quantile", lambda log, mass, q: right(log.clamp(-20.0, 20.0), mass, q))]
 
 
 @plant(
-    36,
-    "extremes averaged over packed rows",
-    "TRL, fixed",
-    f"{METRICS}::test_groups_of_a_step_are_pooled",
-    name="log_ratio_max",
-)
+    36, "diagnostics", "extremes averaged over packed rows", "TRL, fixed",
+    f"{METRICS}::test_groups_of_a_step_are_pooled", name="log_ratio_max",
+)  # fmt: skip
 def extremes_of_rows():
     right = ratios.quantile
 
@@ -96,9 +104,9 @@ def extremes_of_rows():
 
 
 @plant(
-    42, "reference kept across a lost step, cosine 0", "several",
-    "tests/methods/test_stabilizers.py::test_a_direction_that_was_lost_clears_the_reference",
-    bad=math.nan, first=[], reference="raw",
+    42, "links", "reference kept across a lost step, cosine 0", "several",
+    "tests/methods/test_stabilizers.py::test_a_direction_that_was_lost_clears_the_reference", bad=math.nan, first=[],
+    reference="raw",
 )  # fmt: skip
 def kept_reference():
     right = Align.apply

@@ -1,0 +1,61 @@
+"""A slip in every advantage."""
+
+from __future__ import annotations
+
+from tests.defects.slips import slip
+
+A = "asyncsim.advantages"
+
+slip(43, "advantages", "mean: baseline of the group where the batch's is meant", f"{A}.mean:BatchMean.__call__",
+     "step.step_mean()", "step.group_mean()")  # fmt: skip
+slip(44, "advantages", "group_mean: shift of the other sign", f"{A}.group_mean:GroupMean.__call__",
+     "step.group_mean() + ", "step.group_mean() - ")  # fmt: skip
+slip(45, "advantages", "group_std: divided by the variance", f"{A}.group_std:GroupStd.__call__",
+     "variance.sqrt() + self.eps", "variance + self.eps")  # fmt: skip
+slip(46, "advantages", "leave_one_out: the sample stays in its baseline", f"{A}.leave_one_out:LeaveOneOut.__call__",
+     " / step.unbiased", "")  # fmt: skip
+slip(47, "advantages", "offset: added instead of subtracted", f"{A}.offset:Offset.__call__",
+     "step.reward - ", "step.reward + ")  # fmt: skip
+slip(48, "advantages", "returns_to_go: discount forgotten", f"{A}.returns_to_go:ReturnsToGo.targets",
+     "self.discount, 1.0", "1.0, 1.0")  # fmt: skip
+slip(49, "advantages", "gae: discount and trace swapped", f"{A}.gae:Gae.estimate",
+     "self.discount, self.trace", "self.trace, self.discount")  # fmt: skip
+slip(50, "advantages", "gae: critic targets without the value added back", f"{A}.gae:Gae.targets",
+     " + trajectory.value", "")  # fmt: skip
+slip(51, "advantages", "gdpo: a response of exactly the limit counts as too long", f"{A}.gdpo:Gdpo.estimate",
+     "step.lengths <= ", "step.lengths < ")  # fmt: skip
+slip(52, "advantages", "maxrl: reward over its mean, without the mean subtracted", f"{A}.maxrl:MaxRL.__call__",
+     "(relative - shift) / ", "(origin + relative) / ")  # fmt: skip
+slip(53, "advantages", "n_step: one step short", f"{A}.n_step:NStep.targets",
+     "min(self.steps, ", "min(self.steps - 1, ")  # fmt: skip
+slip(54, "advantages", "opo: weighted by the square of the length", f"{A}.opo:Opo.__call__",
+     "step.lengths.to(step.reward.dtype)", "step.lengths.to(step.reward.dtype) ** 2")  # fmt: skip
+slip(55, "advantages", "opob: weighted by the score's norm, not by its square", f"{A}.opob:Opob.__call__",
+     "pooled(step, step.score_norm, self.scope)", "pooled(step, step.score_norm.sqrt(), self.scope)")  # fmt: skip
+slip(56, "advantages", "otb: energy of the tokens to come instead of those before", f"{A}.otb:Otb._energy",
+     "mask_out(weight * norms, mask).cumsum(-1)",
+     "mask_out(weight * norms, mask).flip(-1).cumsum(-1).flip(-1)")  # fmt: skip
+slip(57, "advantages", "pass_at_k: best of k + 1", f"{A}.pass_at_k:PassAtK._chance",
+     "range(self.k - 1)", "range(self.k)")  # fmt: skip
+slip(58, "advantages", "reinforce_plus_plus: scaled, not centered",
+     f"{A}.reinforce_plus_plus:ReinforcePlusPlus.finished",
+     "mask_out((advantages - mean) / scale, ", "mask_out(advantages / scale, ")  # fmt: skip
+slip(59, "advantages", "remax: greedy rewards averaged over the prompts", f"{A}.remax:Remax.__call__",
+     "step.greedy_reward", "step.greedy_reward.mean(1, keepdim=True)")  # fmt: skip
+slip(60, "advantages", "retrace: traces not truncated", f"{A}.retrace:Retrace.targets",
+     ".clamp(max=1.0)", "")  # fmt: skip
+slip(61, "advantages", "running_mean: bias correction dropped", f"{A}.running_mean:RunningMean.apply",
+     "seen / torch.where(weight > 0, weight, torch.ones_like(weight))", "seen * (1.0 - decay)")  # fmt: skip
+slip(62, "advantages", "self_normalized: weights squared", f"{A}.self_normalized:SelfNormalized.__call__",
+     "step.sample_weight)", "step.sample_weight**2)")  # fmt: skip
+slip(63, "advantages", "soft_value: log-sum-exp not multiplied by the temperature",
+     f"{A}.soft_value:SoftValue.__call__",
+     "best - temperature * ", "best - ")  # fmt: skip
+slip(64, "advantages", "vtrace: the two caps swapped", f"{A}.vtrace:Vtrace._corrections",
+     "(self.rho_cap, self.trace_cap)", "(self.trace_cap, self.rho_cap)")  # fmt: skip
+slip(65, "advantages", "vtrace: bootstraps on the value behind an end", f"{A}._traces:following",
+     " * trajectory.going + ", " + ")  # fmt: skip
+slip(66, "advantages", "window_std: spread between the batches forgotten", f"{A}.window_std:WindowStd.apply",
+     "spreads + (means - mean.unsqueeze(-1)) ** 2", "spreads")  # fmt: skip
+slip(67, "advantages", "leave-one-out baselines keep the sample itself", f"{A}._baselines:others",
+     "(pool.mass - pool.one).clamp(min=0.0)", "pool.mass")  # fmt: skip

@@ -1,0 +1,112 @@
+"""Slips in systems, their kernel, summaries, schedules, lengths and draws."""
+
+from __future__ import annotations
+
+from asyncsim.systems._system import System
+from tests.defects.plants import PLANTS, Plant
+from tests.defects.slips import ANEW, slip
+
+S, H, B = "asyncsim.systems", "asyncsim.schedules", "asyncsim.base"
+
+
+def mistaken(number: int, what: str, name: str) -> None:
+    """Enter a plant in the compiled kernel: its running state is changed by a mistake of `trials`."""
+
+    def patches():
+        from asyncsim.trials.systems import _kernel_defects
+
+        right, plant = System.simulate, getattr(_kernel_defects, name)
+
+        def simulate(self, *arguments, **settings):
+            return (plant(self) if type(self) is System else self).simulate(*arguments, **settings)
+
+        simulate.__wrapped__ = right
+        return [(System, "simulate", simulate)]
+
+    PLANTS[number] = Plant(number, "kernel", what, ANEW, patches, "", by=f"{S}._system:System.simulate")
+
+
+mistaken(155, "an install is not counted: stamps are a version old", "version_off_by_one")
+mistaken(156, "an install is counted twice", "publish_counted_twice")
+mistaken(157, "the count of tickets is lost", "counter_lost")
+mistaken(158, "a place is freed twice", "place_freed_twice")
+mistaken(159, "a slot is freed twice", "slot_freed_twice")
+mistaken(160, "a dropped group is recorded as trained", "dropped_counted_as_trained")
+mistaken(161, "a cancelled sample is written to its end", "cancelled_run_on")
+
+slip(162, "kernel", "prefetch: one batch more", f"{S}._build:_settings",
+     '"prefetch": s.prefetch', '"prefetch": s.prefetch + 1')  # fmt: skip
+slip(163, "kernel", "tickets come back at once where a publish is meant, and the reverse", f"{S}._build:_settings",
+     's.release == "publish"', 's.release != "publish"')  # fmt: skip
+slip(164, "kernel", "age limit: one version more", f"{S}._build:_settings",
+     '"max_age": _limit(s.max_age)', '"max_age": _limit(None if s.max_age is None else s.max_age + 1)')  # fmt: skip
+slip(165, "kernel", "a full buffer drops the oldest where it should block, and the reverse", f"{S}._build:_settings",
+     's.overflow == "drop_oldest"', 's.overflow != "drop_oldest"')  # fmt: skip
+slip(166, "publishing", "transfer takes the time of a batch's share of it", f"{S}._build:_settings",
+     '"sync_time": s.sync_time', '"sync_time": s.sync_time / s.batches_per_publish')  # fmt: skip
+slip(167, "publishing", "transfer in milliseconds", f"{S}._build:_settings",
+     '"sync_time": s.sync_time', '"sync_time": s.sync_time / 1000.0')  # fmt: skip
+slip(168, "publishing", "several batches a publish: the trainer publishes each", f"{S}._build:_settings",
+     '"batches_per_publish": s.batches_per_publish', '"batches_per_publish": 1')  # fmt: skip
+slip(169, "systems", "load: training time of one group", f"{S}._settings:Settings.mean_train_time",
+     "self.load * self.groups_per_batch / ", "self.load / ")  # fmt: skip
+slip(170, "systems", "redundant samples: waits for the slowest of the kept alone",
+     f"{S}._settings:Settings._last_work",
+     "samples_per_group, samples_per_group + self.redundant", "samples_per_group, samples_per_group")  # fmt: skip
+slip(171, "systems", "training time per token forgotten in the expected one",
+     f"{S}._settings:Settings.mean_train_time",
+     "return time + self.token_time", "return time + 0.0 * self.token_time")  # fmt: skip
+slip(172, "systems", "staleness from the version at the end of a response", f"{S}._record:head_staleness",
+     "state.group.v_head", "state.group.v_done")  # fmt: skip
+slip(173, "systems", "tokens stamped by the version of the token behind them", f"{S}._tokens:_emit",
+     "whole[i] * t / tokens", "whole[i] * (t + 1) / tokens", by=f"{S}._tokens:emit")  # fmt: skip
+slip(174, "summaries", "throughput counts the warm-up's batches", f"{S}._summary:summary",
+     "_ratio(batches * system.groups_per_batch, seconds)",
+     "_ratio(run.finished * system.groups_per_batch, seconds)")  # fmt: skip
+slip(175, "summaries", "dropped groups over trained ones", f"{S}._summary:summary",
+     "_ratio(lost, lost + groups)", "_ratio(lost, groups)")  # fmt: skip
+slip(176, "summaries", "wasted tokens over trained ones", f"{S}._summary:summary",
+     "sums.wasted_work + sums.trained_work", "sums.trained_work")  # fmt: skip
+slip(177, "summaries", "mean staleness in flight over all time in the system", f"{S}._summary:summary",
+     '"in_flight": float(sums.staleness_in_flight / groups)',
+     '"in_flight": float(sums.staleness / groups)')  # fmt: skip
+slip(178, "summaries", "mean staleness of samples by tokens forgotten", f"{S}._summary:summary",
+     "_ratio(sums.token_staleness, sums.tokens)", "_ratio(sums.token_staleness, sums.trained_samples)")  # fmt: skip
+
+slip(179, "schedules", "fixed: one version too stale", f"{H}.fixed:_versions",
+     "request.train_version - staleness", "request.train_version - staleness - 1")  # fmt: skip
+slip(180, "schedules", "sawtooth: publishes one batch late", f"{H}.sawtooth:sawtooth",
+     "batches_per_publish=every", "batches_per_publish=every + 1")  # fmt: skip
+slip(181, "schedules", "random: draws shared between batches", f"{H}.random:_versions",
+     "batch * unit.size + unit", "0 * batch + unit")  # fmt: skip
+slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.random:_versions",
+     "np.searchsorted(cumulative, uniform, side=\"right\")",
+     "np.maximum(np.searchsorted(cumulative, uniform, side=\"right\") - 1, 0)")  # fmt: skip
+slip(183, "schedules", "frozen: weights are renewed", f"{H}.frozen:_versions",
+     "np.zeros_like(request.train_version)", "request.train_version")  # fmt: skip
+slip(184, "schedules", "replay: offset of stamps forgotten", f"{H}._log_versions:Units.stamps",
+     "np.where(known, values + offset, 0)", "np.where(known, values, 0)")  # fmt: skip
+slip(185, "schedules", "the first batch of a publish is stamped with the publish before",
+     f"{H}._imposed:Imposed.schedule",
+     "np.arange(batches) // self.", "(np.arange(batches) - 1).clip(0) // self.")  # fmt: skip
+slip(186, "schedules", "coupled: padded lengths are told to the system", "asyncsim.learning.drawing:Late.lengths",
+     "trajectories.mask.sum(-1)", "torch.ones_like(trajectories.mask).sum(-1)")  # fmt: skip
+
+slip(187, "lengths", "lognormal: the mean taken for the median", f"{B}.laws:_lognormal_value",
+     " - 0.5 * p[1] ** 2", "")  # fmt: skip
+slip(188, "lengths", "pareto: its mean without the exponent", f"{B}.laws:_pareto_mean",
+     "p[0] * p[1] / (p[1] - 1.0)", "p[0] / (p[1] - 1.0)")  # fmt: skip
+slip(189, "lengths", "exponential: its mean taken for a rate", f"{B}.laws:_exponential_value",
+     "-p[0] * ", "-1.0 / p[0] * ")  # fmt: skip
+slip(190, "lengths", "order statistics counted from the largest", f"{B}.laws:Law.expected_least",
+     "_integral_of_order(self, k, n)", "_integral_of_order(self, n - k + 1, n)")  # fmt: skip
+slip(191, "draws", "delays of rewards from the draws of lengths", f"{S}._draws:rewards",
+     '"reward seconds"', '"work"')  # fmt: skip
+slip(192, "draws", "streams do not depend on their names", f"{B}.rng:Stream.key",
+     '{self.seed}:{self.name}', '{self.seed}')  # fmt: skip
+slip(193, "draws", "both numbers of a block are the first", "asyncsim.learning.batch:Draws.uniform",
+     "pair[draw % 2]", "pair[0]")  # fmt: skip
+slip(194, "draws", "normal numbers of half the variance", f"{B}.rng:Stream.normal",
+     "np.sqrt(-2.0 * ", "np.sqrt(-1.0 * ")  # fmt: skip
+slip(195, "draws", "replicates share their draws", "asyncsim.learning.batch:Draws._block",
+     "                self.replicates,\n", "                0 * self.replicates,\n")  # fmt: skip
