@@ -105,7 +105,7 @@ STATEMENTS = (
             "alignment/noise-floor",
             "alignment/version-identity",
         ),
-        "Beyond the boundary the cosine follows from the two norms and the noise, so it adds nothing to them.",
+        "Beyond the boundary the cosine follows from the two norms and the noise: it is worth both, no more.",
         lambda: f"cosine {_at('predictor/cosine-equals-norm', 'cosine'):.2f}, from two norms",
         when="one unstable mode in equal noise, constant staleness",
     ),
