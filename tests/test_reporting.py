@@ -191,3 +191,18 @@ def test_a_coarse_measurement_shows_the_places_of_its_prediction():
         verdict().points[0], predicted=0.4286, measured=0.41234567, low=0.39234567, high=0.43234567
     )
     assert reporting.measured(row) == "0.4123 ± 0.020"
+
+
+def test_of_many_comparisons_those_of_least_margin_are_shown(page):
+    """115 rows: 8 at once, 100 behind a click, 7 in the JSON alone; a hundred or fewer are all there."""
+    row = verdict().points[0]
+    rows = tuple(dataclasses.replace(row, quantity=f"x{k:03d}", margin=float(-k)) for k in range(115))
+    made = verdict(points=rows)
+    shown = reporting.comparisons(made)
+    assert [each.quantity for _, each in shown["first"]] == [f"x{k:03d}" for k in range(107, 115)]
+    assert [each.quantity for _, each in shown["more"]] == [f"x{k:03d}" for k in range(7, 107)] and shown["left"] == 7
+    text = page(made).text
+    assert "7 of still more margin are in the JSON" in text and "x007" in text and "x006" not in text
+    assert len(made.row()["points"]) == 115
+    few = reporting.comparisons(verdict(points=rows[:100]))
+    assert len(few["first"]) + len(few["more"]) == 100 and few["left"] == 0

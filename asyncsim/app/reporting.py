@@ -23,6 +23,8 @@ TEMPLATE = "report.html.jinja"
 TITLE = "asyncsim: every claim beside its measurement"
 SHOWN, LEAST = 12, 8
 """Comparisons that a section shows at once, and how many of least margin it shows where there are more."""
+MOST = 100
+"""Comparisons that it shows behind a click; one claim has five hundred."""
 MARKDOWN = (".md", ".markdown")
 """Endings of a report in Markdown; every other is HTML."""
 
@@ -124,8 +126,8 @@ def anchor(id: str) -> str:
 def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     """Comparisons as a section shows them, each with the number of its point.
 
-    `first` and `more`: those shown at once, and those behind a click; `shared`: parameters that all points have alike;
-    `points`: the others, point by point.
+    `first` and `more`: those shown at once, and those behind a click; `left`, how many are shown nowhere. `shared`:
+    parameters that all points have alike; `points`: the others, point by point.
     """
     places = {repr(row.point): row.point for row in verdict.points}
     numbers = {name: number for number, name in enumerate(places, 1)}
@@ -136,9 +138,12 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     first = [each for each in rows if len(rows) <= SHOWN or each[1].margin <= limit][:SHOWN]
     common = {key for key in points[0] if all(_same(point, points[0], key) for point in points)}
     alike = [key for key in points[0] if key in common and len(points) > 1]
+    more = [each for each in rows if not any(each is one for one in first)]
+    kept = {id(each) for each in sorted(more, key=lambda each: each[1].margin)[:MOST]}
     return {
         "first": first,
-        "more": [each for each in rows if not any(each is one for one in first)],
+        "more": [each for each in more if id(each) in kept],
+        "left": max(0, len(more) - MOST),
         "shared": {key: points[0][key] for key in alike},
         "points": [{key: value for key, value in point.items() if key not in alike} for point in points],
     }

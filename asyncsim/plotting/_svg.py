@@ -48,7 +48,7 @@ def panel(drawn: Panel) -> str:
 def deviation(row: Comparison, kind: str) -> str:
     """Measured minus predicted in units of the effect, as a mark with its interval; a number where it lies outside.
 
-    The mark is an empty element with its `l`eft end, `w`idth and middle `x`, which the page's style draws.
+    The mark is an empty element with its middle x and half of its width h, which the page's style draws.
     """
     if row.verdict == "outside":
         return ""
@@ -56,10 +56,10 @@ def deviation(row: Comparison, kind: str) -> str:
     if not abs(middle) <= REACH:
         text = f"{middle:.3g}".replace("-", "−") if math.isfinite(middle) else "diverged"
         return f"← {text}" if middle < 0 else f"{text} →"
-    low, high = (EFFECT * max(-REACH, min(REACH, edge)) for edge in (middle - reach, middle + reach))
-    # There are thousands of them, so the page's style draws the mark from three lengths in pixels.
+    # There are thousands of them, so the page's style draws and clips the mark, from two lengths in pixels.
     name = "" if row.verdict == "held" else f" {CLASSES.get(row.verdict, row.verdict)}"
-    return f'<i class="d{name}" style="--l:{low:.3g};--w:{high - low:.3g};--x:{EFFECT * middle:.3g}"></i>'
+    half = min(EFFECT * reach, 4 * EFFECT * REACH)
+    return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i>'
 
 
 class _Axis:
@@ -121,4 +121,4 @@ def _mark(x: float, upward: _Axis, row: Comparison, number: str) -> str:
     bar = f"M{x:.4g} {low:.4g}V{high:.4g}"
     bar += f"M{x - 3:.4g} {low:.4g}h6M{x - 3:.4g} {high:.4g}h6" if low - high > 2 else ""
     label = _text(x + 6, y - 6, number, "start") if number else ""
-    return f'<g class="{name}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}" r="3.5"/>{label}</g>'
+    return f'<g class="{name}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/>{label}</g>'

@@ -76,6 +76,21 @@ def test_rates_of_the_stated_effect(repeated) -> None:
     assert passed <= band(float(np.mean(rates)))[1], passed
 
 
+def test_a_bet_against_a_true_claim_is_not_won(repeated) -> None:
+    """P-values are uniform or larger, level by level; the bet over all repetitions stays below 1e6 but at rate 1e-6.
+
+    Shifted by five percent where it has an error bar, the claim loses the bet at once.
+    """
+    claim, trial, point, predicted, measured = repeated
+    verdicts = [validation.join(claim, [point], [m], [predicted], trial.effect) for m in measured]
+    for level in (0.01, 0.1, 0.5):
+        assert sum(v.p <= level for v in verdicts) <= stats.binom.isf(LEVEL, REPETITIONS, level)
+    assert max(validation.wealth(v.p for v in verdicts)) < 1.0 / LEVEL
+    shifted = {name: 0.95 * value - 10 * measured[0][name].error for name, value in predicted.items()}
+    wrong = [validation.join(claim, [point], [m], [shifted], trial.effect) for m in measured[:3]]
+    assert claim.kind == "bound" or max(validation.wealth(v.p for v in wrong)) > 1.0 / LEVEL
+
+
 def test_scores_are_those_of_a_normal_mean(repeated) -> None:
     """What both rates rest on: (measured - truth)/error is of Student's law: no mean, variance 1, no tails.
 

@@ -155,10 +155,9 @@ def test_a_deviation_is_drawn_in_units_of_the_effect():
     middle, reach = _scaled.scaled(row, "expectation")
     text = _svg.deviation(row, "expectation")
     assert middle == pytest.approx(0.5) and f"--x:{_svg.EFFECT * middle:.3g}" in text
-    low, width = _svg.EFFECT * (middle - reach), 2 * _svg.EFFECT * reach
-    assert f"--l:{low:.3g};--w:{width:.3g};" in text
+    assert f"--h:{_svg.EFFECT * reach:.3g}" in text
     style = (Path(reporting.__file__).with_name(reporting.TEMPLATE)).read_text(encoding="utf-8")
-    assert "width: 120px" in style and "60px + var(--l)" in style and _svg.REACH * _svg.EFFECT == 60
+    assert "width: 120px" in style and "60px + (var(--x) - var(--h)) * 1px" in style and _svg.REACH * _svg.EFFECT == 60
 
 
 def test_what_lies_far_off_is_a_number_with_an_arrow():
