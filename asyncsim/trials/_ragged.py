@@ -53,7 +53,8 @@ def stepped(spec: Spec, point: Point, changed: Callable[[Batch], Batch] = lambda
     with versions.threads(1):
         first = oracle.population_step(task, method, proximal, behavior, policy)
         weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
-        return evaluate(method, task, policy, weights, changed(first.batch), Carried(first.current))
+        start = Carried(first.current) if method.proximal else None
+        return evaluate(method, task, policy, weights, changed(first.batch), start)
 
 
 def of_groups(spec: Spec, point: Point) -> oracle.Moments:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from asyncsim import advantages, methods
+from asyncsim.learning.batch import Batch
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
-from asyncsim.trials._ragged import SHORT, of_groups, planted, read, stepped
+from asyncsim.trials._ragged import SHORT, TABLES, of_groups, planted, read, stepped
 from asyncsim.trials._sequences import token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
@@ -20,7 +23,18 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.full_is(advantage=advantages.group_mean(), aggregator=point["aggregator"])
     spec = planted(point, method, plant)
     few = of_groups(spec, point).mean
-    return read(stepped(spec, point).gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
+    second = stepped(spec, {**point, "behavior_logits": point["proximal_logits"]}).batch
+    step = stepped(spec, point, lambda first: _together(first, second))
+    return read(step.gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
+
+
+def _together(first: Batch, second: Batch) -> Batch:
+    """Two groups of one batch."""
+    columns = ("action", "state", "mask", "reward", "mass")
+    both = {name: torch.cat([getattr(first, name), getattr(second, name)], 1) for name in columns}
+    behavior = {name: torch.cat([each, second.behavior[name]], 1) for name, each in first.behavior.items()}
+    trajectory = np.concatenate([first.trajectory, second.trajectory + 1], 1)
+    return dataclasses.replace(first, **both, behavior=behavior, trajectory=trajectory, index=None, _full=None)
 
 
 class _ByGroup(Method):
@@ -37,7 +51,7 @@ def _padded(spec: Any) -> Any:
     return spec.replace(method=_ByGroup(**fields))
 
 
-_POINT = {**SHORT, "samples": 2}
+_POINT = {**SHORT, "proximal_logits": TABLES["proximal_logits"][:2], "samples": 2}
 
 
 def _at(aggregator: str, **changes: Any) -> dict[str, Any]:
@@ -57,6 +71,7 @@ trial = Trial(
         "own sample left out of the baseline": Defect(
             with_method(advantage=advantages.leave_one_out()), _at("token_mean")
         ),
+        "baseline of the step": Defect(with_method(advantage=advantages.mean()), _at("sequence_mean")),
         "ratio of the token": Defect(token_level(), _at("constant")),
     },
     effect=0.02,
