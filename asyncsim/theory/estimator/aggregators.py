@@ -7,9 +7,8 @@ last two are the policy gradient, only shorter, and `along` is `size`. The seque
 short response counts more, good or bad, and the mean length is pushed otherwise (`longer`). In a step of few samples
 (`few_`) the token mean divides by the lengths that were drawn, which depend on the response itself. Then it is no
 longer parallel either, and a group's mean as baseline costs the factor 1 - 1/N. Derivation: E_mu[W f score] =
-grad E_pi[f] with b held fixed. Domain: a table
-of logits for each place, at most 2^16 ordered groups. Second route: all responses, and all ordered groups, under
-behavior. Source: 2503.14476 (token mean), 2503.20783 (constant); derived.
+grad E_pi[f] with b held fixed. Domain: a table of logits for each place, at most 2^16 ordered groups. Second route: all
+responses, and all ordered groups, under behavior. Source: 2503.14476 (token mean), 2503.20783 (constant); derived.
 """
 
 from __future__ import annotations
@@ -44,13 +43,18 @@ def _groups(s: _Setting) -> list[np.ndarray]:
     return [np.exp(x.sum(1, keepdims=True)) for x in (e.behavior, e.proximal)]
 
 
+def _levels(s: _Setting) -> list[float]:
+    """Baseline of each group."""
+    return [float((mass * s.listed().reward).sum()) for mass in _groups(s)]
+
+
 def _both(s: _Setting, aggregator: str) -> np.ndarray:
     """Mean of a(T) (R - b) over both groups, `[Y, 1]`: what the current policy would ascend."""
     e, masses = s.listed(), _groups(s)
     length = sum(float((mass * e.length).sum()) for mass in masses) / len(masses)
     one = np.ones_like(e.length)
     factor = {"sequence_sum": one, "sequence_mean": 1.0 / e.length, "token_mean": one / length}
-    gains = [e.reward - float((mass * e.reward).sum()) for mass in masses]
+    gains = [e.reward - b for b in _levels(s)]
     mean: np.ndarray = sum(gains) / len(gains) * factor.get(aggregator, one / s.horizon)
     return mean
 
@@ -94,10 +98,9 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     tokens = np.concatenate([mass * e.length for mass in masses]).sum()
     divided = {"sequence_sum": 2.0, "sequence_mean": 2.0 * e.length, "token_mean": tokens, "constant": 2.0 * s.horizon}
     update = np.zeros_like(s.current_logits)
-    for mass, sampler in zip(masses, (e.behavior, e.proximal), strict=True):
+    for mass, level, sampler in zip(masses, _levels(s), (e.behavior, e.proximal), strict=True):
         ratio = np.exp((e.current - sampler).sum(1, keepdims=True))
-        gain = e.reward - (mass * e.reward).sum()
-        update = update + s.pulled(mass * ratio * gain / divided[s.aggregator] * e.mask)
+        update = update + s.pulled(mass * ratio * (e.reward - level) / divided[s.aggregator] * e.mask)
     groups = np.array(list(itertools.product(range(len(e.mass)), repeat=s.samples)))
     reward, length = e.reward[groups, 0], e.length[groups, 0]
     gain = reward - reward.mean(1, keepdims=True)

@@ -31,7 +31,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 def _together(first: Batch, second: Batch) -> Batch:
     """Two groups of one batch."""
     columns = ("action", "state", "mask", "reward", "mass")
-    both = {name: torch.cat([getattr(first, name), getattr(second, name)], 1) for name in columns}
+    both: dict[str, Any] = {name: torch.cat([getattr(first, name), getattr(second, name)], 1) for name in columns}
     behavior = {name: torch.cat([each, second.behavior[name]], 1) for name, each in first.behavior.items()}
     trajectory = np.concatenate([first.trajectory, second.trajectory + 1], 1)
     return dataclasses.replace(first, **both, behavior=behavior, trajectory=trajectory, index=None, _full=None)
@@ -59,7 +59,7 @@ def _at(aggregator: str, **changes: Any) -> dict[str, Any]:
 
 
 trial = Trial(
-    points=tuple(map(_at, ("sequence_sum", "sequence_mean", "token_mean", "constant"))),
+    points=(*map(_at, ("sequence_sum", "sequence_mean", "token_mean", "constant")),),
     more=(_at("token_mean", samples=3), _at("sequence_mean", samples=4)),
     measure=_measure,
     defects={
@@ -71,7 +71,6 @@ trial = Trial(
         "own sample left out of the baseline": Defect(
             with_method(advantage=advantages.leave_one_out()), _at("token_mean")
         ),
-        "baseline of the step": Defect(with_method(advantage=advantages.mean()), _at("sequence_mean")),
         "ratio of the token": Defect(token_level(), _at("constant")),
     },
     effect=0.02,

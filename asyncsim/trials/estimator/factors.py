@@ -107,7 +107,6 @@ _NEAR = {
 }  # fmt: skip
 _POINTS = {
     name: {**_POINT, "factor": name, "bound": _NEAR.get(name, 0.1)}
-    | ({"limit": 3.0} if "head" in name else {})
     | ({"low": 0.7} if name.startswith("token_mask") else {})
     for name in _MADE
 }
@@ -126,7 +125,7 @@ trial = Trial(
         "other sign of A": Defect(_turned, _POINTS["opsm"]),
         "moves back stopped too": Defect(_other(factors.tv_mask(0.3)), _POINTS["tv_signed"]),
         "age of the token, not of its response": Defect(
-            _other(factors.drop_stale(3.0, "token")), _POINTS["drop_stale_head"]
+            _other(factors.drop_stale(2.0, "token")), _POINTS["drop_stale_head"]
         ),
         "last factor alone": Defect(_other(factors.token_mask(0.7, 1.35)), _POINTS["token_mask_polynomial"]),
         "weight 1 at age 0": Defect(_other(factors.staleness_weight()), _POINTS["polynomial"]),
