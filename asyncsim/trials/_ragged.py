@@ -57,6 +57,15 @@ def stepped(spec: Spec, point: Point, changed: Callable[[Batch], Batch] = lambda
         return evaluate(method, task, policy, weights, changed(first.batch), start)
 
 
+def together(first: Batch, second: Batch) -> Batch:
+    """Two groups of one batch."""
+    columns = ("action", "state", "mask", "reward", "mass")
+    both: dict[str, Any] = {name: torch.cat([getattr(first, name), getattr(second, name)], 1) for name in columns}
+    behavior = {name: torch.cat([each, second.behavior[name]], 1) for name, each in first.behavior.items()}
+    trajectory = np.concatenate([first.trajectory, second.trajectory + 1], 1)
+    return dataclasses.replace(first, **both, behavior=behavior, trajectory=trajectory, index=None, _full=None)
+
+
 def of_groups(spec: Spec, point: Point) -> oracle.Moments:
     """Moments of a method's update over all groups of stale samples, in the first update on them."""
     current, behavior = (np.ravel(point[name]) for name in ("current_logits", "behavior_logits"))

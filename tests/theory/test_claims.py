@@ -221,6 +221,7 @@ REFUSALS = [
     ("estimator/factors", {"high": 0.9}, "[1, inf)"),
     ("estimator/aggregators", {"samples": 5}, "[2, 4]"),
     ("estimator/advantages", {"samples": 1}, "[2, 4]"),
+    ("estimator/wide-baselines", {"decay": 1.5}, "[0, 1]"),
     ("estimator/traces", {"steps": 9}, "[1, 8]"),
     ("estimator/traces", {"values": ((0.5, 0.9),)}, "shape [3, 2]"),
     ("estimator/penalties", {"penalty": "k1"}, "none for k1"),

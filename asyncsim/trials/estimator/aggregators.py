@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from asyncsim import advantages, methods
-from asyncsim.learning.batch import Batch
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
-from asyncsim.trials._ragged import SHORT, TABLES, of_groups, planted, read, stepped
+from asyncsim.trials._ragged import SHORT, TABLES, of_groups, planted, read, stepped, together
 from asyncsim.trials._sequences import token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
@@ -24,17 +21,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = planted(point, method, plant)
     few = of_groups(spec, point).mean
     second = stepped(spec, {**point, "behavior_logits": point["proximal_logits"]}).batch
-    step = stepped(spec, point, lambda first: _together(first, second))
+    step = stepped(spec, point, lambda first: together(first, second))
     return read(step.gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
-
-
-def _together(first: Batch, second: Batch) -> Batch:
-    """Two groups of one batch."""
-    columns = ("action", "state", "mask", "reward", "mass")
-    both: dict[str, Any] = {name: torch.cat([getattr(first, name), getattr(second, name)], 1) for name in columns}
-    behavior = {name: torch.cat([each, second.behavior[name]], 1) for name, each in first.behavior.items()}
-    trajectory = np.concatenate([first.trajectory, second.trajectory + 1], 1)
-    return dataclasses.replace(first, **both, behavior=behavior, trajectory=trajectory, index=None, _full=None)
 
 
 class _ByGroup(Method):

@@ -19,15 +19,15 @@ from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 def _method(p: Point) -> Method:
     """The method of a point; all its knobs are read."""
-    rates, caps = (p["discount"], p["trace"]), (p["rho_cap"], p["trace_cap"])
+    rates, caps, cap = (p["discount"], p["trace"]), (p["rho_cap"], p["trace_cap"]), p["cap"]
     of_v = {"gae": advantages.gae(*rates), "n_step": advantages.n_step(p["look"], p["discount"])}
     if p["rule"] in of_v:
         found = methods.a2c(of_v[p["rule"]])
     elif p["rule"] == "vtrace":
-        found = methods.vtrace(p["cap"], advantages.vtrace(*rates, *caps))
+        found = methods.vtrace(cap, advantages.vtrace(*rates, *caps))
     else:
         make = methods.retrace if p["rule"] == "retrace" else methods.acer
-        found = make(p["cap"], advantages.retrace(*rates))
+        found = make(cap, advantages.retrace(*rates))
     return found
 
 
