@@ -89,6 +89,7 @@ class Listed:
             "none": self.reward,
             "mean": self.reward - mean,
             "shifted": self.reward - mean + scale,
+            "lowered": self.reward - mean - scale,
             "std": (self.reward - mean) / (deviation + 1e-6),
             "soft": self.reward - soft,
         }[kind]

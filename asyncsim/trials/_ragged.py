@@ -53,7 +53,17 @@ def stepped(spec: Spec, point: Point, changed: Callable[[Batch], Batch] = lambda
     with versions.threads(1):
         first = oracle.population_step(task, method, proximal, behavior, policy)
         weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
-        return evaluate(method, task, policy, weights, changed(first.batch), Carried(first.current))
+        start = Carried(first.current) if method.proximal else None
+        return evaluate(method, task, policy, weights, changed(first.batch), start)
+
+
+def together(first: Batch, second: Batch) -> Batch:
+    """Two groups of one batch."""
+    columns = ("action", "state", "mask", "reward", "mass")
+    both: dict[str, Any] = {name: torch.cat([getattr(first, name), getattr(second, name)], 1) for name in columns}
+    behavior = {name: torch.cat([each, second.behavior[name]], 1) for name, each in first.behavior.items()}
+    trajectory = np.concatenate([first.trajectory, second.trajectory + 1], 1)
+    return dataclasses.replace(first, **both, behavior=behavior, trajectory=trajectory, index=None, _full=None)
 
 
 def of_groups(spec: Spec, point: Point) -> oracle.Moments:

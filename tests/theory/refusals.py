@@ -245,4 +245,7 @@ REFUSALS = [
     ("estimator/advantages", {"samples": 1}, "[2, 4]"),
     ("estimator/penalties", {"penalty": "k1"}, "none for k1"),
     ("estimator/penalties", {"penalty": "exact", "ratio": "token"}, "none or sequence"),
+    ("estimator/wide-baselines", {"decay": 1.5}, "[0, 1]"),
+    ("estimator/traces", {"steps": 9}, "[1, 8]"),
+    ("estimator/traces", {"values": ((0.5, 0.9),)}, "shape [3, 2]"),
 ]

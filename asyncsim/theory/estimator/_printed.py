@@ -139,12 +139,19 @@ def _sat(s: Any, e: Listed, gain: np.ndarray, kernel: str) -> np.ndarray:
 
 
 def _bapo(s: Any, e: Listed, gain: np.ndarray, form: str) -> np.ndarray:
-    dual = (gain > 0) | (r(e).real <= 3.0) if form == "code" else True
+    dual = (gain > 0) | (r(e).real <= 3.0) if form != "paper" else True
     return still(r(e), gain, *thresholds.balanced(s, e, gain, form)) & dual
 
 
 def _gated(gate: Printed) -> Printed:
     return lambda s, e, gain: r(e) * gain * gate(s, e, gain)
+
+
+def _between(s: Any, e: Listed) -> np.ndarray:
+    """A-3PO's snapshot: log-probs between behavior and the current policy, by staleness."""
+    share = 1.0 - 1.0 / s.staleness
+    between: np.ndarray = share * e.current.real + (1.0 - share) * e.behavior
+    return between
 
 
 GATES: dict[str, Printed] = {
@@ -154,6 +161,7 @@ GATES: dict[str, Printed] = {
     "m2po_waterfill": lambda s, e, gain: thresholds.by_water_level(s, e, gain),
     "bapo_paper": lambda s, e, gain: _bapo(s, e, gain, "paper"),
     "bapo_code": lambda s, e, gain: _bapo(s, e, gain, "code"),
+    "bapo_gradient": lambda s, e, gain: _bapo(s, e, gain, "gradient"),
     "sat": lambda s, e, gain: _sat(s, e, gain, "continuous"),
     "sat_hill": lambda s, e, gain: _sat(s, e, gain, "hill"),
     "icepop_lag": lambda s, e, gain: inside(h(e), s.floor, s.cap),
@@ -169,6 +177,12 @@ C: dict[str, Printed] = {
     "full_is_token": lambda s, e, gain: r(e) * gain,
     "user_loss": lambda s, e, gain: r(e) * gain,
     "tba": lambda s, e, gain: 2.0 / s.scale * (gain - s.scale * _off_mean(e)).real,
+    "vcpo": lambda s, e, gain: np.minimum(whole(e), s.cap) * gain,
+    "a3po": lambda s, e, gain: r(e) * gain * still(np.exp(e.log_ratio / s.staleness), gain, *_band(s)),
+    "icepop_pulled": lambda s, e, gain: (
+        r(e) * gain * inside(r(e), s.floor, s.cap) - 2.0 * s.scale * e.log_ratio
+    ),
+    "topr_shifted": lambda s, e, gain: np.where(gain < 0, np.minimum(whole(e), 1.0), 1.0) * gain,
     "truncated_whole": lambda s, e, gain: np.minimum(whole(e), s.cap) * gain,
     "truncated_token": lambda s, e, gain: np.minimum(r(e), s.cap) * gain,
     "truncated_sequence": lambda s, e, gain: np.clip(whole(e), s.floor, s.cap) * gain,
@@ -248,6 +262,10 @@ OBJECTIVES: dict[str, Printed] = {
     "full_is": lambda s, e, gain: whole(e) * gain / e.length,
     "full_is_token": lambda s, e, gain: r(e) * gain,
     "user_loss": lambda s, e, gain: r(e) * gain,
+    "icepop_pulled": lambda s, e, gain: _squared(s, e, gain, inside(r(e), s.floor, s.cap)),
+    "a3po": lambda s, e, gain: (
+        np.exp(_between(s, e) - e.behavior) * _lesser(s, np.exp(e.current - _between(s, e)), gain)
+    ),
     "tba": lambda s, e, gain: -((_off_mean(e) - gain / s.scale) ** 2) / e.length,
     "ppo_clip": _surrogate(r),
     "ppo_dual": _dual,
@@ -282,7 +300,8 @@ OBJECTIVES: dict[str, Printed] = {
 
 _MEAN, _STD, _WHOLE = ("token_mean", "mean"), ("token_mean", "std"), ("sequence_sum", "mean")
 STEPS: dict[str, tuple[str, str]] = dict.fromkeys(C, _MEAN) | {
-    "full_is": _WHOLE, "full_is_token": _WHOLE, "tba": _WHOLE, "truncated_whole": ("sequence_mean", "mean"),
+    "full_is": _WHOLE, "full_is_token": _WHOLE, "topr_shifted": ("sequence_sum", "lowered"),
+    "vcpo": ("sequence_mean", "opob"), "tba": _WHOLE, "truncated_whole": ("sequence_mean", "mean"),
     "truncated_sequence": ("sequence_mean", "mean"), "truncated_geometric": ("sequence_mean", "mean"),
     "cispo": _STD, "cispo_rollout": _STD, "cispo_masked": _STD, "dapo": _STD, "grpo": ("sequence_mean", "std"),
     "gspo": ("sequence_mean", "std"), "gmpo": ("sequence_mean", "std"), "sapo": ("sequence_mean", "std"),

@@ -53,12 +53,14 @@ def balanced(s: Any, e: Listed, gain: np.ndarray, form: str) -> tuple[float, flo
     up = np.broadcast_to(gain > 0, e.mask.shape)
     low, low_cap, low_step, high, high_cap, high_step = {
         "paper": (0.6, 0.9, 0.02, 1.2, 3.0, 0.05), "code": (0.6, 0.8, 0.05, 1.2, 2.0, 0.05),
-    }[form]  # fmt: skip
+    }["paper" if form == "paper" else "code"]  # fmt: skip
+    # What lies beyond a bound counts as the bound, or, as in the gradient, not at all.
+    beyond = 0.0 if form == "gradient" else 1.0
 
     def short() -> bool:
-        positive = (share * np.minimum(ratio, high))[up].sum()
-        negative = (share * np.maximum(ratio, low))[~up].sum()
-        goal = negative / s.scale if form == "code" else s.scale * (positive + negative)
+        positive = (share * np.where(ratio <= high, ratio, beyond * high))[up].sum()
+        negative = (share * np.where(ratio >= low, ratio, beyond * low))[~up].sum()
+        goal = negative / s.scale if form != "paper" else s.scale * (positive + negative)
         return bool(positive < goal * (1.0 - 1e-12))
 
     for side in ("high", "low") if form == "paper" else ("low", "high"):

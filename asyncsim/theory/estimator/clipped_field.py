@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.theory._declared import Choice, Real
+from asyncsim.theory._bandit import softmax
+from asyncsim.theory._declared import Choice, Real, Staleness
 from asyncsim.theory._ragged import LaterRagged
 from asyncsim.theory._stated import stated
 from asyncsim.theory.estimator import _printed as printed
@@ -22,6 +23,7 @@ from asyncsim.theory.estimator import _printed as printed
 
 class _Setting(LaterRagged):
     method = Choice(*printed.C, example="decoupled_ppo", doc="method, or form of it, with its usual advantage")
+    staleness = Staleness(1, typical=(1, 4), example=2)
     low = Real(0.0, 1.0, typical=(0.02, 0.4), example=0.1, doc="how far below the band reaches")
     high = Real(0.0, typical=(0.02, 0.4), example=0.2, doc="how far above the band reaches")
     cap = Real(1.0, open_low=True, typical=(1.05, 1.6), example=1.15, doc="largest ratio")
@@ -37,7 +39,13 @@ def _weighted(s: _Setting, c: printed.Printed | None = None, aggregator: str = "
 
 
 def _gain(s: _Setting, kind: str) -> np.ndarray:
-    return s.listed().advantage(kind, s.scale)
+    """Advantages of a population; that of VCPO weighs by the squared length of the score that the loss applies."""
+    e = s.listed()
+    if kind != "opob":
+        return e.advantage(kind, s.scale)
+    scores = (np.eye(s.actions)[s.tokens] - softmax(s.current_logits)) * s.mask[..., None]
+    weight = e.mass * (np.minimum(printed.whole(e), s.cap) / e.length) ** 2 * (scores**2).sum((1, 2))[:, None]
+    return e.reward - (weight * e.reward).sum() / weight.sum()
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:

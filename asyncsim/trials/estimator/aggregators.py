@@ -11,7 +11,7 @@ from asyncsim import advantages, methods
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
-from asyncsim.trials._ragged import SHORT, of_groups, planted, read, stepped
+from asyncsim.trials._ragged import SHORT, TABLES, of_groups, planted, read, stepped, together
 from asyncsim.trials._sequences import token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
@@ -20,7 +20,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.full_is(advantage=advantages.group_mean(), aggregator=point["aggregator"])
     spec = planted(point, method, plant)
     few = of_groups(spec, point).mean
-    return read(stepped(spec, point).gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
+    second = stepped(spec, {**point, "behavior_logits": point["proximal_logits"]}).batch
+    step = stepped(spec, point, lambda first: together(first, second))
+    return read(step.gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
 
 
 class _ByGroup(Method):
@@ -37,7 +39,7 @@ def _padded(spec: Any) -> Any:
     return spec.replace(method=_ByGroup(**fields))
 
 
-_POINT = {**SHORT, "samples": 2}
+_POINT = {**SHORT, "proximal_logits": TABLES["proximal_logits"][:2], "samples": 2}
 
 
 def _at(aggregator: str, **changes: Any) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def _at(aggregator: str, **changes: Any) -> dict[str, Any]:
 
 
 trial = Trial(
-    points=tuple(map(_at, ("sequence_sum", "sequence_mean", "token_mean", "constant"))),
+    points=(*map(_at, ("sequence_sum", "sequence_mean", "token_mean", "constant")),),
     more=(_at("token_mean", samples=3), _at("sequence_mean", samples=4)),
     measure=_measure,
     defects={

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from asyncsim import advantages, methods
+from asyncsim import advantages, methods, penalties
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
@@ -28,6 +28,12 @@ _MADE: dict[str, Callable[[Any], Method]] = {
     "full_is_token": lambda p: methods.full_is("token"),
     "user_loss": lambda p: methods.from_loss(_surrogate),
     "tba": lambda p: methods.tba(p["scale"]),
+    "vcpo": lambda p: methods.vcpo(p["cap"]),
+    "a3po": lambda p: methods.a3po(p["low"], p["high"]),
+    "icepop_pulled": lambda p: methods.icepop(p["floor"], p["cap"]).replace(
+        penalties=(penalties.k2(2.0 * p["scale"], to="behavior"),)
+    ),
+    "topr_shifted": lambda p: methods.topr(advantages.group_mean(p["scale"])),
     "truncated_whole": lambda p: methods.truncated_is("sequence", p["cap"]),
     "truncated_token": lambda p: methods.truncated_is("token", p["cap"]),
     "truncated_sequence": lambda p: methods.truncated_is("sequence", p["cap"], floor=p["floor"]),
@@ -75,6 +81,7 @@ _MADE: dict[str, Callable[[Any], Method]] = {
     "m2po_waterfill": lambda p: methods.m2po_waterfill(p["scale"]),
     "bapo_paper": lambda p: methods.bapo_paper(p["scale"]),
     "bapo_code": lambda p: methods.bapo_code(1.0 / p["scale"]),
+    "bapo_gradient": lambda p: methods.bapo_code(1.0 / p["scale"], count="gradient"),
     "sat": lambda p: methods.sat(p["low"], p["high"], p["scale"]),
     "sat_hill": lambda p: methods.sat(p["low"], p["high"], p["scale"], "hill"),
     "p3o": lambda p: methods.p3o(),
@@ -89,7 +96,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     knobs = {name: point[name] for name in _KNOBS}
     # The reference of those that have one is the policy at the start of the batch.
     spec = planted(point, _MADE[point["method"]](knobs), plant, reference=point["proximal_logits"])
-    return read(stepped(spec, point).gradient, point)
+    age = point["staleness"]
+    step = stepped(spec, point, lambda batch: dataclasses.replace(batch, train_version=age, age=None))
+    return read(step.gradient, point)
 
 
 class _Swapped(Wrapped):
@@ -127,7 +136,7 @@ def _knob(**settings: Any) -> Plant:
     return plant
 
 
-_POINT = {**TABLES, "low": 0.35, "high": 0.55, "cap": 1.35, "floor": 0.735, "scale": 0.5}
+_POINT = {**TABLES, "staleness": 2, "low": 0.35, "high": 0.55, "cap": 1.35, "floor": 0.735, "scale": 0.5}
 
 
 def _at(method: str, **knobs: Any) -> dict[str, Any]:
@@ -141,13 +150,17 @@ _OTHER: dict[str, dict[str, Any]] = {
     "dppo_prime": {"low": 0.18, "high": 0.26, "scale": 0.1}, "kpop": {"high": 0.105, "scale": 0.1},
     "ipo_mask": {"high": 0.18, "scale": 0.1}, "estr": {"high": 0.5}, "geometric_rs": {"scale": 0.3},
     "clip_cov": {"scale": 0.05}, "kl_cov": {"scale": 0.2}, "bapo_paper": {"scale": 0.77}, "bapo_code": {"scale": 0.35},
+    "bapo_gradient": {"scale": 0.4}, "a3po": {"low": 0.15, "high": 0.25}, "topr_shifted": {"scale": 0.15},
     "sat": {"scale": 0.2}, "sat_hill": {"scale": 0.05}, "gspo": {"high": 0.1}, "oapl": {"scale": 0.3},
     "decoupled_ppo": {"low": 0.15, "cap": 1.25}, "decoupled_drop": {"low": 0.15, "high": 0.35},
     "three_policy_tis": {"low": 0.15, "high": 0.35, "cap": 1.25}, "cispo_rollout": {"high": 0.35, "cap": 1.25},
     "ppo_dual": {"cap": 1.2}, "icepop": {"floor": 0.7}, "truncated_geometric": {"cap": 1.1},
 }  # fmt: skip
-# Bad responses that the policy has come to like are seen the other way round.
-_OTHER["topr"] = {"behavior_logits": TABLES["current_logits"], "current_logits": TABLES["behavior_logits"]}
+# Bad responses that the policy has come to like, and large ratios, are seen the other way round.
+_OTHER["topr"] = _OTHER["full_is"] = {
+    "behavior_logits": TABLES["current_logits"],
+    "current_logits": TABLES["behavior_logits"],
+}
 _POINTS = {name: _at(name, **_OTHER.get(name, {})) for name in _MADE}
 
 trial = Trial(

@@ -53,7 +53,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
     "drop_stale_token": lambda p: factors.drop_stale(p["limit"], "token"),
     "drop_stale_head": lambda p: factors.drop_stale(p["limit"]),
     "polynomial": lambda p: factors.staleness_weight("polynomial", p["scale"], average=p["limit"]),
-    "token_mask_polynomial": lambda p: (_MADE["token_mask"](p), _MADE["polynomial"](p)),
+    "token_mask_polynomial": lambda p: (_MADE["polynomial"](p), _MADE["token_mask"](p)),
     "threshold": lambda p: factors.staleness_weight("threshold", cutoff=p["limit"], after=p["scale"]),
 }
 
@@ -107,7 +107,6 @@ _NEAR = {
 }  # fmt: skip
 _POINTS = {
     name: {**_POINT, "factor": name, "bound": _NEAR.get(name, 0.1)}
-    | ({"limit": 3.0} if "head" in name else {})
     | ({"low": 0.7} if name.startswith("token_mask") else {})
     for name in _MADE
 }
@@ -126,9 +125,9 @@ trial = Trial(
         "other sign of A": Defect(_turned, _POINTS["opsm"]),
         "moves back stopped too": Defect(_other(factors.tv_mask(0.3)), _POINTS["tv_signed"]),
         "age of the token, not of its response": Defect(
-            _other(factors.drop_stale(3.0, "token")), _POINTS["drop_stale_head"]
+            _other(factors.drop_stale(2.0, "token")), _POINTS["drop_stale_head"]
         ),
-        "last factor alone": Defect(_other(factors.staleness_weight(average=2.0)), _POINTS["token_mask_polynomial"]),
+        "last factor alone": Defect(_other(factors.token_mask(0.7, 1.35)), _POINTS["token_mask_polynomial"]),
         "weight 1 at age 0": Defect(_other(factors.staleness_weight()), _POINTS["polynomial"]),
     },
     effect=0.02,
