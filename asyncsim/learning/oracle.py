@@ -138,15 +138,19 @@ def moments(
     chance = _chances(task, policy, then, prompt)
     # Sum both moments over all batches.
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
-    for start in range(0, total, BLOCK):
-        picks = np.stack(
-            np.unravel_index(np.arange(start, min(total, start + BLOCK)), (outcomes.reward.shape[1],) * samples), 1
-        )
-        batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
-        batch.train_version = staleness
-        gradient = evaluate(method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch).gradient.double()
-        first += probability @ gradient
-        second += (probability.unsqueeze(-1) * gradient).T @ gradient
+    # One thread, as runs of the policy take: a second one costs small tensors more than it gives.
+    with versions.threads(policy.threads):
+        for start in range(0, total, BLOCK):
+            picks = np.stack(
+                np.unravel_index(np.arange(start, min(total, start + BLOCK)), (outcomes.reward.shape[1],) * samples), 1
+            )
+            batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
+            batch.train_version = staleness
+            gradient = evaluate(
+                method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch
+            ).gradient.double()
+            first += probability @ gradient
+            second += (probability.unsqueeze(-1) * gradient).T @ gradient
     # Center the moments.
     truth = task.exact(policy, now, prompt)[1][0]
     return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())

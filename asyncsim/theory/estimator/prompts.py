@@ -19,10 +19,11 @@ import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.theory._bandit import complex_gradient, softmax
-from asyncsim.theory._declared import Choice, Count, Declared, Draw, Parsed, Positive, Staleness, Vector
+from asyncsim.theory._declared import Choice, Count, Declared, Draw, Parsed, Positive, Real, Staleness, Vector
 from asyncsim.theory._stated import indexed, stated
 
-_BASELINES = ("group_mean", "group_std", "mean")
+_BASELINES = ("group_mean", "group_std", "mean", "running_mean", "window_std")
+_EPS = 1e-6
 
 
 def _table(name: str, value: Any) -> np.ndarray:
@@ -38,6 +39,8 @@ class _Setting(Declared):
     groups = Count(1, 64, typical=(1, 4), example=2, unit="groups", doc="groups of a batch")
     micro_batches = Count(1, 64, typical=(1, 1), example=2, doc="passes in which a gradient is computed")
     baseline = Choice(*_BASELINES, example="group_mean", doc="what rewards are compared with")
+    decay = Real(0.0, 1.0, typical=(0.2, 1.0), example=0.6, doc="weight of a batch against the next in a running mean")
+    window = Count(1, 16, typical=(1, 3), example=2, unit="batches", doc="batches of a window, the newest included")
     staleness = Staleness(0, 16, typical=(0, 3), example=2)
     step = Positive(typical=(0.1, 1.0), example=3.0, unit="parameter per direction", doc="learning rate")
     updates = Count(1, 64, typical=(4, 8), example=7, unit="updates", doc="length of the run")
@@ -65,24 +68,43 @@ class _Setting(Declared):
         return point
 
 
+_Batches = list[tuple[np.ndarray, np.ndarray]]
+"""Of every batch so far the prompts asked, and the logits that generated it."""
+
+
 def _asked(s: _Setting, update: int) -> np.ndarray:
     return (update * s.groups + np.arange(s.groups)) % len(s.rewards)
 
 
-def _advantages(s: _Setting, asked: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """Of every arm in every group, `[G, A]`."""
-    rewards = s.rewards[asked]
+def _advantages(s: _Setting, batches: _Batches) -> np.ndarray:
+    """Of every arm in every group of the last batch, `[G, A]`; batches are groups asked, and behavior logits."""
+    rewards, mu = _drawn(s, batches[-1])
     means = (mu * rewards).sum(1, keepdims=True)
-    if s.baseline == "mean":
-        return np.asarray(rewards - means.mean())
-    deviation = np.sqrt((mu * (rewards - means) ** 2).sum(1, keepdims=True))
-    return np.asarray((rewards - means) / (deviation if s.baseline == "group_std" else 1.0))
+    if s.baseline in ("group_mean", "group_std"):
+        deviation = np.sqrt((mu * (rewards - means) ** 2).sum(1, keepdims=True))
+        return np.asarray((rewards - means) / (deviation if s.baseline == "group_std" else 1.0))
+    # The other baselines are those of whole batches.
+    levels = [float((p * r).sum() / s.groups) for r, p in (_drawn(s, batch) for batch in batches)]
+    if s.baseline == "window_std":
+        kept = [_drawn(s, batch) for batch in batches[-s.window :]]
+        level = float(np.mean(levels[-s.window :]))
+        square = np.mean([(p * (r - level) ** 2).sum() / s.groups for r, p in kept])
+        return np.asarray((rewards - level) / (np.sqrt(square) + _EPS))
+    weights = s.decay ** np.arange(len(batches) - 2, -1, -1.0)
+    before = float(weights @ levels[:-1] / weights.sum()) if len(batches) > 1 else 0.0
+    return np.asarray(rewards - (levels[-1] if s.baseline == "mean" else before))
 
 
-def _surrogate(s: _Setting, asked: np.ndarray, behavior: np.ndarray, current: np.ndarray) -> np.ndarray:
+def _drawn(s: _Setting, batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Rewards and probabilities of the arms in every group, `[G, A]`."""
+    asked, behavior = batch
+    return s.rewards[asked], softmax(behavior)[asked]
+
+
+def _surrogate(s: _Setting, batches: _Batches, current: np.ndarray) -> np.ndarray:
     """Gradient of the whole step by complex steps, `[X, A]`."""
-    mu = softmax(behavior)[asked]
-    weights = mu * _advantages(s, asked, mu)
+    asked = batches[-1][0]
+    weights = _drawn(s, batches[-1])[1] * _advantages(s, batches)
 
     def value(flat: np.ndarray) -> Any:
         return (weights * np.log(softmax(flat.reshape(current.shape))[asked])).sum() / s.groups
@@ -90,11 +112,11 @@ def _surrogate(s: _Setting, asked: np.ndarray, behavior: np.ndarray, current: np
     return complex_gradient(value, current.ravel()).reshape(current.shape)
 
 
-def _fields(s: _Setting, asked: np.ndarray, behavior: np.ndarray, current: np.ndarray) -> np.ndarray:
+def _fields(s: _Setting, batches: _Batches, current: np.ndarray) -> np.ndarray:
     """Gradient of the step, group by group, `[X, A]`."""
     total = np.zeros_like(current)
-    advantages = _advantages(s, asked, softmax(behavior)[asked])
-    for x, advantage in zip(asked, advantages, strict=True):
+    asked, behavior = batches[-1]
+    for x, advantage in zip(asked, _advantages(s, batches), strict=True):
         mu, pi = softmax(behavior[x]), softmax(current[x])
         total[x] += (mu * advantage - pi * (mu @ advantage)) / s.groups
     return total
@@ -102,10 +124,12 @@ def _fields(s: _Setting, asked: np.ndarray, behavior: np.ndarray, current: np.nd
 
 def _run(s: _Setting, gradient: Callable[..., np.ndarray], ask: Callable[..., np.ndarray] = _asked) -> dict[str, float]:
     path, returns = [s.initial_logits], []
+    batches: _Batches = []
     for update in range(s.updates):
-        asked, behavior = ask(s, update), path[max(update - s.staleness, 0)]
-        returns.append((softmax(behavior)[asked] * s.rewards[asked]).sum() / s.groups)
-        path.append(path[-1] + s.step * gradient(s, asked, behavior, path[-1]))
+        batches.append((ask(s, update), path[max(update - s.staleness, 0)]))
+        rewards, mu = _drawn(s, batches[-1])
+        returns.append((mu * rewards).sum() / s.groups)
+        path.append(path[-1] + s.step * gradient(s, batches, path[-1]))
     whole = float((softmax(path[-2]) * s.rewards).sum(1).mean())
     return {"return": whole} | indexed("batch_return", returns) | indexed("logit", path[-1])
 

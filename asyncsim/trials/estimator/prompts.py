@@ -13,18 +13,22 @@ from asyncsim.trials._sequences import components, exactly
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import Chain
 
-_ADVANTAGES = {
-    "group_mean": advantages.group_mean(),
-    "group_std": advantages.group_std(eps=0.0),
-    "mean": advantages.mean(),
-}
+
+def _advantage(point: Point) -> Any:
+    return {
+        "group_mean": advantages.group_mean(),
+        "group_std": advantages.group_std(eps=0.0),
+        "mean": advantages.mean(),
+        "running_mean": advantages.running_mean(point["decay"]),
+        "window_std": advantages.window_std(point["window"]),
+    }[point["baseline"]]
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     rewards, logits = point["rewards"], point["initial_logits"]
     task = tasks.softmax_bandit(len(rewards[0]), rewards, rewards="fixed", logits=logits)
     system = schedules.fixed(point["staleness"], groups_per_batch=point["groups"])
-    method = methods.reinforce(_ADVANTAGES[point["baseline"]])
+    method = methods.reinforce(_advantage(point))
     metrics = ["batch_return", "exact_return"]
     spec = ascent(task, system, method, point["step"], point["updates"], diagnostics=metrics)
     trace = run(spec.replace(micro_batches=point["micro_batches"]), seed, plant)
@@ -49,14 +53,18 @@ _POINT = {
     "groups": 2,
     "micro_batches": 2,
     "baseline": "group_mean",
+    "decay": 0.6,
+    "window": 2,
     "staleness": 2,
     "step": 0.8,
     "updates": 7,
 }
 _STD, _MEAN = {**_POINT, "baseline": "group_std", "groups": 5, "micro_batches": 3}, {**_POINT, "baseline": "mean"}
 
+_RUNNING, _WINDOW = ({**_POINT, "baseline": name} for name in ("running_mean", "window_std"))
+
 trial = Trial(
-    points=(_POINT, _STD, _MEAN),
+    points=(_POINT, _STD, _MEAN, _RUNNING, _WINDOW),
     more=({**_POINT, "groups": 3, "staleness": 0}, {**_MEAN, "groups": 5, "updates": 12}),
     measure=_measure,
     defects={
@@ -65,6 +73,9 @@ trial = Trial(
         "baseline within prompts": Defect(with_method(advantage=advantages.group_mean()), _MEAN),
         "not divided by the deviation": Defect(with_method(advantage=advantages.group_mean()), _STD),
         "scores at the behavior version": Defect(with_method(at="behavior"), _MEAN),
+        "mean of the batch for earlier ones": Defect(with_method(advantage=advantages.mean()), _RUNNING),
+        "all batches alike": Defect(with_method(advantage=advantages.running_mean(1.0)), _RUNNING),
+        "a window of one batch": Defect(with_method(advantage=advantages.window_std(1)), _WINDOW),
         "groups summed": Defect(_summed, _POINT),
         "prompts paid as their neighbors": Defect(_turned, _POINT),
     },
