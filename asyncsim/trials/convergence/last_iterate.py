@@ -9,7 +9,8 @@ from asyncsim.trials._plants import momentum_inserted, with_method
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
-_UPDATES, _EVERY = 400, 4
+_UPDATES, _EVERY, _EFFECT = 400, 4, 0.02
+"""Updates that see this effect, and how often they are recorded."""
 
 
 def _growth(inverse: np.ndarray, updates: np.ndarray) -> float:
@@ -25,7 +26,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.reinforce(advantages.group_mean())
     schedule = schedules.fixed(point["staleness"])
     settings = {"diagnostics": ["exact_return"], "every": _EVERY}
-    trace = run(ascent(task, schedule, method, point["step"], _UPDATES, **settings), seed, plant)
+    # What is left of the approach falls like 1/t or slower.
+    updates = _UPDATES * max(1, round((_EFFECT / effect) ** 2))
+    trace = run(ascent(task, schedule, method, point["step"], updates, **settings), seed, plant)
     inverse, half = 1.0 / (max(point["rewards"]) - trace["exact_return"][:, 0]), len(trace.updates) // 2
     rate = _growth(inverse, trace.updates)
     # What is left falls at least like the square root of the time: half the run has 1.4 times as much of it. It may
@@ -60,7 +63,7 @@ trial = Trial(
         "momentum inserted": Defect(momentum_inserted, _point(_TWO, 4.0, 0)),
         "entropy bonus": Defect(with_method(constants={"entropy": 0.01}), _point(_TWO, 4.0, 0)),
     },
-    effect=0.02,
+    effect=_EFFECT,
     reach=_reach,
     through="loop",
     elsewhere=({"rewards": (0.3, 0.9)}, {"step": 3.0, "staleness": 1}),
