@@ -17,7 +17,7 @@ from asyncsim.updates._link import chain
 
 _LEFT_OUT = 1e-9
 """Discount of the first step that episodes leave out; where every outcome is listed, only so much as is affordable."""
-_LISTED = 3**9
+_LISTED = 3**7
 LONGEST = 4000
 """Steps of an episode at most."""
 Table = tuple[tuple[float, ...], ...]

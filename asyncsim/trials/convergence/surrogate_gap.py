@@ -55,14 +55,14 @@ _LEAVE = float(np.log(1e-5))
 _SLIP = _mdp.point(
     (((1.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0),) * 3),
     ((1.0, -1.0, 1.0), (1.0, -1.0, 0.0)),
-    0.2,
+    0.15,
     behavior_logits=((0.0, 0.0, _LEAVE), (0.0, 0.0, _LEAVE)),
     current_logits=tuple(tuple(np.log(row).tolist()) for row in ((0.5, 0.2, 0.3), (0.2, 0.8, 1e-5))),
 )
 
 trial = Trial(
     points=(_SPLIT, _SLIP),
-    more=({**_SLIP, "discount": 0.25}, {**_SPLIT, "rewards": ((0.5, 0.0), (1.0, -1.0), (-1.0, 1.0))}),
+    more=({**_SLIP, "discount": 0.1}, {**_SPLIT, "rewards": ((0.5, 0.0), (1.0, -1.0), (-1.0, 1.0))}),
     measure=_measure,
     defects={
         "dropped ratio": Defect(with_method(weight=methods.reinforce().weight), _SLIP),
