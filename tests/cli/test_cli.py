@@ -63,6 +63,13 @@ def test_list_prints_json_where_no_path_is_given() -> None:
     assert json.loads(call("list", "metrics", "ess", "--json").output)["name"] == "ess"
 
 
+def test_sentences_of_papers_have_their_claims() -> None:
+    rows = {row["name"]: row for row in json.loads(call("list", "papers", "--json").output)}
+    found = rows["2604.22407/inflation"]
+    assert found["status"] == "conditional" and found["claims"] == ["alignment/adam-inflation"] and found["when"]
+    assert "asyncsim verify alignment/adam-inflation" in call("list", "papers", "2604.22407/inflation").output
+
+
 def test_run_writes_json_and_a_trace_that_loads(tmp_path: Path) -> None:
     import asyncsim as sim
 
