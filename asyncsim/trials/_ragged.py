@@ -77,12 +77,13 @@ def of_groups(spec: Spec, point: Point) -> oracle.Moments:
 def gradients(logits: tuple[tuple[float, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
     """Gradients of the mean reward and of the mean length at a policy, `[P]`."""
     current, task = np.ravel(logits), task_at({"behavior_logits": logits})
-    batch = oracle.population_step(task, methods.reinforce(advantages.none()), current).batch
-    lengths = dataclasses.replace(batch, reward=batch.mask.sum(-1))
-    policy = task.policy()
-    weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
-    longer = evaluate(methods.reinforce(advantages.none()), task, policy, weights, lengths).gradient[0]
-    return oracle.exact(task, current)[1], longer.numpy()
+    plain, policy = methods.reinforce(advantages.none()), task.policy()
+    with versions.threads(1):
+        batch = oracle.population_step(task, plain, current).batch
+        lengths = dataclasses.replace(batch, reward=batch.mask.sum(-1))
+        weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
+        longer = evaluate(plain, task, policy, weights, lengths).gradient[0]
+        return oracle.exact(task, current)[1], longer.numpy()
 
 
 def read(update: Tensor | np.ndarray, point: Point) -> dict[str, Estimate]:

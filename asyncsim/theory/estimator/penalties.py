@@ -162,7 +162,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
 
 claim = stated(
     id="estimator/penalties",
-    statement="a KL penalty adds the slope of its print: k2 `-w D`, k3 `-w (1 - e^-D)`, k1 `-w`, D of drawn tokens",
+    statement="a KL penalty adds the slope of its print: k2 `-w D`, k3 `-w (1 - e^-D)`, k1 `-w`, `D` of drawn tokens",
     kind="identity",
     status="exact",
     point=_Setting,

@@ -175,7 +175,7 @@ def _updates(s: _Setting, pairs: Any = _forward) -> dict[str, float]:
 
 claim = stated(
     id="estimator/traces",
-    statement="mean updates of actor and critic are those of the forward view: `gae`, n-step, V-trace, Retrace, ACER",
+    statement="mean updates of actor and critic are those of the forward view of their traces, capped ratios included",
     kind="identity",
     status="exact",
     point=_Setting,
