@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,7 +13,7 @@ from asyncsim import theory, trials, validation
 from asyncsim.base import checks
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Verdict
-from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Trial, untouched
+from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Plant, Trial, untouched
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
@@ -96,7 +98,7 @@ def verify_one(
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
     points = trial.at(size) if at is None else (_point_at(claim, trial, at),)
     start = time.perf_counter()
-    measured = [trial.measure(point, SPARE[size] * factor * trial.effect, seed, untouched) for point in points]
+    measured = [_measured(trial, point, SPARE[size] * factor * trial.effect, seed, untouched) for point in points]
     predicted = [claim.predict(point) for point in points]
     verdict = _join(claim, trial, points, measured, predicted, factor)
     if defects:
@@ -108,9 +110,20 @@ def verify_one(
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
 
 
+def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    """The trial's estimates on one thread: oracles set no limit, and a second thread costs them time."""
+    limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if "torch" in sys.modules:
+        from asyncsim.learning import versions
+
+        limit = versions.threads(1)
+    with limit:
+        return trial.measure(point, effect, seed, plant)
+
+
 def _planted(claim: Claim, trial: Trial, name: str, defect: Defect, seed: int) -> dict[str, str]:
     """The verdict with a defect in a product component, at the defect's point."""
-    measured = trial.measure(defect.point, trial.effect, seed, defect.plant)
+    measured = _measured(trial, defect.point, trial.effect, seed, defect.plant)
     verdict = _join(claim, trial, (defect.point,), [measured], [claim.predict(defect.point)], 1.0)
     return {"name": name, "verdict": verdict.verdict}
 
