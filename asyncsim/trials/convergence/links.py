@@ -121,8 +121,8 @@ _AT = {
 _LINEAR = _point("ess_linear", **_SLOW["ess_sqrt"])
 
 trial = Trial(
-    points=(*_AT.values(), _LINEAR),
-    more=(_point("scale"), _point("adam", versions=0, newer=0, batches=1), _point("gono", strength=0.2, beta1=0.3)),
+    points=(*_AT.values(), _LINEAR, _point("scale")),
+    more=(_point("adam", versions=0, newer=0, batches=1), _point("gono", strength=0.2, beta1=0.3)),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _AT["momentum"]),

@@ -21,6 +21,7 @@ def _advantage(point: Point) -> Any:
         "mean": advantages.mean(),
         "running_mean": advantages.running_mean(point["decay"]),
         "window_std": advantages.window_std(point["window"]),
+        "remax": advantages.remax(),
     }[point["baseline"]]
 
 
@@ -61,10 +62,11 @@ _POINT = {
 }
 _STD, _MEAN = {**_POINT, "baseline": "group_std", "groups": 5, "micro_batches": 3}, {**_POINT, "baseline": "mean"}
 
-_RUNNING, _WINDOW = ({**_POINT, "baseline": name} for name in ("running_mean", "window_std"))
+_NAMES = ("running_mean", "window_std", "remax")
+_RUNNING, _WINDOW, _GREEDY = ({**_POINT, "baseline": name} for name in _NAMES)
 
 trial = Trial(
-    points=(_POINT, _STD, _MEAN, _RUNNING, _WINDOW),
+    points=(_POINT, _STD, _MEAN, _RUNNING, _WINDOW, _GREEDY),
     more=({**_POINT, "groups": 3, "staleness": 0}, {**_MEAN, "groups": 5, "updates": 12}),
     measure=_measure,
     defects={
