@@ -1,11 +1,11 @@
 r"""Advantages by token from rewards, values and ratios of one segment: GAE, returns of n steps, returns, Retrace.
 
-A segment of T tokens holds the end of one episode, behind `ends` tokens, and a piece of the next one, cut at T with the
-critic's value `beyond` (nothing is behind an end: an episode that ends with the segment has no value there). V' is the
-value behind a token. gae: sum_k (g l)^k d_{t+k}, d = r + g V' - V, g the discount, l the trace. n_step: sum of n
-discounted rewards and g^n V_{t+n}, less V. returns: discounted rewards up to the end or the cut. retrace: Q_t + sum_j
-g^{j-t} (k_{t+1} ... k_j) (r_j + g U'_j - Q_j) - U_t, with U = p Q + (1 - p) Q of the other action, k = l min(1, ratio):
-the product begins behind t. No sum crosses the end of an episode. Targets of the critic are gae + V. Derivation: the
+A segment of T tokens holds the end of one episode, behind `ends` tokens, and a piece of the next one. That is cut at
+T, with the critic's value `beyond`. An episode that ends with the segment has no value behind it. V' is the value
+behind a token. gae: sum_k (g l)^k d_{t+k}, d = r + g V' - V, g the discount, l the trace. n_step: sum of n discounted
+rewards and g^n V_{t+n}, less V. returns: discounted rewards up to the end or the cut. retrace: Q_t + sum_j g^{j-t}
+(k_{t+1} ... k_j) (r_j + g U'_j - Q_j) - U_t, with U = p Q + (1 - p) Q of the other action, k = l min(1, ratio): the
+product begins behind t. No sum crosses the end of an episode. Targets of the critic are gae + V. Derivation: the
 papers' sums. Domain: one segment, two actions. First route: forward sums; second: recursions from the last token.
 Source: 1506.02438 equation 16, 1602.01783 section 4, 1606.02647 equations 3 and 4.
 """
