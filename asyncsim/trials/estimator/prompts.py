@@ -13,6 +13,9 @@ from asyncsim.trials._sequences import components, exactly
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import Chain
 
+_SAMPLES = 5
+"""Of a group; of the numbers of samples only every fifth names a group, and 5 g mod X is not g mod X."""
+
 
 def _advantage(point: Point) -> Any:
     return {
@@ -32,7 +35,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.reinforce(_advantage(point))
     metrics = ["batch_return", "exact_return"]
     spec = ascent(task, system, method, point["step"], point["updates"], diagnostics=metrics)
-    trace = run(spec.replace(micro_batches=point["micro_batches"]), seed, plant)
+    trace = run(spec.replace(samples_per_group=_SAMPLES, micro_batches=point["micro_batches"]), seed, plant)
     found = {"return": exactly(trace["exact_return"][-1, 0])}
     return found | components("batch_return", trace["batch_return"][:, 0]) | components("logit", trace.parameters[0])
 
