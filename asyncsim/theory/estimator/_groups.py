@@ -19,8 +19,11 @@ KINDS = (*SAMPLES, *TOKENS)
 
 
 class Group(NamedTuple):
-    """Of each sample, or of each outcome with its `count`: reward, length, ratio, squared norm of its weighted score,
-    and of its tokens `[n, T]` the squared norm of their scores and whether they are there; `greedy` reward."""
+    """What advantages read of each sample, or of each outcome.
+
+    Reward, length, ratio, and squared norm of its weighted score, `[n]`. Of its tokens, `[n, T]`, the squared norm of
+    their scores and whether they are there. `greedy` is the reward of the likeliest response.
+    """
 
     reward: np.ndarray
     length: np.ndarray

@@ -3,11 +3,13 @@ r"""Several prompts: groups ask them in turn, each with its own table row and ba
 Group g of batch b has number b G + g and asks prompt (b G + g) mod X. A group's mean gradient touches the logits of
 its prompt alone: mu A - pi (mu . A), mu = softmax of the logits that generated the batch, pi of the current ones. A
 is m - mu . m with the mean of the group as baseline, that over its standard deviation, or m less the mean of all
-groups of the step. The update is the mean over the G groups, in however many passes (micro-batches) it is summed. On
-stale data baselines across prompts differ from those within, which fresh population gradients would not show. The
-return of the task is the mean over all X prompts, that of a batch over the ones asked. Derivation: sum_a mu_a A_a
-grad log pi_a. Domain: the mean dynamics, m versions old, a batch a publish. Second route: complex steps through the
-surrogate of the whole step. Source: derived; group baselines as in 2402.03300.
+groups of the step; or less the decayed mean of the batches before (running_mean; none: 0), whitened by the moments of
+the last batches together (window_std), or less the reward of the arm that is likeliest now (remax). The update is the
+mean over the G groups, in however many passes (micro-batches) it is summed. On stale data baselines across prompts
+differ from those within, which fresh population gradients would not show. The return of the task is the mean over all
+X prompts, that of a batch over the ones asked. Derivation: sum_a mu_a A_a grad log pi_a. Domain: the mean dynamics, m
+versions old, a batch a publish. Second route: complex steps through the surrogate of the whole step. Source: derived;
+group baselines as in 2402.03300.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from asyncsim.theory._bandit import complex_gradient, softmax
 from asyncsim.theory._declared import Choice, Count, Declared, Draw, Parsed, Positive, Real, Staleness, Vector
 from asyncsim.theory._stated import indexed, stated
 
-_BASELINES = ("group_mean", "group_std", "mean", "running_mean", "window_std")
+_BASELINES = ("group_mean", "group_std", "mean", "running_mean", "window_std", "remax")
 _EPS = 1e-6
 
 
@@ -76,10 +78,13 @@ def _asked(s: _Setting, update: int) -> np.ndarray:
     return (update * s.groups + np.arange(s.groups)) % len(s.rewards)
 
 
-def _advantages(s: _Setting, batches: _Batches) -> np.ndarray:
+def _advantages(s: _Setting, batches: _Batches, current: np.ndarray) -> np.ndarray:
     """Of every arm in every group of the last batch, `[G, A]`; batches are groups asked, and behavior logits."""
     rewards, mu = _drawn(s, batches[-1])
     means = (mu * rewards).sum(1, keepdims=True)
+    if s.baseline == "remax":
+        greedy = np.argmax(current[batches[-1][0]], axis=1)
+        return np.asarray(rewards - np.take_along_axis(rewards, greedy[:, None], 1))
     if s.baseline in ("group_mean", "group_std"):
         deviation = np.sqrt((mu * (rewards - means) ** 2).sum(1, keepdims=True))
         return np.asarray((rewards - means) / (deviation if s.baseline == "group_std" else 1.0))
@@ -104,7 +109,7 @@ def _drawn(s: _Setting, batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarra
 def _surrogate(s: _Setting, batches: _Batches, current: np.ndarray) -> np.ndarray:
     """Gradient of the whole step by complex steps, `[X, A]`."""
     asked = batches[-1][0]
-    weights = _drawn(s, batches[-1])[1] * _advantages(s, batches)
+    weights = _drawn(s, batches[-1])[1] * _advantages(s, batches, current)
 
     def value(flat: np.ndarray) -> Any:
         return (weights * np.log(softmax(flat.reshape(current.shape))[asked])).sum() / s.groups
@@ -116,7 +121,7 @@ def _fields(s: _Setting, batches: _Batches, current: np.ndarray) -> np.ndarray:
     """Gradient of the step, group by group, `[X, A]`."""
     total = np.zeros_like(current)
     asked, behavior = batches[-1]
-    for x, advantage in zip(asked, _advantages(s, batches), strict=True):
+    for x, advantage in zip(asked, _advantages(s, batches, current), strict=True):
         mu, pi = softmax(behavior[x]), softmax(current[x])
         total[x] += (mu * advantage - pi * (mu @ advantage)) / s.groups
     return total

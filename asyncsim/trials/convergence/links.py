@@ -17,7 +17,7 @@ from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._sequences import components
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
-from asyncsim.updates._link import Chain, Link, Record, State, Stateless
+from asyncsim.updates._link import Chain, Link, Record, State, Stateless, chain
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = ascent(task, system, method, 1.0, point["updates"], diagnostics=[_logit(k) for k in arms])
     spec = spec.replace(epochs=point["epochs"])
     links = (_Lost(point["lost"]), updates.skip_nonfinite(), *_links(point))
-    trace = run(spec.replace(update=Chain(links)), seed, plant)
+    trace = run(spec.replace(update=chain(*links)), seed, plant)
     path = np.append(np.stack([trace[f"logit{k}"][:, 0] for k in arms], 1), trace.parameters, axis=0)
     lengths = np.linalg.norm(np.diff(path, axis=0), axis=1)
     return components("length", lengths) | components("logit", path[-1])
@@ -121,8 +121,8 @@ _AT = {
 _LINEAR = _point("ess_linear", **_SLOW["ess_sqrt"])
 
 trial = Trial(
-    points=(*_AT.values(), _LINEAR),
-    more=(_point("scale"), _point("adam", versions=0, newer=0, batches=1), _point("gono", strength=0.2, beta1=0.3)),
+    points=(*_AT.values(), _LINEAR, _point("scale")),
+    more=(_point("adam", versions=0, newer=0, batches=1), _point("gono", strength=0.2, beta1=0.3)),
     measure=_measure,
     defects={
         "off-by-one version": Defect(off_by_one_version, _AT["momentum"]),

@@ -13,6 +13,9 @@ from asyncsim.trials._sequences import components, exactly
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import Chain
 
+_SAMPLES = 5
+"""Of a group; of the numbers of samples only every fifth names a group, and 5 g mod X is not g mod X."""
+
 
 def _advantage(point: Point) -> Any:
     return {
@@ -21,6 +24,7 @@ def _advantage(point: Point) -> Any:
         "mean": advantages.mean(),
         "running_mean": advantages.running_mean(point["decay"]),
         "window_std": advantages.window_std(point["window"]),
+        "remax": advantages.remax(),
     }[point["baseline"]]
 
 
@@ -31,7 +35,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method = methods.reinforce(_advantage(point))
     metrics = ["batch_return", "exact_return"]
     spec = ascent(task, system, method, point["step"], point["updates"], diagnostics=metrics)
-    trace = run(spec.replace(micro_batches=point["micro_batches"]), seed, plant)
+    trace = run(spec.replace(samples_per_group=_SAMPLES, micro_batches=point["micro_batches"]), seed, plant)
     found = {"return": exactly(trace["exact_return"][-1, 0])}
     return found | components("batch_return", trace["batch_return"][:, 0]) | components("logit", trace.parameters[0])
 
@@ -61,10 +65,11 @@ _POINT = {
 }
 _STD, _MEAN = {**_POINT, "baseline": "group_std", "groups": 5, "micro_batches": 3}, {**_POINT, "baseline": "mean"}
 
-_RUNNING, _WINDOW = ({**_POINT, "baseline": name} for name in ("running_mean", "window_std"))
+_NAMES = ("running_mean", "window_std", "remax")
+_RUNNING, _WINDOW, _GREEDY = ({**_POINT, "baseline": name} for name in _NAMES)
 
 trial = Trial(
-    points=(_POINT, _STD, _MEAN, _RUNNING, _WINDOW),
+    points=(_POINT, _STD, _MEAN, _RUNNING, _WINDOW, _GREEDY),
     more=({**_POINT, "groups": 3, "staleness": 0}, {**_MEAN, "groups": 5, "updates": 12}),
     measure=_measure,
     defects={
