@@ -105,8 +105,7 @@ slip(94, "adaptive weights", "P3O: penalty weighted by the ESS, not by what it l
      "times(slope, 1.0 - ess)", "times(slope, ess)",
      killer="methods/test_adaptive.py::test_p3o_by_hand")  # fmt: skip
 slip(95, "adaptive weights", "SAT: quantile one token too high", f"{M}.sat:Sat._gate",
-     "(masses < goal)", "(masses <= goal)",
-     killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[sat]")  # fmt: skip
+     "(masses < goal)", "(masses <= goal)")  # fmt: skip
 slip(96, "corrections", "ACER: correction without the state's value", f"{M}._corrections:Corrected.spread",
      'step.current["action_values"] - state_value(step).unsqueeze(-1)', 'step.current["action_values"]',
      killer="methods/test_actor_gradients.py::test_losses_on_retrace_are_autograds[acer]")  # fmt: skip
