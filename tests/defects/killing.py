@@ -6,6 +6,7 @@ assertion. A process of its own, since what a defective product leaves in caches
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import Any
@@ -61,8 +62,9 @@ def killed(numbers: list[int]) -> dict[int, str]:
     assert len(PLANTS) == catalog.COUNT
     plugin = Killers(numbers)
     files = sorted({name.partition("::")[0] for name in plugin.of})
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:terminal", "--assert=plain", "-m", "not long", "-n", "0"]
-    pytest.main([*options, *files], plugins=[plugin])
+    options = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-m", "not long", "-n", "0"]
+    with contextlib.redirect_stdout(sys.stderr):
+        pytest.main([*options, *files], plugins=[plugin])
     return plugin.outcome
 
 

@@ -55,6 +55,15 @@ def test_bounds_act_on_the_ratio_and_not_on_its_inverse():
     assert flags(F.geometric_mask(0.6, 1.6), *([r, r] for r in ratios)) == [0, 1, 1, 1, 1, 1, 0, 0]
 
 
+def test_factors_multiply():
+    """Each of two bands drops another token; a factor that is no mask keeps its size beside one."""
+    seen = seen_of([0.5, 1.0, 2.0], age=torch.full((1, 1, 1, 3), 3.0).double())
+    bands = (F.token_mask(0.6, 4.0), F.token_mask(0.1, 1.6))
+    for factors, expected in ((bands, [0.0, 1.0, 0.0]), ((F.staleness_weight(), bands[0]), [0.0, 0.5, 0.5])):
+        product = sim.methods.full_is().replace(factors=factors).factor(seen, ONE)
+        assert product.flatten().tolist() == pytest.approx(expected)
+
+
 def test_levels_differ():
     """Tokens 2 and 1/2 cancel in the product; two tokens of 1.5 leave the band as a product only."""
     rows = ([2.0, 0.5], [1.5, 1.5], [1.2])

@@ -246,6 +246,13 @@ def test_prompts_have_greedy_responses_of_their_own():
     assert greedy_of(task, [1.0, 0.0, 0.0, 1.0]).flatten().tolist() == pytest.approx([0.1, 0.1])
 
 
+def test_remax_compares_a_prompt_with_its_own_greedy_response():
+    """Greedy arms earn 0.9 and 0.3; the mean over prompts, 0.6, belongs to neither."""
+    task = sim.tasks.softmax_bandit(means=[[0.1, 0.9], [0.8, 0.3]], arms=2, rewards="fixed")
+    step = sim.oracle.population_step(task, sim.methods.reinforce(sim.advantages.remax()), [0.0, 1.0, 0.0, 1.0])
+    assert step.advantages[0].tolist() == [pytest.approx([-0.8, 0.0]), pytest.approx([0.5, 0.0])]
+
+
 def test_remax_is_unbiased_for_a_group_of_one():
     """A baseline that knows nothing of the sample; the group's mean has 1 - 1/N of the gradient."""
     task = sim.tasks.softmax_bandit(arms=3, means=PAYS, rewards="fixed")

@@ -10,7 +10,8 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.predicting import Signal, scores
+from asyncsim.base.records import Estimate
+from asyncsim.predicting import Signal, courses, deciding, scores, sizes
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
@@ -201,3 +202,27 @@ def test_sizes_refuse_what_is_no_share():
         with pytest.raises(checks.InputError):
             call()
     assert not sim.predicting.differ(0, 0, runs=10) and not sim.predicting.differ(10, 10, runs=10)
+
+
+def test_a_level_is_judged_by_other_runs_than_those_that_set_it():
+    """Of the healthy runs every second one scores 1, the others 0: a level set on these wakes at all of those."""
+    values = np.concatenate([np.full(20, 0.5), np.arange(20) % 2.0]) * np.ones((5, 1))
+    runs, times = np.arange(20), np.full(20, 5)
+    pairs = courses.Matched(runs, times, 20 + runs, times[None])
+    assert deciding._alarm(None, values, pairs, [0], None, 0.1, 0.5).false_alarms.value == 1.0
+
+
+def test_half_way_is_counted_from_the_start():
+    """From 0.5 to 1, half way is 0.75."""
+    returns = np.array([[0.7, 0.8]]) * np.ones((10, 1))
+    assert courses.course(returns, 0.5, 1.0, 1).learned.tolist() == [-1, 0]
+
+
+def test_precision_knows_how_rare_collapses_are():
+    """Of 100 runs 10 collapse: 9 are announced, beside 9 false alarms."""
+    assert scores.precision(Estimate(0.9, 0.01), Estimate(0.1, 0.01), 0.1).value == pytest.approx(0.5)
+
+
+def test_runs_for_two_rates_are_those_of_a_textbook():
+    """Rates 0.1 and 0.3 at 5 percent and power 0.9: 82 of each (Fleiss, without correction)."""
+    assert sizes.runs_for_rates(0.1, 0.3) == 82
