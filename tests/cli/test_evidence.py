@@ -19,6 +19,7 @@ from asyncsim import theory, trials
 from asyncsim.app import evidence, judgments, verdicts, verifying
 from asyncsim.app.evidence import APART, Evidence, Ledger, Run
 from asyncsim.base.checks import InputError
+from asyncsim.trials._trial import SIZES, SPARE
 from tests.cli.test_cli import call
 
 CLAIM, OTHER = "ess/five-definitions", "ess/clamp-floor"
@@ -88,7 +89,7 @@ def test_runs_add_up_at_seeds_of_their_own(tmp_path: Path, noisy: dict[str, Any]
     # All points of the full size, at half the effect.
     points = len(trials.trial(CLAIM).at("full"))
     assert sum(name == CLAIM for name, _, _ in noisy["measured"]) == 3 * points
-    assert noisy["measured"][0][2] == trials.trial(CLAIM).effect / 2
+    assert noisy["measured"][0][2] == SPARE["full"] * SIZES["full"] * trials.trial(CLAIM).effect
 
 
 def test_a_wrong_constant_reaches_the_limit_within_a_few_runs(tmp_path: Path, noisy: dict[str, Any]) -> None:

@@ -47,8 +47,11 @@ def table(rows: dict[str, list[str]], coverage: list[dict[str, Any]]) -> str:
     lines = [
         "# Planted bugs and who sees them",
         "",
-        f"{len(PLANTS)} bugs, each planted into the product (`tests/defects/`): {catalog.FIELD} that trainers have "
-        "shipped, and slips of a line in every component, written before anything was known of who sees them.",
+        f"{len(PLANTS)} bugs, each planted into the product (`tests/defects/`). {catalog.FIELD} have been shipped by "
+        "trainers. The others are slips of a line in every component, written before it was known who sees them.",
+        "",
+        "Some claims were written with the list of slips that none saw. So the share below flatters them: a new slip is "
+        "seen less often.",
         "",
         f"The verification alone sees {seen} of {len(coverage)}: a claim comes out violated at quick size. At most "
         f"{mapping.ENOUGH} claims are looked for. `python -m tests.defects --map` writes that column and "
