@@ -50,8 +50,8 @@ def table(rows: dict[str, list[str]], coverage: list[dict[str, Any]]) -> str:
         f"{len(PLANTS)} bugs, each planted into the product (`tests/defects/`). {catalog.FIELD} have been shipped by "
         "trainers. The others are slips of a line in every component, written before it was known who sees them.",
         "",
-        "Some claims were written with the list of slips that none saw. So the share below flatters them: a new slip is "
-        "seen less often.",
+        "Some claims were written with the list of slips that none saw. So the share below flatters them: a new slip "
+        "is seen less often.",
         "",
         f"The verification alone sees {seen} of {len(coverage)}: a claim comes out violated at quick size. At most "
         f"{mapping.ENOUGH} claims are looked for. `python -m tests.defects --map` writes that column and "
