@@ -92,9 +92,10 @@ def test_a_share_is_bounded_where_the_mixture_says():
 
 
 def test_a_bet_is_the_product_of_its_gains():
-    """The capital of one mean, number by number, by the printed formula."""
+    """The capital of one mean, number by number, by the printed formula: it passes the bar at the interval's ends."""
     x = np.random.default_rng(1).beta(2.0, 2.0, 60)
-    for m in (0.3, 0.5, 0.7):
+    ends = [end + off for end in intervals.betting(x, 0.0, 1.0) for off in (-1e-3, 1e-3)]
+    for m in (0.3, 0.5, 0.7, *ends):
         up = down = most = 1.0
         total, squares = 0.5, 0.25
         variance = 0.25

@@ -154,6 +154,15 @@ def test_sampled_rewards_have_the_exact_mean(name, rewards):
     assert abs(reward.mean() - expected - 0.05) > 5 * error
 
 
+@pytest.mark.parametrize("name", TABULAR)
+def test_gaussian_rewards_have_the_deviation_that_was_asked_for(name):
+    """20,000 noises: 3 percent are six standard errors, so it fails for less than one seed in 10^8."""
+    task = TABULAR[name](rewards="gaussian", deviation=0.25)
+    batch = samples(task, parameters(task, R=1), 10_000, groups=2)
+    noise = batch.reward - task.score(batch.state, batch.action, batch.mask)
+    assert noise.std().item() == pytest.approx(0.25, rel=0.03)
+
+
 def test_gaussian_bandit_matches_its_closed_form():
     """Same rates as above."""
     task = sim.tasks.gaussian_bandit(curvature=2.0, target=0.5, width=0.7, dimension=2)

@@ -82,7 +82,8 @@ slip(144, "prompts", "every prompt answers for the first one's rewards",
      "if self.prompts == 1 else", "if self.prompts > 0 else",
      killer="methods/test_shaped_rewards.py::test_prompts_have_greedy_responses_of_their_own")  # fmt: skip
 slip(145, "prompts", "groups of equal rewards stay", "asyncsim.methods._method:Method.counted",
-     "some > other", "some >= other")  # fmt: skip
+     "some > other", "some >= other",
+     killer="contracts/test_dropped_groups.py::test_no_metric_and_no_link_sees_a_dropped_group[dapo]")  # fmt: skip
 slip(146, "epochs", "the proximal policy is renewed in every epoch", f"{L}.loop:run_block",
      "start or carried(step)", "start")  # fmt: skip
 slip(147, "epochs", "staleness counts batches between publishes, not updates", f"{L}.blocks:Block._updater",

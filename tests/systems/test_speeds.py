@@ -46,6 +46,12 @@ def test_a_load_fixes_the_training_time_in_seconds():
     assert areal(load=2.0, train_time=None, rate=1).mean_train_time(1) == 600.0
 
 
+def test_training_by_the_token_adds_to_the_time_of_a_batch():
+    """2 groups of 3 samples of 300 tokens at 0.01 s each: 18 s beside the 25 of a batch."""
+    system = areal(rate=1).replace(token_time=0.01, groups_per_batch=2)
+    assert system.mean_train_time(3) == pytest.approx(25.0 + 18.0)
+
+
 def test_a_load_where_places_differ_adds_what_each_place_makes():
     """300 tokens in 10 s and in 5 s, and an environment step of 5 s: 1/15 + 1/10 groups a second, so 1.5 x 3 / (1/6)
     = 27 s. A place of the mean speed would wait as if there were two of it: 2 / (300/45 + 5) groups, 26.25 s."""
