@@ -158,7 +158,11 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     ]
     assert whole.json()["coverage"] == COVERAGE["rows"] and made().json()["coverage"] is None
     html = reporting.write_page(whole, tmp_path / "r.html").read_text("utf-8")
-    assert "The claims see 2 of 3 planted defects." in Read(html).text
+    assert "The claims see 2 of 3 planted defects. A test sees 1 of the other 1." in Read(html).text
+    assert "by chance" not in Read(html).text
+    drawn = {**COVERAGE, "rows": [{**row, "seen_in": "drawn by chance"} for row in COVERAGE["rows"][1:]]}
+    again = reporting.write_page(made(coverage=drawn), tmp_path / "drawn.html").read_text("utf-8")
+    assert "At places drawn by chance they see 1 of 2" in Read(again).text
     folded = html.split('<h2 id="coverage">')[1].split("<details>")[1].split("</details>")[0]
     assert "<td>advantages</td><td>2</td><td>1</td><td>50 %</td>" in folded and "67 %" in folded
     assert '<a href="#a-one">a/one</a> <a href="#b-two">b/two</a></td><td>t.py::c</td>' in folded

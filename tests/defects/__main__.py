@@ -43,19 +43,22 @@ def killers(number: int) -> list[str]:
 def table(rows: dict[str, list[str]], coverage: list[dict[str, Any]]) -> str:
     """The table as Markdown."""
     shared, seen = sum(bool(found) for found in rows.values()), sum(bool(at["claims"]) for at in coverage)
+    noticed = {at["number"] for at in coverage if at["claims"]}
+
+    def share(numbers: range) -> str:
+        return f"{len(noticed.intersection(numbers))} of {len(numbers)}"
+
     claims = {at["number"]: ", ".join(f"`{claim}`" for claim in at["claims"]) or "none" for at in coverage}
     lines = [
         "# Planted bugs and who sees them",
         "",
-        f"{len(PLANTS)} bugs, each planted into the product (`tests/defects/`). {catalog.FIELD} have been shipped by "
-        "trainers. The others are slips of a line in every component, written before it was known who sees them.",
+        f"{len(PLANTS)} bugs, each planted into the product (`tests/defects/`). The verification alone sees {seen}: a "
+        f"claim comes out violated at quick size. At most {mapping.ENOUGH} claims are looked for.",
         "",
-        "Some claims were written with the list of slips that none saw. So the share below flatters them: a new slip "
-        "is seen less often.",
+        *(f"* {kind}: {share(numbers)}" for kind, numbers in catalog.KINDS.items()),
         "",
-        f"The verification alone sees {seen} of {len(coverage)}: a claim comes out violated at quick size. At most "
-        f"{mapping.ENOUGH} claims are looked for. `python -m tests.defects --map` writes that column and "
-        "`asyncsim/app/coverage.json`.",
+        "Some claims were written with the list of slips in hand, so the last share is what to expect of a new bug.",
+        "`python -m tests.defects --map` writes the column of claims and `asyncsim/app/coverage.json`.",
         "",
         f"The shared contract tests of `tests/contracts` kill {shared} of the {catalog.FIELD} field bugs, by "
         "`python -m tests.defects`. `tests/defects/test_defects.py` plants every bug for the test that names it.",

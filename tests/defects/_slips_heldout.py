@@ -19,34 +19,39 @@ Claims written after this page may look at it: then it is held out no longer, an
 
 from __future__ import annotations
 
+import functools
+
 from tests.defects.plants import PLANTS, Patches, Plant
-from tests.defects.slips import ANEW, edited, named, slip
+from tests.defects.slips import edited, named, slip
 
 A, D, L, M = "asyncsim.advantages", "asyncsim.diagnostics", "asyncsim.learning", "asyncsim.methods"
 P, R, S, T = "asyncsim.policies", "asyncsim.predicting", "asyncsim.systems", "asyncsim.tasks"
 C = "asyncsim.schedules"
 
-slip(264, "regression", "Kimi: default baseline divides by the deviation", f"{M}.kimi:kimi",
+CHANCE = "drawn by chance"
+drawn = functools.partial(slip, seen=CHANCE)
+
+drawn(264, "regression", "Kimi: default baseline divides by the deviation", f"{M}.kimi:kimi",
      "advantages.group_mean()", "advantages.group_std()")  # fmt: skip
-slip(265, "schedules", "every block of replicates reads the realizations of the first", f"{L}.sources:Source.cut",
+drawn(265, "schedules", "every block of replicates reads the realizations of the first", f"{L}.sources:Source.cut",
      "self.realization[replicates]", "self.realization[: len(replicates)]")  # fmt: skip
-slip(266, "tasks", "listed outcomes: what the environment says counts as the policy's own",
+drawn(266, "tasks", "listed outcomes: what the environment says counts as the policy's own",
      f"{T}._tabular:TabularTask._enumerate",
      "mask = mask * (1.0 - inserted[:, keep])", "mask = mask * 1.0")  # fmt: skip
-slip(267, "tasks", "arithmetic: no room for the line break behind the longest answer", f"{T}.arithmetic:arithmetic",
+drawn(267, "tasks", "arithmetic: no room for the line break behind the longest answer", f"{T}.arithmetic:arithmetic",
      "else digits + 1) + 1", "else digits + 1)")  # fmt: skip
-slip(268, "policies", "mlp: gradient of the spread averaged over tokens, not summed", f"{P}.mlp:Mlp._pull",
+drawn(268, "policies", "mlp: gradient of the spread averaged over tokens, not summed", f"{P}.mlp:Mlp._pull",
      "spread.sum(1)", "spread.mean(1)")  # fmt: skip
-slip(269, "clips", "Clip-Cov: tokens of the band counted, not weighed", f"{M}.clip_cov:CovarianceClip._kept",
+drawn(269, "clips", "Clip-Cov: tokens of the band counted, not weighed", f"{M}.clip_cov:CovarianceClip._kept",
      "(step.share * inside)", "inside")  # fmt: skip
-slip(270, "policies", "mlp: table of versions filled up with version 0", f"{P}._mlp_network:_distinct",
+drawn(270, "policies", "mlp: table of versions filled up with version 0", f"{P}._mlp_network:_distinct",
      "-1, dtype=np.int64)", "0, dtype=np.int64)")  # fmt: skip
-slip(271, "policies", "tabular: all samples of a group act by the weights of its first",
+drawn(271, "policies", "tabular: all samples of a group act by the weights of its first",
      f"{P}._tabular_kernels:choose",
      "n if slot.shape[2] > 1 else 0", "0", by=f"{P}.tabular:Tabular.act")  # fmt: skip
-slip(272, "policies", "language models: keys returned as values", f"{P}._cache:Columns.update",
+drawn(272, "policies", "language models: keys returned as values", f"{P}._cache:Columns.update",
      "pair[1][:, :, : self.column + 1]", "pair[0][:, :, : self.column + 1]")  # fmt: skip
-slip(273, "predicting", "false alarms counted on the runs that set the level", f"{R}.deciding:_alarm",
+drawn(273, "predicting", "false alarms counted on the runs that set the level", f"{R}.deciding:_alarm",
      "(controls[:, held_out] > level)", "(controls[:, setting] > level)")  # fmt: skip
 
 
@@ -59,63 +64,70 @@ def _unsorted() -> Patches:
 
 
 PLANTS[274] = Plant(
-    274, "engines", "top-k, top-p: the first value never sorted", ANEW, _unsorted, "", {}, f"{P}._engine:Engine.install"
+    274,
+    "engines",
+    "top-k, top-p: the first value never sorted",
+    CHANCE,
+    _unsorted,
+    "",
+    {},
+    f"{P}._engine:Engine.install",
 )
-slip(275, "tasks", "token bandit: success only beyond its share", f"{T}.token_bandit:TokenBandit.score",
+drawn(275, "tasks", "token bandit: success only beyond its share", f"{T}.token_bandit:TokenBandit.score",
      ">= self.success * self.horizon - 1e-9", "> self.success * self.horizon")  # fmt: skip
-slip(276, "systems", "staleness: every realization is the first", f"{S}._system:System.staleness",
+drawn(276, "systems", "staleness: every realization is the first", f"{S}._system:System.staleness",
      "samples_per_group, m, seed)", "samples_per_group, 0, seed)")  # fmt: skip
-slip(277, "predicting", "trailing mean over one number less", f"{R}.courses:trailing",
+drawn(277, "predicting", "trailing mean over one number less", f"{R}.courses:trailing",
      "range(min(width, len(values)))", "range(min(width, len(values)) - 1)")  # fmt: skip
-slip(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",
+drawn(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",
      'alike("lag", staleness, tickets)', 'alike("lag", staleness, batch)')  # fmt: skip
-slip(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}._mdp:TabularMDP.exact",
+drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}._mdp:TabularMDP.exact",
      "self.discount**t * pairs", "pairs")  # fmt: skip
-slip(280, "systems", "OpenRLHF: the batch in training has a ticket too", f"{S}.openrlhf:openrlhf",
+drawn(280, "systems", "OpenRLHF: the batch in training has a ticket too", f"{S}.openrlhf:openrlhf",
      "tickets=queue * batch", "tickets=(queue + 1) * batch")  # fmt: skip
-slip(281, "systems", "verl: tickets rounded, not cut off", f"{S}.verl:verl_fully_async",
+drawn(281, "systems", "verl: tickets rounded, not cut off", f"{S}.verl:verl_fully_async",
      "int(batch * parts", "round(batch * parts")  # fmt: skip
-slip(282, "schedules", "log: trainers' versions taken for steps counted from one", f"{C}._log_table:_trained",
+drawn(282, "schedules", "log: trainers' versions taken for steps counted from one", f"{C}._log_table:_trained",
      "declared.stack.train_offset if theirs else 0", "declared.stack.train_offset if theirs else -1")  # fmt: skip
-slip(283, "programs", "the program of a batch's first update serves the later ones", f"{L}.fused:Fused.__call__",
+drawn(283, "programs", "the program of a batch's first update serves the later ones", f"{L}.fused:Fused.__call__",
      "key = (start is None, recorded)", "key = (recorded,)")  # fmt: skip
-slip(284, "baselines", "mean of the others: own reward kept without its weight", f"{A}._baselines:others",
+drawn(284, "baselines", "mean of the others: own reward kept without its weight", f"{A}._baselines:others",
      "remaining * weight * relative", "remaining * relative")  # fmt: skip
-slip(285, "factors", "factors forgotten where a part spreads over all actions", f"{M}._method:Method._of_scores",
+drawn(285, "factors", "factors forgotten where a part spreads over all actions", f"{M}._method:Method._of_scores",
      "None if spread is None else masked(spread, factor.unsqueeze(-1))", "spread")  # fmt: skip
-slip(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.estr:EntropyRegion.inside",
+drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.estr:EntropyRegion.inside",
      "step.log_ratio.abs()", "step.log_ratio")  # fmt: skip
-slip(287, "diagnostics", "mass above a bound: small weights counted too", f"{L}.ratios:beyond",
+drawn(287, "diagnostics", "mass above a bound: small weights counted too", f"{L}.ratios:beyond",
      "flat > limit if", "flat.abs() > limit if")  # fmt: skip
-slip(288, "clips", "BAPO as released: anchor not handed on", f"{M}.bapo_code:bapo_code",
+drawn(288, "clips", "BAPO as released: anchor not handed on", f"{M}.bapo_code:bapo_code",
      "weight, aggregator, anchor=anchor)", "weight, aggregator)")  # fmt: skip
-slip(289, "schedules", "log: mean over tokens, version 0 taken for unknown", f"{C}._log_versions:Steps.token_mean",
+drawn(289, "schedules", "log: mean over tokens, version 0 taken for unknown", f"{C}._log_versions:Steps.token_mean",
      "self.version >= 0", "self.version > 0")  # fmt: skip
-slip(290, "advantages", "GAE: standardized without its mean", f"{A}.gae:Gae.finished",
+drawn(290, "advantages", "GAE: standardized without its mean", f"{A}.gae:Gae.finished",
      "(advantages - mean) / (deviation", "advantages / (deviation")  # fmt: skip
-slip(291, "systems", "training times of a refill drawn from the first batch on", f"{S}._draws:train_times",
+drawn(291, "systems", "training times of a refill drawn from the first batch on", f"{S}._draws:train_times",
      "np.arange(first, first + batches)", "np.arange(batches)")  # fmt: skip
-slip(292, "predicting", "a run is watched from before its window is full", f"{R}.courses:matched",
+drawn(292, "predicting", "a run is watched from before its window is full", f"{R}.courses:matched",
      "found.learned + watch + window", "found.learned + watch")  # fmt: skip
-slip(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._columns:columns_of",
+drawn(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._columns:columns_of",
      "table.itemsize // word.itemsize, places", "table.itemsize // 8, places")  # fmt: skip
-slip(294, "diagnostics", "callbacks: mean over replicates without numbers too", f"{L}.callbacks:Recorded.summary",
+drawn(294, "diagnostics", "callbacks: mean over replicates without numbers too", f"{L}.callbacks:Recorded.summary",
      "finite.mean()", "values.mean()")  # fmt: skip
-slip(295, "diagnostics", "batch return without the groups that were dropped", f"{D}.returns:batch_return",
+drawn(295, "diagnostics", "batch return without the groups that were dropped", f"{D}.returns:batch_return",
      "batch = step.batch.generated", "batch = step.batch")  # fmt: skip
-slip(296, "advantages", "minibatches: what is due behind the whole batch left out", f"{L}.step:Step.advantages",
+drawn(296, "advantages", "minibatches: what is due behind the whole batch left out", f"{L}.step:Step.advantages",
      "self.method.advantage.finished(self, known) if self.start.unfinished else known", "known")  # fmt: skip
-slip(297, "checkpoints", "blocks kept again with every block that ends", f"{L}.training:Training._keep",
+drawn(297, "checkpoints", "blocks kept again with every block that ends", f"{L}.training:Training._keep",
      "self.table.of(0)[len(self.keeper.parts) :]", "self.table.of(0)")  # fmt: skip
-slip(298, "diagnostics", "accumulators go on from one run to the next", f"{D}._diagnostic:chosen",
+drawn(298, "diagnostics", "accumulators go on from one run to the next", f"{D}._diagnostic:chosen",
      "value.fresh()", "value")  # fmt: skip
-slip(299, "systems", "AReaL: batches packed in the order in which groups end", f"{S}.areal:areal",
+drawn(299, "systems", "AReaL: batches packed in the order in which groups end", f"{S}.areal:areal",
      'order="oldest_start"', 'order="done"')  # fmt: skip
-slip(300, "tasks", "bit chain: a wrong bit valued a token too early", f"{T}.bit_chain:BitChain.exact",
+drawn(300, "tasks", "bit chain: a wrong bit valued a token too early", f"{T}.bit_chain:BitChain.exact",
      "(reached * paid[t + 1])", "(reached * paid[t])")  # fmt: skip
-slip(301, "policies", "feedback: density at the newest gain, not at the sample's", f"{P}.feedback:Feedback._gain",
+drawn(301, "policies", "feedback: density at the newest gain, not at the sample's", f"{P}.feedback:Feedback._gain",
      "stack[int(view.slot.flat[0])]", "stack[-1]")  # fmt: skip
-slip(302, "staleness", "every token as old as the oldest of its sample", f"{L}.step:Step.staleness",
+drawn(302, "staleness", "every token as old as the oldest of its sample", f"{L}.step:Step.staleness",
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)")  # fmt: skip
-slip(303, "penalties", "squared log ratio: slope without its 2", f"{M}._surrogates:square",
+drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}._surrogates:square",
      "2.0 * np.asarray(coefficient)", "np.asarray(coefficient)")  # fmt: skip

@@ -22,7 +22,9 @@ from tests.defects.plants import PLANTS, Patches, Plant
 ANEW = "written for the map"
 
 
-def slip(number: int, component: str, what: str, where: str, *pieces: str, killer: str = "", by: str = "") -> None:
+def slip(
+    number: int, component: str, what: str, where: str, *pieces: str, killer: str = "", by: str = "", seen: str = ANEW
+) -> None:
     """Enter a plant: `where` is module:function, `pieces` what stands there and what replaces it, in turns.
 
     `by`: the Python function that runs a compiled one, for the map.
@@ -30,7 +32,7 @@ def slip(number: int, component: str, what: str, where: str, *pieces: str, kille
     assert number not in PLANTS and len(pieces) % 2 == 0, number
     changes = tuple(zip(pieces[::2], pieces[1::2], strict=True))
     own = () if by else changes
-    plant = Plant(number, component, what, ANEW, lambda: edited(named(where), changes), killer, {}, by or where, own)
+    plant = Plant(number, component, what, seen, lambda: edited(named(where), changes), killer, {}, by or where, own)
     PLANTS[number] = plant
 
 
