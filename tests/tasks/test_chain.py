@@ -60,7 +60,7 @@ def test_recursion_equals_the_other_tower_at_two_hundred_bits():
     assert chain.exact(chain.behavior)[0] == pytest.approx(success["stale_return"], rel=1e-12)
     assert chain.exact(chain.current)[0] == pytest.approx(success["weighted_return"], rel=1e-12)
     gradient = chain.exact(chain.current)[1]
-    np.testing.assert_allclose(gradient[::2], list(slope.values()), rtol=1e-10)
+    np.testing.assert_allclose(gradient[::2], [slope[f"grad[{t}]"] for t in range(len(gradient) // 2)], rtol=1e-10)
     np.testing.assert_allclose(gradient[1::2], -gradient[::2], rtol=1e-10)
     assert abs(chain.exact(chain.behavior)[1][0] / gradient[0] - 1.0) > 0.1
 
