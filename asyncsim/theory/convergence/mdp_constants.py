@@ -15,6 +15,7 @@ policy by policy iteration. Source: derived; arXiv 2005.06392 for 8/(1 - gamma)^
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -73,6 +74,16 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
 
 
+def _scaled(quantity: str) -> Callable[[_Setting, float], dict[str, float]]:
+    """The bounds with one of them times a factor."""
+
+    def bounds(s: _Setting, factor: float) -> dict[str, float]:
+        whole = _bounds(s.spread, s.choices)
+        return whole | {quantity: factor * whole[quantity]}
+
+    return bounds
+
+
 claim = stated(
     id="convergence/mdp-constants",
     statement="with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of "
@@ -82,6 +93,7 @@ claim = stated(
     point=_Setting,
     predict=lambda s: _bounds(s.spread, s.choices),
     cross_check=_cross_check,
+    terms={"gradient": _scaled("gradient"), "Hessian": _scaled("hessian")},
     reference="derived; arXiv 2005.06392 for 8/(1 - gamma)^3",
     formula_defects={
         "states forgotten": lambda s: _bounds(s.spread, 1.0),
