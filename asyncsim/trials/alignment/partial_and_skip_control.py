@@ -62,7 +62,7 @@ def _reach(point: Point) -> str | None:
     return None
 
 
-_EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.4, "others": 24, "signal": 4.5, "high": 0.3}
+_EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.3, "others": 24, "signal": 4.5, "high": 0.3}
 
 trial = Trial(
     points=(
