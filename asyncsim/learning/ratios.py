@@ -136,6 +136,19 @@ def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
     return first * first / (second * mass.sum(dim))
 
 
+def _tail(log_weight: Tensor, mass: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """m = min(n/5, 3 sqrt n) `[R, 1]`, the m + 1 largest log weights, and which of them are among the m."""
+    flat = _flat(log_weight.double())
+    present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
+    count = present.sum(-1, keepdim=True).double()
+    m = torch.minimum(count / 5, 3 * count.sqrt()).long()
+    most = int(m.max())
+    top = (
+        torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(min(most + 1, flat.shape[-1]), dim=-1).values
+    )
+    return m, top, torch.arange(top.shape[-1], device=flat.device) < m
+
+
 def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     """Hill estimate of the tail exponent of the weights from the largest m = min(n/5, 3 sqrt n), `[R]`.
 
@@ -143,15 +156,9 @@ def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     Infinite when the m+1 largest are equal; NaN with fewer than 10 samples (m < 2). Samples of `mass` 0 do not count.
     Source: Hill 1975; the choice of m as in 1507.02646.
     """
-    flat = _flat(log_weight.double())
-    present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
-    count = present.sum(-1, keepdim=True).double()
-    m = torch.minimum(count / 5, 3 * count.sqrt()).long()
-    most = int(m.max())
-    if most < 2:
-        return torch.full(flat.shape[:1], math.nan, dtype=torch.float64)
-    top = torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(most + 1, dim=-1).values
-    largest = torch.arange(most + 1, device=flat.device) < m
+    m, top, largest = _tail(log_weight, mass)
+    if top.shape[-1] <= 2:
+        return torch.full(m.shape[:1], math.nan, dtype=torch.float64)
     mean = torch.where(largest, top, torch.zeros_like(top)).sum(-1) / m[:, 0]
     exponent = 1.0 / (mean - top.gather(-1, m)[:, 0])
     return torch.where(m[:, 0] < 2, torch.full_like(exponent, math.nan), exponent)
@@ -165,22 +172,16 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     NaN with fewer than 25 samples, and where the lower quarter of the x is 0: equal weights have no tail to fit.
     Samples of `mass` 0 do not count. Source: 1507.02646; Zhang and Stephens 2009 for the fit.
     """
-    flat = _flat(log_weight.double())
-    present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
-    count = present.sum(-1, keepdim=True).double()
-    m = torch.minimum(count / 5, 3 * count.sqrt()).long()
-    most = int(m.max())
-    if most < 5:
-        return torch.full(flat.shape[:1], math.nan, dtype=torch.float64)
+    m, top, used = _tail(log_weight, mass)
+    if top.shape[-1] <= 5:
+        return torch.full(m.shape[:1], math.nan, dtype=torch.float64)
     # Take the exceedances, the largest first and 1.
-    top = torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(most + 1, dim=-1).values
     excess = (top - top[:, :1]).exp() - (top.gather(-1, m) - top[:, :1]).exp()
-    used = torch.arange(most + 1, device=flat.device) < m
     x = torch.where(used, excess, torch.zeros_like(excess)) / excess[:, :1]
     quarter = x.gather(-1, m - (m / 4 + 0.5).long())
     # Weigh the grid by its likelihood.
     size = 30 + m.double().sqrt().long()
-    grid = torch.arange(1, int(size.max()) + 1, device=flat.device).double()
+    grid = torch.arange(1, int(size.max()) + 1, device=top.device).double()
     b = 1.0 + (1.0 - (size / (grid - 0.5)).sqrt()) / (3.0 * quarter)
     k = torch.stack([(-b[:, j : j + 1] * x).log1p().sum(-1) for j in range(b.shape[1])], dim=-1) / m
     likelihood = torch.where(grid <= size, m * ((-b / k).log() - k - 1.0), torch.full_like(b, -math.inf))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from asyncsim.base import checks
-from asyncsim.theory._declared import Choice, Declared, Draw, Integer, Parsed, Real, Vector
+from asyncsim.theory._declared import Choice, Declared, Draw, Integer, Parsed, Real, Table, Vector
 
 LIMIT = 2**20
 """Most sequences that are enumerated."""
@@ -124,15 +124,16 @@ class PolicyPair(Arms):
         return self.behavior_logits, self.current_logits
 
 
-def _table(name: str, value: Any) -> np.ndarray:
-    # How many rows there are depends on other parameters.
-    return checks.finite_array(name, value, [None, None], "give one row of logits per state")
-
-
-def logit_table(policy: str, *example: tuple[float, ...]) -> Parsed[np.ndarray]:
+def logit_table(policy: str, *example: tuple[float, ...]) -> Table:
     """A table of logits, as long as `dependence` says."""
-    accepts, doc = "a table of logits, a row for each state", f"logits of the {policy} policy"
-    return Parsed(_table, accepts, typical=(-1.5, 1.5), example=example, doc=doc)
+    accepts, remedy = "a table of logits, a row for each state", "give one row of logits per state"
+    return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, doc=f"logits of the {policy} policy")
+
+
+def of_states(doc: str, unit: str, *example: tuple[float, ...]) -> Table:
+    """A table of numbers for the states and actions of a ring."""
+    accepts, remedy = "a table, a row for each state", "give one row for each state"
+    return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, unit=unit, doc=doc)
 
 
 class Sequences(Declared):

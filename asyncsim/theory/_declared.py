@@ -232,6 +232,13 @@ class Parsed(Parameter[T]):
         return self.accepts
 
 
+class Table(Parsed[np.ndarray]):
+    """A table of finite numbers `[rows, columns]`; other parameters say how many of each."""
+
+    def __init__(self, accepts: str, remedy: str, **details: Any) -> None:
+        super().__init__(lambda name, value: checks.finite_array(name, value, [None, None], remedy), accepts, **details)
+
+
 class Declared:
     """Base of the point of a claim: its parameters are the class attributes that are `Parameter`s."""
 

@@ -16,14 +16,13 @@ import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.theory._bandit import softmax
-from asyncsim.theory._declared import Declared, Draw, Integer, Parsed, Real, Vector
+from asyncsim.theory._declared import Declared, Draw, Integer, Parsed, Real, Table, Vector
 
 _POLICIES = 4096
 """Most deterministic policies that are listed."""
 
 
-def _table(name: str, value: Any) -> np.ndarray:
-    return checks.finite_array(name, value, [None, None], "give a row of one number per action for each state")
+_TABLE = ("a table, a row for each state", "give a row of one number per action for each state")
 
 
 def _transition(name: str, value: Any) -> np.ndarray:
@@ -34,10 +33,10 @@ def _transition(name: str, value: Any) -> np.ndarray:
     return table
 
 
-def logits(policy: str, *example: tuple[float, ...]) -> Parsed[np.ndarray]:
+def logits(policy: str, *example: tuple[float, ...]) -> Table:
     """A table of logits, a row for each state."""
     doc = "logits of the policy" if policy == "policy" else f"logits of the {policy} policy"
-    return Parsed(_table, "a table, a row for each state", example=example, doc=doc)
+    return Table(*_TABLE, example=example, doc=doc)
 
 
 class Process(Declared):
@@ -49,9 +48,7 @@ class Process(Declared):
         example=(((0.1, 0.9), (0.7, 0.3)), ((0.6, 0.3), (0.2, 0.8))),
         doc="probabilities of the next state; what a row lacks to 1 ends the episode",
     )
-    rewards = Parsed(
-        _table, "a table, a row for each state", example=((0.3, -0.2), (1.0, 0.1)), unit="reward", doc="reward r(s, a)"
-    )
+    rewards = Table(*_TABLE, example=((0.3, -0.2), (1.0, 0.1)), unit="reward", doc="reward r(s, a)")
     discount = Real(0.0, 0.9999, typical=(0.0, 0.95), example=0.7, unit="per step", doc="discount")
 
     def joint(self) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from asyncsim import advantages, methods, tasks
 from asyncsim.base.records import Estimate, Point
-from asyncsim.learning import oracle, versions
+from asyncsim.learning import oracle
 from asyncsim.learning.batch import Batch
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Carried, Step
@@ -50,11 +50,10 @@ def stepped(spec: Spec, point: Point, changed: Callable[[Batch], Batch] = lambda
     task, method, policy = spec.task, spec.method, spec.trained_policy
     behavior, current = (np.ravel(point[name]) for name in ("behavior_logits", "current_logits"))
     proximal = np.ravel(point["proximal_logits"]) if "proximal_logits" in point else current
-    with versions.threads(1):
-        first = oracle.population_step(task, method, proximal, behavior, policy)
-        weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
-        start = Carried(first.current) if method.proximal else None
-        return evaluate(method, task, policy, weights, changed(first.batch), start)
+    first = oracle.population_step(task, method, proximal, behavior, policy)
+    weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
+    start = Carried(first.current) if method.proximal else None
+    return evaluate(method, task, policy, weights, changed(first.batch), start)
 
 
 def together(first: Batch, second: Batch) -> Batch:
@@ -69,8 +68,7 @@ def together(first: Batch, second: Batch) -> Batch:
 def of_groups(spec: Spec, point: Point) -> oracle.Moments:
     """Moments of a method's update over all groups of stale samples, in the first update on them."""
     current, behavior = (np.ravel(point[name]) for name in ("current_logits", "behavior_logits"))
-    with versions.threads(1):
-        return oracle.moments(spec.task, spec.method, current, behavior, point["samples"], spec.policy)
+    return oracle.moments(spec.task, spec.method, current, behavior, point["samples"], spec.policy)
 
 
 @cache
@@ -78,12 +76,11 @@ def gradients(logits: tuple[tuple[float, ...], ...]) -> tuple[np.ndarray, np.nda
     """Gradients of the mean reward and of the mean length at a policy, `[P]`."""
     current, task = np.ravel(logits), task_at({"behavior_logits": logits})
     plain, policy = methods.reinforce(advantages.none()), task.policy()
-    with versions.threads(1):
-        batch = oracle.population_step(task, plain, current).batch
-        lengths = dataclasses.replace(batch, reward=batch.mask.sum(-1))
-        weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
-        longer = evaluate(plain, task, policy, weights, lengths).gradient[0]
-        return oracle.exact(task, current)[1], longer.numpy()
+    batch = oracle.population_step(task, plain, current).batch
+    lengths = dataclasses.replace(batch, reward=batch.mask.sum(-1))
+    weights = policy.prepare(torch.from_numpy(current).unsqueeze(0))
+    longer = evaluate(plain, task, policy, weights, lengths).gradient[0]
+    return oracle.exact(task, current)[1], longer.numpy()
 
 
 def read(update: Tensor | np.ndarray, point: Point) -> dict[str, Estimate]:

@@ -18,19 +18,15 @@ import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.theory._bandit import softmax
-from asyncsim.theory._declared import Choice, Count, Declared, Draw, Parsed, Vector
+from asyncsim.theory._declared import Choice, Count, Declared, Draw, Table, Vector
 from asyncsim.theory._stated import indexed, stated
-
-
-def _table(name: str, value: Any) -> np.ndarray:
-    return checks.finite_array(name, value, [None, None], "give a row for each prompt, a number for each arm")
 
 
 class _Setting(Declared):
     rewards = Vector(typical=(-1.0, 1.0), example=(1.0, 0.2, -0.5, 0.6), unit="reward", doc="rewards of the prompts")
-    logits = Parsed(
-        _table,
+    logits = Table(
         "a table of numbers, a row for each prompt",
+        "give a row for each prompt, a number for each arm",
         example=((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4)),
         doc="logits of the policy",
     )

@@ -21,23 +21,19 @@ import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.theory._bandit import complex_gradient, softmax
-from asyncsim.theory._declared import Choice, Count, Declared, Draw, Parsed, Positive, Real, Staleness, Vector
+from asyncsim.theory._declared import Choice, Count, Declared, Draw, Positive, Real, Staleness, Table, Vector
 from asyncsim.theory._stated import indexed, stated
 
 _BASELINES = ("group_mean", "group_std", "mean", "running_mean", "window_std", "remax")
 _EPS = 1e-6
 
 
-def _table(name: str, value: Any) -> np.ndarray:
-    return checks.finite_array(name, value, [None, None], "give a row for each prompt, a number for each arm")
-
-
-_ROWS = "a table of numbers, a row for each prompt"
+_ROWS = ("a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm")
 
 
 class _Setting(Declared):
-    rewards = Parsed(_table, _ROWS, example=((2.0, 1.0), (0.3, 0.6), (0.0, 0.4)), doc="rewards of the arms")
-    initial_logits = Parsed(_table, _ROWS, example=((0.4, -0.2), (-0.5, 1.3), (0.1, 0.2)), doc="logits at the start")
+    rewards = Table(*_ROWS, example=((2.0, 1.0), (0.3, 0.6), (0.0, 0.4)), doc="rewards of the arms")
+    initial_logits = Table(*_ROWS, example=((0.4, -0.2), (-0.5, 1.3), (0.1, 0.2)), doc="logits at the start")
     groups = Count(1, 64, typical=(1, 4), example=2, unit="groups", doc="groups of a batch")
     micro_batches = Count(1, 64, typical=(1, 1), example=2, doc="passes in which a gradient is computed")
     baseline = Choice(*_BASELINES, example="group_mean", doc="what rewards are compared with")

@@ -19,23 +19,16 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.theory._bandit import softmax
+from asyncsim.theory._bandit import of_states, softmax
 from asyncsim.theory._declared import Choice, Declared, Draw, Integer, Parsed, Positive, Real, Vector
 from asyncsim.theory._stated import indexed, stated
 
 
-def _table(doc: str, unit: str, *example: tuple[float, ...]) -> Parsed[np.ndarray]:
-    def parse(name: str, value: Any) -> np.ndarray:
-        return checks.finite_array(name, value, [None, None], "give one row for each state")
-
-    return Parsed(parse, "a table, a row for each state", typical=(-1.5, 1.5), example=example, unit=unit, doc=doc)
-
-
 class _Setting(Declared):
-    behavior_logits = _table("logits of the behavior policy", "", (0.3, -0.2), (0.0, 0.7), (-0.5, 0.2))
-    current_logits = _table("logits of the current policy", "", (1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
-    rewards = _table("rewards of states and actions", "reward", (0.1, 0.3), (1.0, -0.2), (0.1, 0.6))
-    values = _table("critic's values of states and actions", "reward", (0.5, 0.9), (1.1, 0.2), (0.3, 0.8))
+    behavior_logits = of_states("logits of the behavior policy", "", (0.3, -0.2), (0.0, 0.7), (-0.5, 0.2))
+    current_logits = of_states("logits of the current policy", "", (1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
+    rewards = of_states("rewards of states and actions", "reward", (0.1, 0.3), (1.0, -0.2), (0.1, 0.6))
+    values = of_states("critic's values of states and actions", "reward", (0.5, 0.9), (1.1, 0.2), (0.3, 0.8))
     rule = Choice("gae", "n_step", "vtrace", "retrace", "acer", example="vtrace", doc="advantage and its method")
     discount = Real(0.0, 0.99, typical=(0.1, 0.95), example=0.8, doc="weight of the next token")
     trace = Real(0.0, 1.0, typical=(0.1, 1.0), example=0.6, doc="weight of what lies a token further")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import advantages, methods, penalties
-from asyncsim.learning import oracle, versions
+from asyncsim.learning import oracle
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._ragged import TABLES, planted, read, stepped, task_at
@@ -65,8 +65,7 @@ def _descent(current: Any, other: Any) -> np.ndarray:
     """Minus the gradient of KL(pi || other), which a price of 1 inside the reward adds to the exact gradient, `[P]`."""
     point = {"behavior_logits": current}
     both = task_at(point, reference=other, kl_coef=1.0, kl_at="current"), task_at(point)
-    with versions.threads(1):
-        with_price, without = (oracle.exact(task, np.ravel(current))[1] for task in both)
+    with_price, without = (oracle.exact(task, np.ravel(current))[1] for task in both)
     return with_price - without
 
 

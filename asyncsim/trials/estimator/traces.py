@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages, methods
-from asyncsim.learning import versions
 from asyncsim.learning.step import Step, given
 from asyncsim.methods._method import Method
 from asyncsim.trials._sequences import components
@@ -67,9 +66,8 @@ def _step(p: Point, method: Method) -> tuple[Step, np.ndarray, np.ndarray]:
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     method: Method = plant(_method(point))
-    with versions.threads(1):
-        step, state, action = _step(point, method)
-        found = {name: value[0, 0].numpy() for name, value in step.cotangents.items()}
+    step, state, action = _step(point, method)
+    found = {name: value[0, 0].numpy() for name, value in step.cotangents.items()}
     prob = np.exp(step.current["log_probs"][0, 0].numpy())
     wide = found["log_prob"][..., None] * np.eye(prob.shape[-1])[action] + found.get("log_probs", 0.0)
     actor, critic = np.zeros((2, *np.shape(point["values"])))
