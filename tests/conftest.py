@@ -6,6 +6,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Workers fill the cores; a second thread in each would make all of them wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,6 +21,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     database=None,
 )
+# Hypothesis would mix in constants of the modules that are loaded so far: then an example depends on the tests that
+# this process ran before, and a failure seen once is not seen again.
+providers._get_local_constants = lambda: providers._local_constants
 # The long check draws anew. Its seed comes from outside and is printed, so that a failure can be repeated.
 settings.register_profile("fresh", settings.get_profile("suite"), derandomize=False, print_blob=True)
 FRESH = os.environ.get("ASYNCSIM_SEED")

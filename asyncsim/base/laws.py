@@ -530,7 +530,10 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
     def missing(y: float) -> float:
         return (1.0 - exceeds(y)) * math.exp(y)
 
-    # `full_output` returns instead of warning where a nearly constant law leaves nothing but rounding to refine.
-    upper = quad(lambda z: integrand(median + width * z), 0.0, math.inf, limit=400, epsrel=1e-10, full_output=1)[0]
-    lower = quad(lambda z: missing(median - width * z), 0.0, math.inf, limit=400, full_output=1)[0]
+    # `full_output` returns instead of warning where a nearly constant law leaves nothing but rounding to refine. The
+    # absolute error that is allowed unless one says so would leave 5e-10 at the kink of a Pareto law.
+    upper, lower = (
+        quad(side, 0.0, math.inf, limit=400, epsabs=0.0, epsrel=1e-12, full_output=1)[0]
+        for side in (lambda z: integrand(median + width * z), lambda z: missing(median - width * z))
+    )
     return math.exp(median) + width * (upper - lower)

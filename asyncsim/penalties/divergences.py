@@ -76,17 +76,20 @@ def k2(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", leve
     state, with the chance of visiting a state held fixed. Level "sequence" differentiates (sum_t D_t)^2/2 instead,
     c_t = -beta sum_k D_k, whose mean is the gradient of the KL divergence of whole sequences. Under data of another
     policy the mean is right only with the ratio: "token" weights states as behavior visits them, "sequence" as pi
-    does.
+    does. The divergence of a whole sequence has no ratios of single tokens, so that level "sequence" refuses them.
 
     Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
     "behavior" or "proximal"; `ratio`, "none", "token" or "sequence"; `level`, "token" or "sequence". D is limited to
     +-20 where it is used. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative
-    coefficient or unknown names. Source: Schulman 2020, "Approximating KL divergence" (value); gradient derived here.
+    coefficient, unknown names, or ratios of tokens on a sequence. Source: Schulman 2020, "Approximating KL divergence"
+    (value); gradient derived here.
 
     >>> k2(0.1, to="behavior").describe()["to"]
     'behavior'
     """
     level = checks.one_of("level", level, ("token", "sequence"), "say of what the log ratio is squared")
+    if level == "sequence":
+        checks.one_of("ratio", ratio, ("none", "sequence"), "weigh the divergence of a whole sequence by its own ratio")
     return K2(*settings(coefficient, to, ratio), level)
 
 

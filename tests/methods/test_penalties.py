@@ -221,6 +221,8 @@ def test_bad_input_is_refused():
         sim.penalties.exact(0.1, reverse=1)
     with pytest.raises(InputError, match="level = 'prefix'"):
         sim.penalties.k2(0.1, level="prefix")
+    with pytest.raises(InputError, match="ratio = 'token': must be one of none, sequence; weigh the divergence"):
+        sim.penalties.k2(0.1, ratio="token", level="sequence")
     with pytest.raises(InputError, match="it reads reference"):
         sim.Spec(
             sim.tasks.gaussian_bandit(),

@@ -27,7 +27,7 @@ from asyncsim.theory._delay import critical
 from asyncsim.theory._stated import stated
 
 _HARMONICS = 16
-_ITERATED, _LEFT_OUT = 20_000, 10_000
+_ITERATED, _LEFT_OUT = 80_000, 10_000
 
 
 class _Setting(Declared):

@@ -51,6 +51,8 @@ class _Setting(Declared):
         # A gradient as late as the largest delay is itself in flight.
         consistent = (self.maximum == 0) == (self.in_flight == 0)
         checks.require(consistent, "in_flight", self.in_flight, "0 only without staleness", "count again")
+        # Each is in flight across as many updates as it is late, so that at most `in_flight` are late in the mean.
+        checks.real("mean", self.mean, "give the mean staleness, or count those in flight again", 0.0, self.in_flight)
         moves = self.noise > 0.0 or self.start != 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         a = self.step * self.curvature
@@ -73,7 +75,7 @@ class _Setting(Declared):
         return {
             "curvature": curvature,
             "maximum": maximum,
-            "mean": draw(Real(typical=(0.0, 1.0))) * maximum,
+            "mean": draw(Real(typical=(0.0, 1.0))) * in_flight,
             "in_flight": in_flight,
             "step": draw(Real(typical=(0.02, 1.0))) * allowed / curvature,
             **{name: draw(cls.parameters[name]) for name in ("noise", "start", "updates")},

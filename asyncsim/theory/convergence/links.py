@@ -47,7 +47,7 @@ class _Setting(Arms):
     def joint(self) -> None:
         """Rewards that differ; a reference that is a share of the samples."""
         super().joint()
-        refuse_equal(self.rewards)
+        refuse_equal(self.rewards, least=1e-100)
         ends = self.versions * self.cycle < self.updates and self.updates % self.epochs == 0
         bound = f"more than versions * batches * epochs, a multiple of {self.epochs}"
         checks.require(ends, "updates", self.updates, bound, "train on")
@@ -119,7 +119,7 @@ def _cosine(seen: _Seen) -> float:
     if len(seen.gradients) < 2 or seen.broken:
         return 0.0
     new, old = seen.gradients[-1], seen.gradients[-2]
-    return float(new @ old / np.sqrt((new @ new) * (old @ old)))
+    return float(new @ old / np.sqrt(new @ new) / np.sqrt(old @ old))
 
 
 def _first_factor(s: _Setting, seen: _Seen) -> float:
@@ -144,7 +144,7 @@ def _scaled(s: _Setting, seen: _Seen, memory: dict[str, Any]) -> np.ndarray:
     memory["largest"] = max(memory.get("largest", 0), staleness)
     factor = {
         "scale": s.strength,
-        "clip_norm": min(1.0, s.strength / float(np.linalg.norm(g))),
+        "clip_norm": s.strength / max(s.strength, float(np.linalg.norm(g))),
         "staleness_step": 1.0 / max(1, staleness),
         "lr_by_lag": 1.0 / max(1, memory["largest"]),
         "ess_sqrt": min(1.0, seen.ess / s.strength) ** 0.5,

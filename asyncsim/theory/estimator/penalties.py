@@ -42,6 +42,8 @@ class _Setting(LaterRagged):
         checks.require(own, "to, ratio", (self.to, self.ratio), "reference and none in a reward", "say so")
         zero = self.penalty == "k1" and self.ratio != "none"
         checks.require(not zero, "ratio", self.ratio, "none for k1", "with a ratio it adds 0")
+        split = self.penalty == "k2_whole" and self.ratio == "token"
+        checks.require(not split, "ratio", self.ratio, "none or sequence for k2_whole", "it is of one whole response")
         apart = float(np.abs(softmax(self.current_logits) - softmax(self.other)).max()) > 1e-6
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", "else KL has no slope")
 
@@ -51,7 +53,8 @@ class _Setting(LaterRagged):
         point = super().drawn(draw)
         if point["penalty"] in (*_REWARDS, "entropy"):
             return point | {"to": "reference", "ratio": "none"}
-        return point | ({"ratio": "none"} if point["penalty"] in (*_WIDE, "k1") else {})
+        fixed = point["penalty"] in (*_WIDE, "k1") or (point["penalty"], point["ratio"]) == ("k2_whole", "token")
+        return point | ({"ratio": "none"} if fixed else {})
 
     @property
     def other(self) -> np.ndarray:
@@ -127,8 +130,8 @@ def _of(s: _Setting, weight: np.ndarray) -> dict[str, float]:
     return _read(s, s.pulled(s.listed().mass * weight), _reported(s))
 
 
-def _printed(s: _Setting, fixed: Listed, e: Listed, logits: np.ndarray) -> np.ndarray:
-    """What is descended, by token of the listed responses: detached numbers from `fixed`."""
+def _printed(s: _Setting, fixed: Listed, e: Listed, logits: np.ndarray, reported: bool = False) -> np.ndarray:
+    """What is descended, or reported, by token of the listed responses: detached numbers from `fixed`."""
     gap, frozen = e.current - s.token_log_probs(s.other), fixed.current - s.token_log_probs(s.other)
     if s.penalty in _WIDE:
         pi, other = softmax(logits), softmax(s.other)
@@ -139,11 +142,12 @@ def _printed(s: _Setting, fixed: Listed, e: Listed, logits: np.ndarray) -> np.nd
         }
         rows: np.ndarray = terms[s.penalty].sum(1) * e.mask
         return rows
-    if s.penalty in ("reward", *_REWARDS):
+    if s.penalty in ("reward", *_REWARDS) and not reported:
         paid = fixed.behavior - s.token_log_probs(s.other) if s.penalty == "task_behavior" else frozen
         answered = paid[:, ::-1].cumsum(1)[:, ::-1] if s.penalty == "reward" else paid.sum(1, keepdims=True)
         return e.current * answered
-    return _value(gap, "k2" if s.penalty == "straight_through" else s.penalty, e)
+    names = {"straight_through": "k3" if reported else "k2"}
+    return _value(gap, names.get(s.penalty, s.penalty), e)
 
 
 def _cross_check(s: _Setting) -> dict[str, float]:
@@ -154,9 +158,7 @@ def _cross_check(s: _Setting) -> dict[str, float]:
         return -s.coefficient * (weight * _printed(s, fixed, s.listed(logits), logits)).sum()
 
     update = complex_gradient(descended, s.current_logits).reshape(s.current_logits.shape)
-    straight = s.but(penalty="k3") if s.penalty == "straight_through" else s
-    straight = s.but(penalty="k1") if s.penalty == "reward" else straight
-    terms = weight * _printed(straight, fixed, fixed, s.current_logits)
+    terms = weight * _printed(s, fixed, fixed, s.current_logits, reported=True)
     return _read(s, update, float(terms.sum() / (fixed.mass * fixed.length).sum()))
 
 
