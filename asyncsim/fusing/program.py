@@ -74,18 +74,14 @@ class Program:
         self.built = trees.builder(results, {path: number for number, (path, _, _) in enumerate(pairs)})
         self.scalars = np.array(tape.graph.scalars or [0.0])
         self.fixed = np.array([x.data_ptr() for x in self.constants] or [0], dtype=np.int64)
-        self.sources = (ctypes.c_int64 * max(1, len(used)))()
-        self.targets = (ctypes.c_int64 * max(1, len(outputs)))()
-        self.told = (
-            ctypes.addressof(self.sources),
-            self.fixed.ctypes.data,
-            self.scalars.ctypes.data,
-            ctypes.addressof(self.targets),
-        )
+        self.sources = ctypes.c_int64 * max(1, len(used))
+        self.targets = ctypes.c_int64 * max(1, len(outputs))
+        self.told = self.fixed.ctypes.data, self.scalars.ctypes.data
 
     def __call__(self, tree: Any) -> Any:
         """The results for other numbers of the same shapes, in new tensors."""
-        kept = []
+        # Addresses are a call's own: two threads may call one program.
+        kept, sources, targets = [], self.sources(), self.targets()
         for number, path in enumerate(self.paths):
             tensor = trees.at(tree, path)
             if tensor.shape != self.expected[number]:
@@ -93,11 +89,12 @@ class Program:
                 raise ValueError(f"input {path} of a program has shape {shapes}")
             tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
             kept.append(tensor)
-            self.sources[number] = tensor.data_ptr()
+            sources[number] = tensor.data_ptr()
         made = [torch.empty(shape, dtype=kind) for shape, kind in self.made]
         for number, tensor in enumerate(made):
-            self.targets[number] = tensor.data_ptr()
-        self.call(0, self.replicates - self.width, self.width, *self.told, _scratch(self.scratch))
+            targets[number] = tensor.data_ptr()
+        places = ctypes.addressof(sources), *self.told, ctypes.addressof(targets), _scratch(self.scratch)
+        self.call(0, self.replicates - self.width, self.width, *places)
         return self.built(made + self.uniform)
 
 

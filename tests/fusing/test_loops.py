@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -103,23 +104,29 @@ def test_as_many_numbers_as_may_be():
 
 
 def test_memory_between_loops_is_a_threads_own():
-    """Two threads that run programs at once, small and large ones in turn."""
+    """Threads that run the same programs at once, small and large ones in turn: addresses are a call's own as well."""
     trees = [numbers(64, 10, size) for size in (30, 300)]
     programs = [Program(lambda tree: {"out": several(tree, tree)}, tree, 64) for tree in trees]
     wanted = [program(tree)["out"] for program, tree in zip(programs, trees, strict=True)]
     wrong = []
 
     def work():
-        for _ in range(20):
+        for _ in range(100):
             for program, tree, right in zip(programs, trees, wanted, strict=True):
                 if not torch.equal(program(tree)["out"], right):
                     wrong.append(program)
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    # Threads change places as often as they can, so that a shared address shows in every run of this test.
+    every = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(every)
     assert not wrong
 
 
