@@ -1,4 +1,4 @@
-"""The command line: list, run, compare, sweep, results, verify, timeline, conformance.
+"""The command line: list, run, compare, sweep, results, verify, timeline, log, conformance.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
@@ -29,7 +29,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim.app import commands, comparing, complaints, completing, conforming, streams, sweeping, wording
+from asyncsim.app import commands, comparing, complaints, completing, conforming, logs, streams, sweeping, wording
 from asyncsim.app.commands import KINDS
 from asyncsim.base import checks, stopping
 
@@ -564,6 +564,41 @@ def timeline(
         return sweeping.timeline(preset, knobs, changes, over, updates, samples, realizations, seed, own)[1]
     paths = {"plot": plot, "save": save, "trace": trace, "json": json_path}
     return commands.timeline(preset, knobs, changes, updates, samples, seed, paths)[1]
+
+
+@app.command("log")
+@guarded
+def read_log(
+    path: Annotated[Path, typer.Argument(help="A file of the log, a folder of files, or a pattern in quotes.")],
+    stack: Annotated[
+        str | None, typer.Option(help="The trainer that wrote it; `asyncsim list logs` has all of them.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Ours to theirs: start_version=gen_step,train_version=path:step_#.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="unit, batches_per_publish, updates_per_batch, samples_per_publish, train_offset, stamp_offset, "
+            "start_is or first_version, as sim.schedules.replay has them; repeat for more.",
+        ),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the staleness to this path.")] = None,
+    json_path: Json = None,
+) -> int:
+    """How stale a real run was by its own log: staleness, fates, and what the log cannot tell.
+
+    Versions that the log lacks stay unknown.
+    """
+    commands.outputs(plot, json=json_path)
+    chosen = logs.settings(settings or [])
+    outputs = streams.Files()
+    report, text = logs.shown(path, {"stack": stack, "columns": columns, **chosen}, plot)
+    outputs.write("--json", json_path, lambda place: commands.write_json(place, report))
+    print(text)
+    return outputs.status(0)
 
 
 @app.command()

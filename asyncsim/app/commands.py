@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.app import announcing, streams, wording
+from asyncsim.app import announcing, logs, streams, wording
 from asyncsim.base import checks, files, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from asyncsim.base.trace import Trace
     from asyncsim.learning.spec import Spec
 
-KINDS = (*plugins.PARTS, "claims", "papers")
+KINDS = (*plugins.PARTS, "claims", "papers", "logs")
 """What can be listed."""
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
@@ -36,6 +36,8 @@ def names(kind: str) -> list[dict[str, str]]:
         package = f"asyncsim.{kind}"
         others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
         return [{"name": n, "summary": s} for n, s in (others | plugins.summaries(package)).items()]
+    if kind == "logs":
+        return logs.names()
     from asyncsim import theory
 
     if kind == "papers":
@@ -52,6 +54,7 @@ def kinds() -> list[dict[str, str]]:
     summaries = {
         "claims": "statements of the theory, each with a prediction and a measurement that can contradict it.",
         "papers": "sentences of papers, each with its status and the claims that are set against it.",
+        "logs": "trainers whose logs are read, what each writes, and what to paste where that is not enough.",
     }
     for kind in plugins.PARTS:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
@@ -61,6 +64,8 @@ def kinds() -> list[dict[str, str]]:
 
 def described(kind: str, name: str) -> dict[str, Any]:
     """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
+    if kind == "logs":
+        return logs.described(name)
     if kind == "papers":
         from asyncsim import theory
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.base.trace import Trace
-from asyncsim.schedules import _log_files
+from asyncsim.schedules import _log_files, _log_places
 
 REMEDY = "give a trace, columns by name, the path of a log, or a list of these"
 
@@ -38,7 +38,7 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
     else:
         checks.require(isinstance(source, (str, Path)), f"runs[{number}]", source, "a run", REMEDY)
         path = Path(source)
-        columns = _log_files.read(path, names, files.Budget(path)).cells
+        columns = _log_files.read(_log_places.found(path, ""), names, files.Budget(path)).cells
     for name in names:
         checks.one_of("metric", name, columns, f"it must be a column of runs[{number}]")
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.schedules import _log_files, _log_table
+from asyncsim.schedules import _log_places, _log_table
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared
 from asyncsim.schedules._log_versions import Steps
@@ -124,7 +124,8 @@ def import_log(
 ) -> Log:
     """The log of a file, its batches laid out; raises `InputError` where that cannot be done."""
     # Load the rows.
-    loaded = _log_table.load(path, declared)
+    places = _log_places.found(path, declared.stack.layout.files)
+    loaded = _log_table.load(path, places, declared)
     columns = loaded.columns
     checks.require(
         bool(columns["trained"].any()), "train_version", None, "given for some sample", "log what was trained when"
@@ -144,7 +145,7 @@ def import_log(
     columns.update(_staleness(columns, loaded.steps))
     return Log(
         path.name,
-        _log_files.digest(path),
+        _log_places.digest(places),
         stack,
         declared.units.unit,
         declared.start_is,

@@ -1,61 +1,84 @@
-"""Log files to tables: CSV, JSON lines and Parquet, read whole within a limit or refused by name."""
+"""Log files to tables: CSV, JSON lines, Parquet and files of tensors, read whole within a limit or refused by name."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
+import io
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim.base import checks, files
+from asyncsim.schedules import _log_pickles, _log_places, _log_rows
 from asyncsim.schedules._log_footer import footer
+from asyncsim.schedules._log_places import PATH, Place
+from asyncsim.schedules._log_rows import CELL, DEEPEST, ROW, Collected, Table
 
-KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
-ROW, CELL = 600, 80
-"""Bytes that a row, and each of its cells, take at most until the log is laid out: measured, beside their texts."""
-DEEPEST = 3
-"""Lists inside lists that a cell may have: versions are pairs in a list."""
 PIECE = 1 << 20
 """Bytes that are unpacked at once."""
+NUMBERED = "row:"
+"""The column that numbers the rows of a log, for one in which each row is one sample."""
 
 
-class Table(NamedTuple):
-    """A log: the names of its columns, how many rows it has, and the cells of the columns that were wanted."""
+class Layout(NamedTuple):
+    """How a trainer lays rows on disk.
 
-    names: list[str]
-    rows: int
-    cells: dict[str, list[Any]]
+    `files`: the pattern of their names below a folder; `records`: the key of the list of samples in a file of tensors;
+    `listed`: whether a record holds a list for every column, one entry a sample.
+    """
 
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, by which a run can name the log that it replayed."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    files: str = ""
+    records: str = "samples"
+    listed: bool = False
 
 
-def read(path: Path, wanted: Iterable[str], budget: files.Budget) -> Table:
-    """The wanted columns of a file as lists of plain values, None where a cell is empty; at least one row.
+PLAIN = Layout()
+"""Rows as they come."""
+
+
+def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
+    """The wanted columns of all files as lists of plain values, None where a cell is empty; at least one row.
 
     Raises `InputError` for a file that is damaged, or would take more memory than its budget.
     """
-    kind = next((k for k in reversed([suffix.lower() for suffix in path.suffixes]) if k in KINDS), None)
-    remedy = "write the log as .csv, .jsonl or .parquet (.csv.gz and .jsonl.gz too)"
-    checks.require(kind is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), remedy)
-    checks.require(path.is_file(), "path", str(path), "an existing file", "give the log that the run wrote")
-    reader = {".csv": _csv, ".parquet": _parquet}.get(str(kind), _jsonl)
-    with files.decoding(path, f"{str(kind)[1:]} file", "copy the log again: it is truncated or damaged"):
-        table = reader(path, set(wanted), budget)
-    checks.require(table.rows > 0, "path", str(path), "a file with at least one row", "log one row for every sample")
+    wanted = set(wanted)
+    tables = [_one(place, wanted, budget, layout) for place in places]
+    table = _log_rows.joined(tables)
+    checks.require(
+        table.rows > 0, "path", places[0].name, "a log with at least one row", "log one row for every sample"
+    )
+    table.names.append(NUMBERED)
+    if NUMBERED in wanted:
+        table.cells[NUMBERED] = list(range(table.rows))
+    return table
+
+
+def _one(place: Place, wanted: set[str], budget: files.Budget, layout: Layout) -> Table:
+    """The rows of one file, with what its path says in columns of their own."""
+    kind = str(_log_places.kind_of(place.path))
+    with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
+        if kind in (".pt", ".pth", ".pkl", ".pickle"):
+            table = _log_pickles.read(place.path, kind, wanted, budget, layout.records)
+        else:
+            table = {".csv": _csv, ".parquet": _parquet}.get(kind, _jsonl)(place.path, wanted, budget)
+    if layout.listed:
+        table = _log_rows.spread(table, str(place.path))
+    for name in sorted(wanted):
+        if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
+            table.names.append(name)
+            table.cells[name] = [number] * table.rows
     return table
 
 
 def _open(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+    if path.suffix.lower() == ".zst":
+        import pyarrow as pa
+
+        return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else open(path, "rb")
 
 
 def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
@@ -99,25 +122,55 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     sizes = {"thrift_string_size_limit": limit, "thrift_container_size_limit": limit}
     with parquet.ParquetFile(path, **sizes) as file:
         schema = file.schema_arrow
+    nested = {name: kind for name in sorted(wanted) if (kind := _inside(schema, name)) is not None}
     names = [name for name in schema.names if name in wanted]
     for name in names:
         _refuse_type(name, schema.field(name).type)
+    for name, kind in nested.items():
+        _refuse_type(name, kind)
     # Reserve memory for the wanted columns.
-    leaves = [leaf for leaf in declared.leaves if _top(leaf.path, schema.names) in names]
+    chosen = [*names, *nested]
+    leaves = [leaf for leaf in declared.leaves if any(_below(leaf.path, name) for name in chosen)]
     budget.take(sum(CELL * leaf.values + 2 * leaf.size for leaf in leaves))
     # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
-        table = file.read(columns=names) if names else pa.table({})
-    for name in names:
-        budget.take(2 * _text(table.column(name)))
+        table = file.read(columns=chosen) if chosen else pa.table({})
+    columns = {name: table.column(name) for name in names} | {name: _field(table, name) for name in nested}
+    for column in columns.values():
+        budget.take(2 * _text(column))
     # Convert them to lists.
-    return Table(schema.names, declared.rows, _columns(table, wanted).cells)
+    every = [*schema.names, *nested]
+    checks.require(len(set(every)) == len(every), "columns", every, "of different names", "rename the columns")
+    return Table(every, declared.rows, {name: column.to_pylist() for name, column in columns.items()})
 
 
-def _top(leaf: str, names: list[str]) -> str:
-    """The column that a leaf of a nested file belongs to: its name may have dots itself."""
-    return next((name for name in names if leaf == name or leaf.startswith(f"{name}.")), "")
+def _below(leaf: str, name: str) -> bool:
+    """Whether a leaf of a nested file belongs to a column."""
+    return leaf == name or leaf.startswith(f"{name}.")
+
+
+def _inside(schema: Any, name: str) -> Any:
+    """The type at a name with dots inside a nested column, None where there is none."""
+    from pyarrow import types
+
+    head, *rest = name.split(".")
+    if name in schema.names or not rest or head not in schema.names:
+        return None
+    kind = schema.field(head).type
+    for part in rest:
+        if not types.is_struct(kind) or kind.get_field_index(part) < 0:
+            return None
+        kind = kind.field(part).type
+    return kind
+
+
+def _field(table: Any, name: str) -> Any:
+    """The column at a name with dots."""
+    from pyarrow import compute
+
+    head, *rest = name.split(".")
+    return compute.struct_field(table.column(head), rest)
 
 
 def _refuse_type(name: str, kind: Any) -> None:
@@ -171,9 +224,7 @@ def _columns(table: Any, wanted: set[str]) -> Table:
 
 
 def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
-    names: dict[str, None] = {}
-    cells: dict[str, list[Any]] = {}
-    rows = 0
+    collected = Collected(wanted, budget)
     for number, line in enumerate(_lines(path, budget), 1):
         if not line.strip():
             continue
@@ -189,19 +240,8 @@ def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
             "one JSON object",
             "copy the log again: it is truncated or damaged",
         )
-        # Add columns that are new.
-        if row.keys() - names.keys():
-            names.update(dict.fromkeys(row))
-            cells |= {name: [None] * rows for name in wanted & row.keys() - cells.keys()}
-        # Append the row within the budget.
-        budget.take(ROW + CELL * len(cells))
-        for name, column in cells.items():
-            value = row.get(name)
-            column.append(value)
-            if isinstance(value, (str, list, dict)):
-                budget.take(_weight(value))
-        rows += 1
-    return Table(list(names), rows, cells)
+        collected.add(row)
+    return collected.table()
 
 
 def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
@@ -210,13 +250,3 @@ def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
         while line := file.readline(max(1, budget.left // files.TEXT) + 1):
             budget.fit(files.TEXT * len(line))
             yield line
-
-
-def _weight(value: Any, depth: int = 0) -> int:
-    """Bytes of a cell."""
-    if not isinstance(value, (list, dict)):
-        return 8 + sys.getsizeof(value)
-    if depth == DEEPEST:
-        raise ValueError(f"a cell with more than {DEEPEST} lists inside one another")
-    inner = value if isinstance(value, list) else value.values()
-    return sys.getsizeof(value) + sum(_weight(each, depth + 1) for each in inner)

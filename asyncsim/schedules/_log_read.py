@@ -26,6 +26,10 @@ def choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[s
     columns = {}
     for ours in COLUMNS:
         if ours in mapping:
+            reason = stack.traps.get((ours, mapping[ours]))
+            checks.require(
+                reason is None, f"columns[{ours}]", mapping[ours], "the right column of this trainer", str(reason)
+            )
             lacking = [name for name in mapping[ours].split("+") if name not in names]
             checks.require(
                 not lacking,

@@ -12,6 +12,7 @@ from asyncsim.base import checks, files
 from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_read as reading
 from asyncsim.schedules import _log_versions as versions
+from asyncsim.schedules._log_places import Place
 from asyncsim.schedules._log_read import MISSING
 from asyncsim.schedules._log_stacks import FATES, TIMES, TRAINED, Stack
 from asyncsim.schedules._log_versions import Steps, Units, refuse
@@ -21,6 +22,7 @@ class Declared(NamedTuple):
     """What the caller declares about a log; None: as the trainer is known to do."""
 
     stack: Stack
+    name: str | None
     columns: dict[str, str]
     units: Units
     train_offset: int | None
@@ -39,10 +41,11 @@ class Rows(NamedTuple):
     names: dict[str, str]
 
 
-def load(path: Path, declared: Declared) -> Rows:
+def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
     budget = files.Budget(path)
-    table = _log_files.read(path, reading.candidates(declared.stack, declared.columns), budget)
+    wanted = reading.candidates(declared.stack, declared.columns)
+    table = _log_files.read(places, wanted, budget, declared.stack.layout)
     names = reading.choose(table.names, declared.stack, declared.columns)
     _require(names, declared)
     rows = table.rows
@@ -75,7 +78,12 @@ def _require(present: Mapping[str, str], declared: Declared) -> None:
             field,
             None,
             "a column of the log: " + " or ".join(sorted(wanted)) + known,
-            f"map it: columns='{field}=THEIRS'; without a version for each sample use the preset of the system",
+            f"map it: columns='{field}=THEIRS'"
+            + (
+                f"; what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
+                if declared.name and not declared.stack.whole
+                else "; without a version for each sample use the preset of the system"
+            ),
         )
 
 
@@ -181,7 +189,8 @@ def _generated(
     offset = declared.stamp_offset
     if offset is None:
         is_theirs = names[stamp] in declared.stack.columns.get(stamp, ())
-        offset = declared.stack.stamp_offset if is_theirs else 0
+        beside = names.get("train_version", "")
+        offset = declared.stack.paired.get(beside, declared.stack.stamp_offset) if is_theirs else 0
     # Convert to publishes.
     each = np.arange(rows)
     steps = steps._replace(version=declared.units.stamps(names[stamp], steps.version, offset, steps.owner))
@@ -223,7 +232,9 @@ def _agree(name: str, stamps: np.ndarray, listed: np.ndarray, both: np.ndarray) 
 def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
     if "tokens" not in cells:
         return np.full(rows, -1)
-    tokens = reading.integers("tokens", cells["tokens"])
+    # Turns of one sample have a length each.
+    listed = [sum(v) if isinstance(v, list) and all(isinstance(n, int) for n in v) else v for v in cells["tokens"]]
+    tokens = reading.integers("tokens", listed)
     refuse(
         ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING),
         "tokens",

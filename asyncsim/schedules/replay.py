@@ -42,17 +42,19 @@ def replay(
     absent end_version is unknown, and a version that is missing never 0. A log that contradicts itself is refused, and
     so is one that takes more memory than ASYNCSIM_READ_LIMIT (4 GiB) when it is read.
 
-    Arguments: `path` of a .csv, .jsonl or .parquet file; `stack`, the trainer, whose column names, unit and offsets are
-    used: areal, miles, nemo_rl, open_instruct, pipeline_rl, prime_rl, roll, skyrl, slime, tinker_cookbook, torchforge,
-    torchtitan, trl, verl, verl_fully_async; `columns`, ours to theirs, a mapping or "sample_id=uid,batch=step" ("a+b"
-    joins columns); `unit` of all versions: publishes, updates, batches, samples; `batches_per_publish` S (counted in
-    the log unless given), `updates_per_batch` U (recommended to a spec as its epochs), `samples_per_publish`;
-    `train_offset` and `stamp_offset`, in the unit, added to trained and to generating versions; `start_is`, whether
-    start_version is stamped at the start, the submission or the end; `first_version`, in publishes, that the first
-    batch is trained at; `unknown`, what becomes of missing versions: refuse, keep (as -1), or even (equal shares
-    between a known first and last one, else refuse). Returns an imposed schedule, versions `[M, B, G, N, T or 1]`,
-    whose `log` is the imported table. Raises `InputError`. Source: this package; AReaL (2505.24298) logs versions by
-    token.
+    Arguments: `path` of a .csv, .jsonl, .parquet, .pt or .pkl file (.gz and .zst too), a folder of them, or a pattern;
+    `stack`, the trainer, whose column names, unit and offsets are used (`asyncsim list logs`): areal, miles, nemo_rl,
+    open_instruct, pipeline_rl, prime_rl, roll, skyrl, slime, tinker_cookbook, torchforge, torchtitan, trl, verl,
+    verl_fully_async; `columns`, ours to theirs, a mapping or "sample_id=uid,batch=step"; of theirs "a+b" joins two,
+    "a.b" is b inside a, "path:step_#" the number in the file's path, "file:key" stands beside the samples of a file of
+    tensors, "row:" numbers rows; `unit` of all versions: publishes, updates, batches, samples; `batches_per_publish` S
+    (counted in the log unless given), `updates_per_batch` U (recommended to a spec as its epochs),
+    `samples_per_publish`; `train_offset` and `stamp_offset`, in the unit, added to trained and to generating versions;
+    `start_is`, whether start_version is stamped at the start, the submission or the end; `first_version`, in publishes,
+    that the first batch is trained at; `unknown`, what becomes of missing versions: refuse, keep (as -1), or even
+    (equal shares between a known first and last one, else refuse). Returns an imposed schedule, versions `[M, B, G, N,
+    T or 1]`, whose `log` is the imported table. Raises `InputError`. Source: this package; AReaL (2505.24298) logs
+    versions by token.
 
     >>> import pathlib, tempfile
     >>> rows = "sample_id,start_version,end_version,train_version\\n0,0,0,0\\n1,0,0,1\\n2,0,1,2\\n"
@@ -80,7 +82,7 @@ def replay(
         samples_per_publish,
     )
     declared = Declared(
-        conventions, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
+        conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
     # Read it.
     log = _log.import_log(Path(path), stack, declared, batches_per_publish, samples_per_publish, first_version)

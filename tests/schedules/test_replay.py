@@ -117,7 +117,7 @@ WRITERS = {
         "group_id": row["group"],
         "start": row["v_start"],
         "end": row["v_end"],
-        "step": row["v_train"] + 1,
+        "trained_step": row["v_train"] + 1,
     },
     "SkyRL": lambda row: {
         "sample_id": row["sample"],

@@ -1,0 +1,83 @@
+"""Logs of trainers on the command line: what each writes, a writer where that is not enough, and what a log says."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from asyncsim.app import wording
+from asyncsim.base import checks
+
+NEEDED = "from typing import Any\n\n"
+"""What a writer's annotations need where it is pasted."""
+
+
+def names() -> list[dict[str, str]]:
+    """Name and summary of every trainer whose logs are read."""
+    from asyncsim.schedules._log_stacks import STACKS
+
+    state = {True: "read as written", False: "read through its writer"}
+    return [{"name": name, "summary": f"{state[stack.whole]}: {stack.disk}."} for name, stack in STACKS.items()]
+
+
+def described(name: str) -> dict[str, Any]:
+    """All about the logs of one trainer: columns, units, offsets, traps, source, and the writer where it needs one."""
+    from asyncsim.schedules import _log_stacks
+    from asyncsim.schedules._log_writers import WRITERS
+
+    name = name.lower().replace("-", "_")
+    checks.one_of("log", name, _log_stacks.STACKS, "see `asyncsim list logs`")
+    stack = _log_stacks.STACKS[name]
+    writer = inspect.getsource(WRITERS[name]) if name in WRITERS else None
+    width = max(map(len, stack.columns))
+    lines = [
+        f"On disk: {stack.disk}.",
+        f"Versions count {stack.unit}; start_version is stamped at the {stack.start_is}; added to trained versions "
+        f"{stack.train_offset:+d}, to generating ones {stack.stamp_offset:+d}.",
+        *(f"Files below a folder: {stack.layout.files}" for _ in range(bool(stack.layout.files))),
+        "",
+        "Columns, ours and theirs (the first that the file has; path:x_# is the number in the file's path):",
+        *(f"  {ours:{width}}  {' or '.join(theirs)}" for ours, theirs in stack.columns.items()),
+        *(f"  not {theirs} for {ours}: {reason}" for (ours, theirs), reason in stack.traps.items()),
+        "",
+        f"Source: {stack.source}; read in November 2026.",
+        *(
+            ("", "What it writes lacks a stamp. Paste this, and call it once a step:", "", f"{NEEDED}{writer}")
+            if writer
+            else ()
+        ),
+    ]
+    facts = {"columns": {ours: list(theirs) for ours, theirs in stack.columns.items()}, "unit": stack.unit}
+    offsets = {"train_offset": stack.train_offset, "stamp_offset": stack.stamp_offset, "start_is": stack.start_is}
+    about = {"whole": stack.whole, "disk": stack.disk, "reference": stack.source, "writer": writer}
+    return {
+        "name": name,
+        "signature": "",
+        "arguments": [],
+        "doc": "\n".join(lines).rstrip(),
+        **facts,
+        **offsets,
+        **about,
+    }
+
+
+def settings(pairs: list[str]) -> dict[str, Any]:
+    """Arguments of `replay` from KEY=VALUE pairs; raises `InputError` for another key."""
+    counts = ("batches_per_publish", "updates_per_batch", "samples_per_publish")
+    known = ("unit", *counts, "train_offset", "stamp_offset", "start_is", "first_version")
+    found = wording.settings(pairs)
+    for key in found:
+        checks.one_of("--set", key, known, "see `asyncsim log --help`")
+    return found
+
+
+def shown(path: Path, settings: dict[str, Any], plot: Path | None) -> tuple[dict[str, Any], str]:
+    """The report of a log as JSON can hold it and as text; unknown versions stay unknown. Draws it where asked."""
+    from asyncsim import plotting, schedules
+
+    replayed = schedules.replay(path, unknown="keep", **settings)
+    if plot is not None:
+        batches, _, samples = replayed.log.grid.shape
+        plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
+    return replayed.log.report(), replayed.log.text()

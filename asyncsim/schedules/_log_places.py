@@ -1,0 +1,91 @@
+"""Where the rows of a log lie: one file, a folder with a file for each step or shard, or a pattern of names."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from asyncsim.base import checks
+
+KINDS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
+"""Kinds of files that are read."""
+PACKED = (".gz", ".zst")
+REMEDY = "write the log as .csv, .jsonl or .parquet (.csv.gz, .jsonl.gz and .jsonl.zst too)"
+PATH = "path:"
+"""Begins the name of a column that is read off the path of each file: `path:step_#` is the number behind `step_`."""
+
+
+class Place(NamedTuple):
+    """A file of a log, and its name below the folder that was given."""
+
+    path: Path
+    name: str
+
+
+def found(path: Path, pattern: str) -> list[Place]:
+    """The files of a log in the order of the numbers in their names; below a folder those that fit the pattern.
+
+    Raises `InputError` where there is none.
+    """
+    if path.is_dir():
+        names = [p for p in path.rglob("*") if kind_of(p) and p.is_file()]
+        kept = [p for p in names if not pattern or p.relative_to(path).match(pattern)]
+        bound = f"a folder with files {pattern}" if pattern else "a folder with files ending in " + ", ".join(KINDS)
+        checks.require(bool(kept), "path", str(path), bound, "give the folder that the run wrote its samples to")
+        return _ordered([Place(p, p.relative_to(path).as_posix()) for p in kept])
+    if not path.exists() and glob.has_magic(str(path)):
+        kept = [Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]
+        checks.require(bool(kept), "path", str(path), "a pattern that some file fits", "correct the pattern")
+        for each in kept:
+            _require_kind(each)
+        return _ordered([Place(p, p.as_posix()) for p in kept])
+    _require_kind(path)
+    checks.require(path.is_file(), "path", str(path), "an existing file or folder", "give the log that the run wrote")
+    return [Place(path, path.as_posix())]
+
+
+def kind_of(path: Path) -> str | None:
+    """The kind of a file by its name, None for one that is no log."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes and suffixes[-1] in KINDS else None
+
+
+def _require_kind(path: Path) -> None:
+    checks.require(kind_of(path) is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), REMEDY)
+
+
+def _ordered(places: list[Place]) -> list[Place]:
+    """By the texts and numbers of their names: step_10 stands behind step_9."""
+
+    def key(place: Place) -> list[tuple[bool, int, str]]:
+        parts = re.split(r"(\d+)", place.name)
+        return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+
+    return sorted(places, key=key)
+
+
+def number(column: str, place: Place) -> int | None:
+    """The number that stands at `#` in the path of a file, None where the path has none.
+
+    >>> number("path:step_#", Place(Path("run/step_12/traces.jsonl"), "step_12/traces.jsonl"))
+    12
+    """
+    shape = re.escape(column.removeprefix(PATH)).replace(r"\#", r"(\d+)")
+    match = re.search(rf"(?:^|/){shape}(?:/|$)", place.name) or re.search(shape, place.name)
+    return int(match.group(1)) if match and match.groups() else None
+
+
+def digest(places: list[Place]) -> str:
+    """SHA-256 of the bytes of a file, or of the names and bytes of several, by which a run can name its log."""
+    if len(places) == 1:
+        with open(places[0].path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    whole = hashlib.sha256()
+    for place in places:
+        whole.update(f"{place.name}\0{digest([place])}\0".encode())
+    return whole.hexdigest()
