@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from asyncsim.base import checks, files
 from asyncsim.schedules import _log_pickles, _log_places, _log_rows
+from asyncsim.schedules._log_cells import of_arrow
 from asyncsim.schedules._log_footer import footer
 from asyncsim.schedules._log_places import PATH, Place
 from asyncsim.schedules._log_rows import CELL, DEEPEST, ROW, Collected, Table
@@ -52,7 +55,7 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     )
     table.names.append(NUMBERED)
     if NUMBERED in wanted:
-        table.cells[NUMBERED] = list(range(table.rows))
+        table.cells[NUMBERED] = np.arange(table.rows)
     return table
 
 
@@ -69,7 +72,7 @@ def _one(place: Place, wanted: set[str], budget: files.Budget, layout: Layout) -
     for name in sorted(wanted):
         if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
             table.names.append(name)
-            table.cells[name] = [number] * table.rows
+            table.cells[name] = np.full(table.rows, number)
     return table
 
 
@@ -142,7 +145,7 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     # Convert them to lists.
     every = [*schema.names, *nested]
     checks.require(len(set(every)) == len(every), "columns", every, "of different names", "rename the columns")
-    return Table(every, declared.rows, {name: column.to_pylist() for name, column in columns.items()})
+    return Table(every, declared.rows, {name: of_arrow(column) for name, column in columns.items()})
 
 
 def _below(leaf: str, name: str) -> bool:
@@ -219,8 +222,7 @@ def _text(column: Any) -> int:
 def _columns(table: Any, wanted: set[str]) -> Table:
     names = table.column_names
     checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
-    cells = {name: table.column(name).to_pylist() for name in names if name in wanted}
-    return Table(names, table.num_rows, cells)
+    return Table(names, table.num_rows, {name: of_arrow(table.column(name)) for name in names if name in wanted})
 
 
 def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:

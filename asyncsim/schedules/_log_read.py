@@ -1,18 +1,12 @@
-"""Tables of logs to typed columns: which column is which, and its cells as integers, seconds or names."""
+"""Which column of a log is which."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 
 from asyncsim.base import checks
+from asyncsim.schedules._log_cells import Cells, listed
 from asyncsim.schedules._log_stacks import COLUMNS, Stack
-
-MISSING = np.iinfo(np.int64).min
-"""Marks a missing value in a column of integers."""
 
 
 def candidates(stack: Stack, mapping: Mapping[str, str]) -> set[str]:
@@ -51,56 +45,8 @@ def _listing(names: list[str]) -> str:
     return ", ".join(names[: checks.MANY]) + (", ..." if len(names) > checks.MANY else "")
 
 
-def cells(table: Mapping[str, list[Any]], name: str) -> list[Any]:
+def cells(table: Mapping[str, Cells], name: str) -> Cells:
     """One column, or several joined into tuples."""
     if "+" not in name:
         return table[name]
-    return list(zip(*(table[part] for part in name.split("+")), strict=True))
-
-
-def absent(value: Any) -> bool:
-    """Whether a cell is empty."""
-    return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
-
-
-def whole(field: str, value: Any, row: int) -> int:
-    """A cell as an integer; whole floats and text are read as such."""
-    try:
-        number = int(value) if isinstance(value, (int, str)) else int(float(value))
-        fits = not isinstance(value, bool) and number == float(value) and abs(number) < 1 << 53
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", "leave the cell empty where it is unknown")
-    return number
-
-
-def integers(field: str, values: list[Any]) -> np.ndarray:
-    """A column of integers, int64; `MISSING` where a cell is empty or -1."""
-    numbers = [MISSING if absent(v) else whole(field, v, row) for row, v in enumerate(values)]
-    array = np.array(numbers, dtype=np.int64)
-    return np.where(array == -1, MISSING, array)
-
-
-def seconds(field: str, values: list[Any]) -> np.ndarray:
-    """A column of numbers, float64; NaN where a cell is empty."""
-    times = np.empty(len(values))
-    for row, value in enumerate(values):
-        remedy = "leave the cell empty where it is unknown"
-        try:
-            times[row] = np.nan if absent(value) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise checks.InputError(f"{field}, row {row + 1}", value, "a number", remedy) from None
-        checks.require(not np.isinf(times[row]), f"{field}, row {row + 1}", value, "a finite number", remedy)
-    return times
-
-
-def codes(field: str, values: list[Any]) -> np.ndarray:
-    """Number of each distinct value in order of appearance, int64."""
-    numbers: dict[Any, int] = {}
-    for row, value in enumerate(values):
-        # Joined columns are tuples.
-        plain = not isinstance(value, (list, dict)) and not (
-            isinstance(value, tuple) and any(isinstance(part, (list, dict)) for part in value)
-        )
-        checks.require(plain, f"{field}, row {row + 1}", value, "a number or a text", "log one name for each")
-    return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], dtype=np.int64)
+    return list(zip(*(listed(table[part]) for part in name.split("+")), strict=True))

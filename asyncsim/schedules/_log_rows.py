@@ -6,7 +6,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from asyncsim.base import checks, files
+from asyncsim.schedules._log_cells import Cells, listed
 
 ROW, CELL = 600, 80
 """Bytes that a row, and each of its cells, take at most until the log is laid out: measured, beside their texts."""
@@ -21,7 +24,7 @@ class Table(NamedTuple):
 
     names: list[str]
     rows: int
-    cells: dict[str, list[Any]]
+    cells: dict[str, Cells]
 
 
 def inner(record: Any, name: str) -> Any:
@@ -78,7 +81,7 @@ class Collected:
 
     def table(self) -> Table:
         """What was collected."""
-        return Table(list(self.names), self.rows, self.cells)
+        return Table(list(self.names), self.rows, dict(self.cells))
 
 
 def weight(value: Any, depth: int = 0) -> int:
@@ -94,8 +97,9 @@ def weight(value: Any, depth: int = 0) -> int:
 def spread(table: Table, where: str) -> Table:
     """Records that hold a list for every column, one entry a sample, as one row for each sample."""
     cells: dict[str, list[Any]] = {name: [] for name in table.cells}
+    plain = {name: listed(column) for name, column in table.cells.items()}
     for row in range(table.rows):
-        values = {name: column[row] for name, column in table.cells.items()}
+        values = {name: column[row] for name, column in plain.items()}
         lengths = {name: len(value) for name, value in values.items() if isinstance(value, list)}
         size = max(lengths.values(), default=1)
         odd = next((name for name, length in lengths.items() if length != size), None)
@@ -108,7 +112,7 @@ def spread(table: Table, where: str) -> Table:
         )
         for name, value in values.items():
             cells[name] += value if isinstance(value, list) else [value] * size
-    return Table(table.names, len(next(iter(cells.values()), [])), cells)
+    return Table(table.names, len(next(iter(cells.values()), [])), dict(cells))
 
 
 def joined(tables: list[Table]) -> Table:
@@ -117,8 +121,13 @@ def joined(tables: list[Table]) -> Table:
         return tables[0]
     names = list(dict.fromkeys(name for table in tables for name in table.names))
     wanted = dict.fromkeys(name for table in tables for name in table.cells)
-    cells: dict[str, list[Any]] = {name: [] for name in wanted}
-    for table in tables:
-        for name, column in cells.items():
-            column += table.cells.get(name, [None] * table.rows)
+    cells = {name: _behind([table.cells.get(name, [None] * table.rows) for table in tables]) for name in wanted}
     return Table(names, sum(table.rows for table in tables), cells)
+
+
+def _behind(parts: list[Cells]) -> Cells:
+    """One column of the parts, one behind the other."""
+    kinds = {part.dtype.kind if isinstance(part, np.ndarray) else "" for part in parts}
+    if len(kinds) == 1 and kinds != {""}:
+        return np.concatenate([np.asarray(part) for part in parts])
+    return [value for part in parts for value in listed(part)]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from asyncsim.base import checks, files
+from asyncsim.schedules import _log_cells as cells_of
 from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_read as reading
 from asyncsim.schedules import _log_versions as versions
+from asyncsim.schedules._log_cells import MISSING, Cells, Coded
 from asyncsim.schedules._log_places import Place
-from asyncsim.schedules._log_read import MISSING
 from asyncsim.schedules._log_stacks import FATES, TIMES, TRAINED, Stack
 from asyncsim.schedules._log_versions import Steps, Units, refuse
 
@@ -87,45 +88,60 @@ def _require(present: Mapping[str, str], declared: Declared) -> None:
         )
 
 
-def _plain(cells: Mapping[str, list[Any]], rows: int) -> dict[str, np.ndarray]:
+def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
     """Columns that need no conversion of versions."""
     # Number samples, groups and attempts.
     ids = cells["sample_id"]
-    missing = np.array([reading.absent(v) for v in ids])
-    refuse(missing, "sample_id", lambda row: "empty", "given in every row", "log the number of every sample")
-    attempt = reading.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
+    refuse(
+        cells_of.empty(ids), "sample_id", lambda row: "empty", "given in every row", "log the number of every sample"
+    )
+    attempt = cells_of.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
+    sample = cells_of.codes("sample_id", ids)
     columns = {
         "row": np.arange(1, rows + 1),
-        "sample": reading.codes("sample_id", ids),
+        "sample": sample,
         "attempt": np.maximum(attempt, -1),
-        "group": reading.codes("group_id", cells.get("group_id", ids)),
-        "trajectory": _trajectories(ids, attempt),
+        "group": cells_of.codes("group_id", cells["group_id"]) if "group_id" in cells else sample,
+        "trajectory": _trajectories(ids, sample, attempt),
     }
     # Read times and other numbers.
     for name in TIMES:
         if name in cells:
-            columns[name] = reading.seconds(name, cells[name])
+            columns[name] = cells_of.seconds(name, cells[name])
     for name in ("prompt_tokens", "reward"):
         if name in cells:
-            columns[name] = reading.seconds(name, cells[name])
+            columns[name] = cells_of.seconds(name, cells[name])
     # Read the fates.
-    fates = [TRAINED if reading.absent(v) else str(v).lower() for v in cells.get("fate", [None] * rows)]
-    for fate in dict.fromkeys(fates):
-        checks.one_of("fate", fate, FATES, "translate the fates of the log")
-    columns["fate"] = np.array(fates)
+    columns["fate"] = _fates(cells["fate"]) if "fate" in cells else np.full(rows, TRAINED)
     return columns
 
 
-def _trajectories(ids: list[Any], attempt: np.ndarray) -> np.ndarray:
+def _fates(cells: Cells) -> np.ndarray:
+    """What became of every sample, in lower case; trained where the cell is empty."""
+    read = cells_of.each(cells, lambda text, row: TRAINED if cells_of.absent(text) else text.lower(), None)
+    if read is None:
+        read = np.array([TRAINED if cells_of.absent(v) else str(v).lower() for v in cells_of.listed(cells)])
+    for fate in dict.fromkeys(np.unique(read).tolist()):
+        checks.one_of("fate", fate, FATES, "translate the fates of the log")
+    return read
+
+
+def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.ndarray:
     """Numbers that key the draws: the ids of the log where they are small integers, else in order of appearance."""
-    plain = all(isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 32 for v in ids)
-    if plain and len(np.unique(attempt)) == 1:
+    single = not len(attempt) or bool((attempt == attempt[0]).all())
+    if isinstance(ids, Coded):
+        plain = False
+    elif isinstance(ids, np.ndarray):
+        plain = ids.dtype.kind == "i" and bool(((ids >= 0) & (ids < 1 << 32)).all())
+    else:
+        plain = all(isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 32 for v in ids)
+    if plain and single:
         return np.array(ids, dtype=np.int64)
-    return reading.codes("sample_id", list(zip(ids, attempt.tolist(), strict=True)))
+    return sample if single else cells_of.codes("sample_id", list(zip(sample.tolist(), attempt.tolist(), strict=True)))
 
 
 def _trained(
-    cells: Mapping[str, list[Any]], names: Mapping[str, str], declared: Declared, fate: np.ndarray
+    cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, fate: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Trained version in publishes and label of the batch, -1 where missing."""
     # Choose the offset of the trainer's steps.
@@ -142,10 +158,10 @@ def _trained(
         )
         offset = declared.stack.train_offset if theirs else 0
     # Convert to publishes.
-    version, number = declared.units.trained(names[name], reading.integers(names[name], cells[name]), offset)
+    version, number = declared.units.trained(names[name], cells_of.integers(names[name], cells[name]), offset)
     # Prefer the logged batch.
     if "batch" in cells:
-        label = reading.integers("batch", cells["batch"])
+        label = cells_of.integers("batch", cells["batch"])
         refuse(
             (label == MISSING) & (version >= 0) & (fate == TRAINED),
             "batch",
@@ -158,11 +174,11 @@ def _trained(
 
 
 def _generated(
-    cells: Mapping[str, list[Any]], names: Mapping[str, str], declared: Declared, budget: files.Budget
+    cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
     """Versions of tokens and of the last token, in publishes, -1 where missing."""
     # Read lengths, ends and listed versions.
-    rows = len(next(iter(cells.values())))
+    rows = cells_of.count(next(iter(cells.values())))
     length = _lengths(cells, rows)
     start, last = _ends(cells, names, declared, rows, budget)
     has_list, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
@@ -203,12 +219,12 @@ def _generated(
 
 
 def _ends(
-    cells: Mapping[str, list[Any]], names: Mapping[str, str], declared: Declared, rows: int, budget: files.Budget
+    cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, rows: int, budget: files.Budget
 ) -> tuple[np.ndarray, np.ndarray]:
     """First and last version as logged, `MISSING` where they are not."""
     nothing = np.full(rows, MISSING)
     start, last = (
-        reading.integers(names[name], cells[name]) if name in cells else nothing
+        cells_of.integers(names[name], cells[name]) if name in cells else nothing
         for name in ("start_version", "end_version")
     )
     if "call_versions" in cells:
@@ -229,12 +245,14 @@ def _agree(name: str, stamps: np.ndarray, listed: np.ndarray, both: np.ndarray) 
     )
 
 
-def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
+def _lengths(cells: Mapping[str, Cells], rows: int) -> np.ndarray:
     if "tokens" not in cells:
         return np.full(rows, -1)
-    # Turns of one sample have a length each.
-    listed = [sum(v) if isinstance(v, list) and all(isinstance(n, int) for n in v) else v for v in cells["tokens"]]
-    tokens = reading.integers("tokens", listed)
+    found = cells["tokens"]
+    if isinstance(found, list):
+        # Turns of one sample have a length each.
+        found = [sum(v) if isinstance(v, list) and all(isinstance(n, int) for n in v) else v for v in found]
+    tokens = cells_of.integers("tokens", found)
     refuse(
         ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING),
         "tokens",
@@ -247,6 +265,8 @@ def _lengths(cells: Mapping[str, list[Any]], rows: int) -> np.ndarray:
 
 def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.ndarray], Steps]:
     """One record for each use of a sample: rows of one sample, attempt and batch are its segments, in order."""
+    if columns["sample"].max(initial=-1) + 1 == len(columns["sample"]):
+        return columns, steps
     # Find rows of one sample and batch.
     key = np.stack([columns["sample"], columns["attempt"], columns["label"]], axis=1)
     _, first, member, count = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)

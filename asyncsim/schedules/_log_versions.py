@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files
-from asyncsim.schedules._log_read import MISSING, absent, whole
+from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, whole
 
 
 def refuse(wrong: np.ndarray, field: str, describe: Callable[[int], str], bound: str, remedy: str) -> None:
@@ -132,9 +132,9 @@ Listed = tuple["array[int]", "array[int]", int]
 """Tokens from which on a version holds, these versions as logged, and the number of tokens (-1 unknown)."""
 
 
-def of_cells(field: str, values: list[Any], budget: files.Budget) -> tuple[np.ndarray, list[Listed]]:
+def of_cells(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray, list[Listed]]:
     """Which rows have a list of versions, and these lists; refused where they take too much memory."""
-    has_list = np.array([not absent(value) for value in values], dtype=bool)
+    has_list, values = ~empty(cells), listed(cells)
     lists = []
     for row in np.flatnonzero(has_list).tolist():
         lists.append(_steps(field, values[row], row, budget))
@@ -173,8 +173,9 @@ def _entries(field: str, value: Any, row: int, budget: files.Budget) -> list[Any
     return list(value)
 
 
-def of_calls(field: str, values: list[Any], budget: files.Budget) -> tuple[np.ndarray, np.ndarray]:
+def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray, np.ndarray]:
     """First and last version of cells with one version for each engine call; `MISSING` where a cell is empty."""
+    values = listed(cells)
     ends = np.full((2, len(values)), MISSING)
     for row, value in enumerate(values):
         if not absent(value) and not isinstance(value, (list, tuple)) and not str(value).strip():
@@ -198,13 +199,15 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
-    listed = iter(lists)
+    if not has_list.any():
+        return _of_ends(start, last, length)
+    read = iter(lists)
     # Plain lists take five times as much where versions change with every token.
     at, version, first = array("q"), array("q"), array("q", [0])
     lengths = length.copy()
     for row in range(len(start)):
         if has_list[row]:
-            places, values, size = next(listed)
+            places, values, size = next(read)
             lengths[row] = size if size > 0 else length[row]
             at.extend(places)
             version.extend(values)
@@ -214,6 +217,22 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
             version.extend(stamps)
         first.append(len(at))
     return Steps(np.array(first), np.array(at), np.array(version), lengths)
+
+
+def _of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray) -> Steps:
+    """The same where no row has a list, without a loop over rows."""
+    one = (start == last) | (length == 1)
+    open_end = ~one & ((last == MISSING) | (length < 0))
+    middle = ~one & ~open_end & (length != 2)
+    size = np.where(one, 1, np.where(middle, 3, 2))
+    first = np.concatenate([[0], np.cumsum(size)])
+    at, version = np.zeros(first[-1], dtype=np.int64), np.full(first[-1], MISSING)
+    begin, end = first[:-1], first[1:] - 1
+    version[begin] = start
+    at[begin[~one] + 1] = 1
+    version[end[~one & ~open_end]] = last[~one & ~open_end]
+    at[end[middle]] = length[middle] - 1
+    return Steps(first, at, version, length.copy())
 
 
 def _between(start: int, last: int, length: int) -> tuple[list[int], list[int]]:

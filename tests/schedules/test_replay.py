@@ -20,7 +20,7 @@ import asyncsim as sim
 from asyncsim.app import cli
 from asyncsim.base.checks import InputError
 from asyncsim.base.laws import lognormal
-from asyncsim.schedules import _log_read, _log_stacks, _log_versions, replay
+from asyncsim.schedules import _log_cells, _log_stacks, _log_versions, replay
 from asyncsim.systems import areal
 
 KINDS = ("csv", "jsonl", "parquet", "csv.gz", "jsonl.gz")
@@ -365,7 +365,7 @@ def test_a_unit_that_is_not_converted_is_caught(monkeypatch, unit):
     check_unit(run, unit)
 
     def unconverted(self, field, values, offset, row_of):
-        return np.where(values == _log_read.MISSING, -1, values + offset)
+        return np.where(values == _log_cells.MISSING, -1, values + offset)
 
     monkeypatch.setattr(_log_versions.Units, "stamps", unconverted)
     with pytest.raises((AssertionError, InputError)):
@@ -406,9 +406,9 @@ def test_a_missing_version_is_never_a_version(kind):
 
 
 def test_filling_missing_versions_with_zero_is_caught(monkeypatch):
-    read = _log_read.integers
+    read = _log_cells.integers
     monkeypatch.setattr(
-        _log_read, "integers", lambda *given: np.where((found := read(*given)) == _log_read.MISSING, 0, found)
+        _log_cells, "integers", lambda *given: np.where((found := read(*given)) == _log_cells.MISSING, 0, found)
     )
     with pytest.raises(pytest.fail.Exception):
         check_missing()
