@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.schedules import _log_places, _log_table
-from asyncsim.schedules._log_stacks import TIMES
+from asyncsim.schedules import _log_cells, _log_places, _log_table
+from asyncsim.schedules._log_stacks import FATES, TIMES
 from asyncsim.schedules._log_table import Declared
 from asyncsim.schedules._log_versions import Steps
 
@@ -57,8 +57,9 @@ class Log:
         """Contents of the log and what it leaves open, as JSON can hold it."""
         batches, groups, samples = self.grid.shape
         used = self.samples["trained"]
-        fates, counts = np.unique(self.samples["fate"], return_counts=True)
-        length = np.where(self.steps.length > 0, self.steps.length, np.nan).astype(np.float64)
+        counts = np.bincount(self.samples["fate"], minlength=len(FATES))
+        fates = {name: place for place, name in enumerate(FATES) if counts[place]}
+        length = np.where(self.steps.length > 0, self.steps.length, np.nan)
         return {
             "source": self.source,
             "sha256": self.digest,
@@ -71,9 +72,9 @@ class Log:
             "samples_per_group": samples,
             "batches_per_publish": self.batches_per_publish,
             "trained_versions": [int(self.samples["v_train"][used].min()), int(self.samples["v_train"][used].max())],
-            "staleness": {name: _summary(self.samples[name][used]) for name in STALENESS},
-            "tokens": {str(f): _summary(length[self.samples["fate"] == f]) for f in fates},
-            "fates": dict(zip(fates.tolist(), counts.tolist(), strict=True)),
+            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS},
+            "tokens": {name: _summary(length, self.samples["fate"] == place) for name, place in fates.items()},
+            "fates": {name: int(counts[place]) for name, place in fates.items()},
             "refused": dict(self.refused),
             "unchecked": list(self.unchecked),
         }
@@ -105,13 +106,21 @@ class Log:
         return "\n".join(lines)
 
 
-STALENESS = ("head", "newest", "token_mean", "span", "in_flight", "in_queue")
+STALENESS = {
+    "head": ("v_train", "v_start"),
+    "newest": ("v_train", "v_last"),
+    "token_mean": ("v_train", "versions of tokens"),
+    "span": ("v_last", "v_start"),
+    "in_flight": ("v_end", "v_start"),
+    "in_queue": ("v_train", "v_end"),
+}
+"""Staleness of a sample: the newer version, and the older one that is taken from it."""
 
 
-def _summary(values: np.ndarray) -> dict[str, Any]:
-    known = values[np.isfinite(values)]
+def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:
+    known = values[used & np.isfinite(values)]
     mean, largest = (float(known.mean()), float(known.max())) if known.size else (None, None)
-    return {"mean": mean, "max": largest, "known": int(known.size), "of": int(values.size)}
+    return {"mean": mean, "max": largest, "known": int(known.size), "of": int(used.sum())}
 
 
 def import_log(
@@ -140,9 +149,7 @@ def import_log(
         f"{publish * grid[0].size}, the samples of {publish} batches in the log",
         "count the samples between publishes",
     )
-    # Measure the staleness.
     columns["batch"] = number
-    columns.update(_staleness(columns, loaded.steps))
     return Log(
         path.name,
         _log_places.digest(places),
@@ -151,7 +158,7 @@ def import_log(
         declared.start_is,
         first_version,
         publish,
-        columns,
+        Samples(columns, loaded.steps),
         loaded.steps,
         grid,
         loaded.refused,
@@ -166,7 +173,7 @@ def _numbers(
     """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
     # Find the version of each batch.
     used = columns["trained"]
-    labels, member = np.unique(columns["label"][used], return_inverse=True)
+    labels, member = _log_cells.distinct(columns["label"][used])
     version = np.full(len(labels), -1)
     version[member] = columns["v_train"][used]
     remedy = "see that the batch and train_version columns belong together, and check unit and train_offset"
@@ -205,7 +212,7 @@ def _numbers(
         + ", and check unit, batches_per_publish and updates_per_batch",
     )
     # Number the batch of every sample.
-    number = np.full(len(used), -1)
+    number = np.full(len(used), -1, dtype=np.int32)
     number[used] = member
     if "t_train" in columns:
         _in_time(number[used], columns["t_train"][used])
@@ -229,9 +236,10 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
     # Group trained samples by batch.
     index = np.flatnonzero(number >= 0)
-    key = np.stack([number[index], columns["group"][index]], axis=1)
-    pairs, member, size = np.unique(key, axis=0, return_inverse=True, return_counts=True)
-    ids, member = columns["trajectory"][index], member.reshape(-1)
+    many = int(columns["group"].max(initial=0)) + 1
+    pairs, member = _log_cells.distinct(number[index].astype(np.int64) * many + columns["group"][index])
+    size, pairs = np.bincount(member), pairs // many
+    ids = columns["trajectory"][index]
     first = np.full(len(pairs), np.iinfo(np.int64).max)
     np.minimum.at(first, member, ids)
     # Require groups of one size.
@@ -239,13 +247,13 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     odd = int(np.argmax(size != size[0]))
     checks.require(
         bool((size == size[0]).all()),
-        f"samples of a group in batch {pairs[odd, 0]}",
+        f"samples of a group in batch {pairs[odd]}",
         int(size[odd]),
         f"{size[0]}, as in the other groups",
         "log every sample of a group, with a group_id that no other group of the batch has" + lost,
     )
     # Require batches of one size.
-    groups = np.bincount(pairs[:, 0])
+    groups = np.bincount(pairs)
     odd = int(np.argmax(groups != groups[0]))
     checks.require(
         bool((groups == groups[0]).all()),
@@ -255,25 +263,45 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
         "leave batches out that the log holds in part, as the last one" + lost,
     )
     # Order groups and samples by their ids.
-    order = np.lexsort((ids, first[member], number[index]))
-    return index[order].reshape(len(groups), groups[0], size[0])
+    keys = number[index], first[member], ids
+    if not _ascending(*keys):
+        index = index[np.lexsort(keys[::-1])]
+    return index.reshape(len(groups), groups[0], size[0])
 
 
-def _staleness(columns: dict[str, np.ndarray], steps: Steps) -> dict[str, np.ndarray]:
-    """Staleness of every trained use of a sample in publishes, float64; NaN where unknown."""
-    stamps = {
-        name: np.where(columns[column] >= 0, columns[column], np.nan)
-        for name, column in (("start", "v_start"), ("last", "v_last"), ("end", "v_end"))
-    }
-    train = np.where(columns["trained"], columns["v_train"], np.nan)
-    return {
-        "head": train - stamps["start"],
-        "newest": train - stamps["last"],
-        "token_mean": train - steps.token_mean(),
-        "span": stamps["last"] - stamps["start"],
-        "in_flight": stamps["end"] - stamps["start"],
-        "in_queue": train - stamps["end"],
-    }
+def _ascending(*keys: np.ndarray) -> bool:
+    """Whether rows stand in the order of the first key, then of the next."""
+    tied = np.ones(max(0, len(keys[0]) - 1), dtype=bool)
+    for key in keys:
+        if (tied & (key[1:] < key[:-1])).any():
+            return False
+        tied &= key[1:] == key[:-1]
+    return True
+
+
+class Samples(dict[str, np.ndarray]):
+    """Columns of a log. Staleness of every trained use, float64 in publishes, is worked out when it is asked for.
+
+    NaN where it is unknown. Kept for ten million samples, six of them would take half a gigabyte.
+    """
+
+    def __init__(self, columns: dict[str, np.ndarray], steps: Steps) -> None:
+        super().__init__(columns)
+        self.steps = steps
+
+    def __missing__(self, name: str) -> np.ndarray:
+        if name not in STALENESS:
+            raise KeyError(name)
+        if name == "token_mean":
+            return self._known("v_train") - self.steps.token_mean()
+        newer, older = STALENESS[name]
+        left = self._known(newer)
+        left -= self._known(older)
+        return left
+
+    def _known(self, name: str) -> np.ndarray:
+        known = self["trained"] if name == "v_train" else self[name] >= 0
+        return np.where(known, self[name], np.nan)
 
 
 def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
@@ -293,7 +321,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
         "the version at the end, so neither the span nor what was in flight and in queue": bool(
             (columns["v_end"][used] < 0).any()
         ),
-        "versions inside samples that weights changed under": bool(np.isnan(columns["token_mean"][used]).any()),
+        "versions inside samples that weights changed under": bool(np.isnan(loaded.steps.token_mean()[used]).any()),
         "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
         "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
         "no times "

@@ -138,6 +138,13 @@ def codes(field: str, cells: Cells) -> np.ndarray:
     return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], dtype=np.int64)
 
 
+def narrow(values: np.ndarray) -> np.ndarray:
+    """Integers at half the size where they fit."""
+    small = np.iinfo(np.int32)
+    wide = not values.size or (values.min() >= small.min and values.max() <= small.max)
+    return values.astype(np.int32) if wide else values
+
+
 def ranked(values: np.ndarray) -> np.ndarray:
     """The same, of integers: 0 for the first that appears, 1 for the next."""
     if (values[1:] >= values[:-1]).all():
@@ -148,6 +155,15 @@ def ranked(values: np.ndarray) -> np.ndarray:
     return rank[member.reshape(-1)]
 
 
+def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct integers in ascending order, and which of them each is; without sorting where they ascend already."""
+    if not (values[1:] >= values[:-1]).all():
+        found, member = np.unique(values, return_inverse=True)
+        return found, member.reshape(-1)
+    new = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
+    return values[new], np.cumsum(new) - 1
+
+
 def of_arrow(column: Any) -> Cells:
     """A column of a library's table."""
     import pyarrow as pa
@@ -156,7 +172,8 @@ def of_arrow(column: Any) -> Cells:
     kind = column.type
     if types.is_integer(kind):
         try:
-            return np.asarray(compute.fill_null(column.cast(pa.int64()), MISSING).to_numpy())
+            numbers = column.cast(pa.int64())
+            return np.asarray((compute.fill_null(numbers, MISSING) if numbers.null_count else numbers).to_numpy())
         except pa.ArrowInvalid:
             return list(column.to_pylist())
     if types.is_floating(kind):
@@ -168,6 +185,6 @@ def of_arrow(column: Any) -> Cells:
         chunks = coded.chunks if isinstance(coded, pa.ChunkedArray) else [coded]
         if not chunks:
             return []
-        numbers = [compute.fill_null(chunk.indices.cast(pa.int64()), -1).to_numpy() for chunk in chunks]
-        return Coded(np.concatenate(numbers), chunks[0].dictionary.to_pylist())
+        found = [compute.fill_null(chunk.indices.cast(pa.int32()), -1).to_numpy() for chunk in chunks]
+        return Coded(np.concatenate(found), chunks[0].dictionary.to_pylist())
     return list(column.to_pylist())

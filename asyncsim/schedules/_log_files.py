@@ -15,13 +15,15 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.schedules import _log_pickles, _log_places, _log_rows
-from asyncsim.schedules._log_cells import of_arrow
+from asyncsim.schedules._log_cells import EXACT, Cells, of_arrow
 from asyncsim.schedules._log_footer import footer
 from asyncsim.schedules._log_places import PATH, Place
-from asyncsim.schedules._log_rows import CELL, DEEPEST, ROW, Collected, Table
+from asyncsim.schedules._log_rows import CELL, DEEPEST, NUMBER, ROW, Collected, Table
 
 PIECE = 1 << 20
 """Bytes that are unpacked at once."""
+LARGE, BLOCK = 1 << 22, 1 << 25
+"""Bytes from which on a file of JSON lines is worth another reader, and what that reads at once."""
 NUMBERED = "row:"
 """The column that numbers the rows of a log, for one in which each row is one sample."""
 
@@ -92,8 +94,8 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     data = bytearray()
     with _open(path) as file:
         while piece := file.read(PIECE):
-            # Once here, twice while it is parsed, once as columns, once as texts of cells.
-            budget.take(5 * len(piece))
+            # Once here, once while it is parsed, once as columns.
+            budget.take(3 * len(piece))
             data += piece
     # A row cut off inside its last number looks whole; only its missing line end shows the cut.
     checks.require(
@@ -106,12 +108,34 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     # Estimate and reserve the parsed size.
     lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
     across = data.count(b",", 0, first.start() if first else 0) + 1
-    budget.take(9 * min(lines * across, len(data)) + lines * (ROW + CELL * min(across, len(wanted))))
-    # Parse the columns.
-    convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False)
-    parse = csv.ParseOptions(newlines_in_values=True)
-    table = csv.read_csv(pa.py_buffer(data), parse_options=parse, convert_options=convert)
-    return _columns(table, wanted)
+    budget.take(9 * min(lines * min(across, len(wanted)), len(data)))
+    # Parse the columns that are wanted.
+    source, parse = pa.py_buffer(data), csv.ParseOptions(newlines_in_values=True)
+    with csv.open_csv(source, parse_options=parse) as begun:
+        names = begun.schema.names
+    checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
+    chosen = [name for name in names if name in wanted]
+    convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=chosen or names[:1])
+    table = csv.read_csv(source, parse_options=parse, convert_options=convert)
+    columns, rows = {name: table.column(name) for name in chosen}, table.num_rows
+    del table, source, data
+    kinds = [column.type for column in columns.values()]
+    budget.take(rows * (ROW + sum(NUMBER if _is_number(kind) else CELL for kind in kinds)))
+    return Table(names, rows, _cells(columns, budget))
+
+
+def _cells(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
+    """Columns of a library's table, once there is room for their texts."""
+    for column in columns.values():
+        budget.take(2 * _text(column))
+    # A column leaves as soon as it is converted: both at once would double the memory of a long log.
+    return {name: of_arrow(columns.pop(name)) for name in list(columns)}
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
 def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
@@ -134,18 +158,18 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     # Reserve memory for the wanted columns.
     chosen = [*names, *nested]
     leaves = [leaf for leaf in declared.leaves if any(_below(leaf.path, name) for name in chosen)]
-    budget.take(sum(CELL * leaf.values + 2 * leaf.size for leaf in leaves))
+    kinds = {name: schema.field(name).type for name in names} | nested
+    numbers = {name for name, kind in kinds.items() if _is_number(kind)}
+    budget.take(sum((NUMBER if leaf.path in numbers else CELL) * leaf.values + 2 * leaf.size for leaf in leaves))
     # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
         table = file.read(columns=chosen) if chosen else pa.table({})
     columns = {name: table.column(name) for name in names} | {name: _field(table, name) for name in nested}
-    for column in columns.values():
-        budget.take(2 * _text(column))
-    # Convert them to lists.
+    del table
     every = [*schema.names, *nested]
     checks.require(len(set(every)) == len(every), "columns", every, "of different names", "rename the columns")
-    return Table(every, declared.rows, {name: of_arrow(column) for name, column in columns.items()})
+    return Table(every, declared.rows, _cells(columns, budget))
 
 
 def _below(leaf: str, name: str) -> bool:
@@ -219,13 +243,10 @@ def _text(column: Any) -> int:
     return size
 
 
-def _columns(table: Any, wanted: set[str]) -> Table:
-    names = table.column_names
-    checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
-    return Table(names, table.num_rows, {name: of_arrow(table.column(name)) for name in names if name in wanted})
-
-
 def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+    at_once = _at_once(path, wanted, budget)
+    if at_once is not None:
+        return at_once
     collected = Collected(wanted, budget)
     for number, line in enumerate(_lines(path, budget), 1):
         if not line.strip():
@@ -244,6 +265,65 @@ def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         )
         collected.add(row)
     return collected.table()
+
+
+def _at_once(path: Path, wanted: set[str], budget: files.Budget) -> Table | None:
+    """The columns of a large file of plain rows, all of one kind; None where reading by line has to look closer."""
+    size = os.path.getsize(path)
+    if size < LARGE or path.suffix.lower() in (".gz", ".zst"):
+        return None
+    tables, rest, kinds = [], b"", dict[str, str]()
+    with open(path, "rb") as file:
+        while piece := file.read(BLOCK):
+            whole, end, rest = (rest + piece).rpartition(b"\n")
+            if not end:
+                continue
+            block = _block(whole + end, wanted, budget)
+            if block is None or any(kinds.setdefault(n, _kind(c)) != _kind(c) for n, c in block.cells.items()):
+                return None
+            tables.append(block)
+    last = _block(rest, wanted, budget) if rest.strip() else None
+    if rest.strip() and last is None:
+        return None
+    return _log_rows.joined([*tables, *([last] if last is not None else [])])
+
+
+def _kind(cells: Cells) -> str:
+    return cells.dtype.kind if isinstance(cells, np.ndarray) else type(cells).__name__
+
+
+def _block(data: bytes, wanted: set[str], budget: files.Budget) -> Table | None:
+    """The columns of whole lines, None where they are not rows of numbers and texts alone."""
+    import pyarrow as pa
+    from pyarrow import json as rows_of
+    from pyarrow import types
+
+    try:
+        options = rows_of.ReadOptions(block_size=max(len(data), 1))
+        table = rows_of.read_json(pa.py_buffer(data), read_options=options)
+    except pa.ArrowException:
+        return None
+    nested = {name: kind for name in sorted(wanted) if (kind := _inside(table.schema, name)) is not None}
+    chosen = [name for name in table.column_names if name in wanted]
+    kinds = [*(table.schema.field(name).type for name in chosen), *nested.values()]
+    gone = {name for name, kind in zip([*chosen, *nested], kinds, strict=True) if types.is_null(kind)}
+    # Names inside lists are read by line.
+    heads = {name.partition(".")[0] for name in wanted if name not in table.column_names and name not in nested}
+    if heads & {name for name in table.column_names if types.is_nested(table.schema.field(name).type)}:
+        return None
+    # Texts that look like dates were changed, two rows in one line were told apart, and lists have rules of their own.
+    plain = all(_is_number(kind) or types.is_string(kind) or types.is_null(kind) for kind in kinds)
+    if not plain or table.num_rows != data.count(b"\n") + (not data.endswith(b"\n")):
+        return None
+    budget.take(table.num_rows * (ROW + sum(NUMBER if _is_number(kind) else CELL for kind in kinds)))
+    columns = {name: table.column(name) for name in chosen} | {name: _field(table, name) for name in nested}
+    # A column that is empty in this block is whatever it is in the others.
+    cells = _cells({name: column for name, column in columns.items() if name not in gone}, budget)
+    # A number of more than 53 bits became a float: its last digits are gone.
+    rounded = any(
+        isinstance(c, np.ndarray) and c.dtype.kind == "f" and (np.abs(c) >= EXACT).any() for c in cells.values()
+    )
+    return None if rounded else Table([*table.column_names, *nested], table.num_rows, cells)
 
 
 def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:

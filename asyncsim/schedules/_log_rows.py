@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files
-from asyncsim.schedules._log_cells import Cells, listed
+from asyncsim.schedules._log_cells import MISSING, Cells, listed
 
-ROW, CELL = 600, 80
-"""Bytes that a row, and each of its cells, take at most until the log is laid out: measured, beside their texts."""
+ROW, CELL, NUMBER = 130, 80, 16
+"""Bytes that a row, each of its cells, and each number of a column of numbers take at most until the log is laid out:
+measured, beside their texts."""
 DEEPEST = 3
 """Lists inside lists that a cell may have: versions are pairs in a list."""
 LACKING = object()
@@ -68,7 +69,7 @@ class Collected:
             self.names.update(dict.fromkeys(picked))
             self._open(picked.keys())
         # Append the row within the budget.
-        self.budget.take(ROW + CELL * len(self.cells))
+        self.budget.take(2 * ROW + CELL * len(self.cells))
         for name, column in self.cells.items():
             value = picked[name] if name in picked else record.get(name)
             column.append(value)
@@ -121,13 +122,14 @@ def joined(tables: list[Table]) -> Table:
         return tables[0]
     names = list(dict.fromkeys(name for table in tables for name in table.names))
     wanted = dict.fromkeys(name for table in tables for name in table.cells)
-    cells = {name: _behind([table.cells.get(name, [None] * table.rows) for table in tables]) for name in wanted}
+    cells = {name: _behind([(table.cells.get(name), table.rows) for table in tables]) for name in wanted}
     return Table(names, sum(table.rows for table in tables), cells)
 
 
-def _behind(parts: list[Cells]) -> Cells:
-    """One column of the parts, one behind the other."""
-    kinds = {part.dtype.kind if isinstance(part, np.ndarray) else "" for part in parts}
+def _behind(parts: list[tuple[Cells | None, int]]) -> Cells:
+    """One column of the parts, one behind the other; where a part lacks it, its rows are empty."""
+    kinds = {part.dtype.kind if isinstance(part, np.ndarray) else "" for part, _ in parts if part is not None}
     if len(kinds) == 1 and kinds != {""}:
-        return np.concatenate([np.asarray(part) for part in parts])
-    return [value for part in parts for value in listed(part)]
+        none = MISSING if kinds == {"i"} else np.nan
+        return np.concatenate([np.full(rows, none) if part is None else np.asarray(part) for part, rows in parts])
+    return [value for part, rows in parts for value in ([None] * rows if part is None else listed(part))]

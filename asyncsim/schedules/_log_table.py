@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,10 +51,17 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     _require(names, declared)
     rows = table.rows
     cells = {ours: reading.cells(table.cells, theirs) for ours, theirs in names.items()}
+    table.cells.clear()
     columns = _plain(cells, rows)
+    # What was read leaves as soon as it is laid out: it would double the memory of a long log.
+    for name in (*_PLAIN, *TIMES):
+        cells.pop(name, None)
     columns.update(_trained(cells, names, declared, columns["fate"]))
-    steps, last = _generated(cells, names, declared, budget)
-    columns["v_last"] = last
+    for name in ("train_version", "train_step", "batch"):
+        cells.pop(name, None)
+    steps, last = _generated(cells, rows, names, declared, budget)
+    cells.clear()
+    columns["v_last"] = cells_of.narrow(last)
     columns, steps = _joined(columns, steps)
     last = columns["v_last"]
     # A pinned sample is stamped with its generating version, not with the version at its end.
@@ -63,6 +70,9 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
     return Rows(columns, steps, refused, rows, names)
+
+
+_PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
 
 
 def _require(present: Mapping[str, str], declared: Declared) -> None:
@@ -95,13 +105,15 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
     refuse(
         cells_of.empty(ids), "sample_id", lambda row: "empty", "given in every row", "log the number of every sample"
     )
-    attempt = cells_of.integers("attempt", cells["attempt"]) if "attempt" in cells else np.zeros(rows, dtype=np.int64)
-    sample = cells_of.codes("sample_id", ids)
+    attempt = np.zeros(rows, dtype=np.int32)
+    if "attempt" in cells:
+        attempt = cells_of.narrow(np.maximum(cells_of.integers("attempt", cells["attempt"]), -1))
+    sample = cells_of.narrow(cells_of.codes("sample_id", ids))
     columns = {
-        "row": np.arange(1, rows + 1),
+        "row": cells_of.narrow(np.arange(1, rows + 1)),
         "sample": sample,
-        "attempt": np.maximum(attempt, -1),
-        "group": cells_of.codes("group_id", cells["group_id"]) if "group_id" in cells else sample,
+        "attempt": attempt,
+        "group": cells_of.narrow(cells_of.codes("group_id", cells["group_id"])) if "group_id" in cells else sample,
         "trajectory": _trajectories(ids, sample, attempt),
     }
     # Read times and other numbers.
@@ -112,18 +124,21 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
         if name in cells:
             columns[name] = cells_of.seconds(name, cells[name])
     # Read the fates.
-    columns["fate"] = _fates(cells["fate"]) if "fate" in cells else np.full(rows, TRAINED)
+    columns["fate"] = _fates(cells["fate"]) if "fate" in cells else np.zeros(rows, dtype=np.int8)
     return columns
 
 
 def _fates(cells: Cells) -> np.ndarray:
-    """What became of every sample, in lower case; trained where the cell is empty."""
-    read = cells_of.each(cells, lambda text, row: TRAINED if cells_of.absent(text) else text.lower(), None)
-    if read is None:
-        read = np.array([TRAINED if cells_of.absent(v) else str(v).lower() for v in cells_of.listed(cells)])
-    for fate in dict.fromkeys(np.unique(read).tolist()):
-        checks.one_of("fate", fate, FATES, "translate the fates of the log")
-    return read
+    """What became of every sample, the place in `FATES`; trained where the cell is empty."""
+
+    def read(value: Any, row: int) -> int:
+        fate = TRAINED if cells_of.absent(value) else str(value).lower()
+        return FATES.index(checks.one_of("fate", fate, FATES, "translate the fates of the log"))
+
+    found = cells_of.each(cells, read, np.int8)
+    if found is None:
+        found = np.array([read(value, row) for row, value in enumerate(cells_of.listed(cells))], dtype=np.int8)
+    return found
 
 
 def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.ndarray:
@@ -163,22 +178,22 @@ def _trained(
     if "batch" in cells:
         label = cells_of.integers("batch", cells["batch"])
         refuse(
-            (label == MISSING) & (version >= 0) & (fate == TRAINED),
+            (label == MISSING) & (version >= 0) & (fate == 0),
             "batch",
             lambda row: "empty",
             "given for every trained sample",
             "log the batch of each, or leave the column out",
         )
         number = np.where(label == MISSING, -1, label)
-    return {"v_train": version, "label": version if number is None else number}
+    version = cells_of.narrow(version)
+    return {"v_train": version, "label": version if number is None else cells_of.narrow(number)}
 
 
 def _generated(
-    cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, budget: files.Budget
+    cells: Mapping[str, Cells], rows: int, names: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
     """Versions of tokens and of the last token, in publishes, -1 where missing."""
     # Read lengths, ends and listed versions.
-    rows = cells_of.count(next(iter(cells.values())))
     length = _lengths(cells, rows)
     start, last = _ends(cells, names, declared, rows, budget)
     has_list, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
@@ -207,11 +222,17 @@ def _generated(
         is_theirs = names[stamp] in declared.stack.columns.get(stamp, ())
         beside = names.get("train_version", "")
         offset = declared.stack.paired.get(beside, declared.stack.stamp_offset) if is_theirs else 0
+
     # Convert to publishes.
-    each = np.arange(rows)
-    steps = steps._replace(version=declared.units.stamps(names[stamp], steps.version, offset, steps.owner))
-    first = declared.units.stamps(names.get("start_version", stamp), start, offset, each)
-    last = declared.units.stamps(names.get("end_version", stamp), last, offset, each)
+    def converted(field: str, values: np.ndarray, row_of: np.ndarray) -> np.ndarray:
+        return cells_of.narrow(declared.units.stamps(field, values, offset, row_of))
+
+    each = np.arange(rows, dtype=np.int32)
+    first = converted(names.get("start_version", stamp), start, each)
+    last = converted(names.get("end_version", stamp), last, each)
+    del start, each
+    steps = Steps(steps.first, cells_of.narrow(steps.at), steps.version, cells_of.narrow(steps.length))
+    steps = steps._replace(version=converted(names[stamp], steps.version, steps.owner))
     # Compare lists with their ends.
     for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", last, steps.newest())):
         _agree(name, stamps, listed, has_list & (stamps >= 0))
@@ -314,10 +335,12 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
         )
 
     # Find versions that go backwards.
-    same = np.append(steps.owner[1:] == steps.owner[:-1], False)
-    both = same & (steps.version >= 0) & (np.append(steps.version[1:], -1) >= 0)
-    back = both & (np.append(steps.version[1:], 0) < steps.version)
-    backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
+    backwards = np.zeros(len(row), dtype=bool)
+    if len(steps.at) > len(row):
+        same = np.append(steps.owner[1:] == steps.owner[:-1], False)
+        both = same & (steps.version >= 0) & (np.append(steps.version[1:], -1) >= 0)
+        back = both & (np.append(steps.version[1:], 0) < steps.version)
+        backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
     # Compare versions inside a sample.
     refuse_entries(
         (start >= 0) & (last >= 0) & (start > last),
@@ -364,7 +387,7 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
 
 def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:
     """Refuse or count what is missing; samples without a trained version are counted and lose their batch."""
-    trained = columns["fate"] == TRAINED
+    trained = columns["fate"] == 0
     unplaced, unstamped = trained & (columns["v_train"] < 0), trained & (columns["v_start"] < 0)
     if not declared.keep:
         for wrong, field, remedy in (

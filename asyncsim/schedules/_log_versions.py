@@ -53,7 +53,7 @@ class Units(NamedTuple):
             "leave the cell empty where it is unknown, or give the right stamp_offset",
         )
         refuse_at(
-            shifted % self.publish != 0,
+            shifted % self.publish != 0 if self.publish > 1 else np.zeros(len(values), dtype=bool),
             row_of,
             field,
             lambda entry: str(values[entry]),
@@ -103,6 +103,8 @@ class Steps(NamedTuple):
 
     def token_mean(self) -> np.ndarray:
         """Mean version over the tokens, float64 [n]; NaN where one is unknown, or the lengths of steps are."""
+        if len(self.at) == len(self.length):
+            return np.where(self.version >= 0, self.version, np.nan)
         single = np.diff(self.first) == 1
         until = np.append(self.at[1:], 0)
         until[self.first[1:] - 1] = self.length

@@ -1,0 +1,168 @@
+"""Long logs are read in blocks and as arrays: the same rows as line by line, and the same refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from asyncsim.base import files
+from asyncsim.base.checks import InputError
+from asyncsim.schedules import _log_cells, _log_files, replay
+from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, of_arrow, ranked, seconds
+
+WANTED = {"id", "v", "run.policy", "lost"}
+
+
+def both(tmp_path: Path, text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """What blocks give (None: they leave it to lines), and what lines give."""
+    path = tmp_path / "log.jsonl"
+    path.write_text(text)
+    monkeypatch.setattr(_log_files, "BLOCK", block)
+    found = []
+    for large in (0, 1 << 60):
+        monkeypatch.setattr(_log_files, "LARGE", large)
+        budget = files.Budget(path)
+        if large == 0:
+            table = _log_files._at_once(path, WANTED, budget)
+        else:
+            try:
+                table = _log_files._jsonl(path, WANTED, budget)
+            except InputError:
+                table = None
+        found.append(None if table is None else {n: [_told(x) for x in listed(c)] for n, c in table.cells.items()})
+    return found[0], found[1]
+
+
+def _told(cell: Any) -> str:
+    return "" if _log_cells.absent(cell) else str(cell)
+
+
+LINES = {
+    "numbers": ['{"id": 0, "v": 1}', '{"id": 1, "v": 2.5}', '{"id": 2, "v": null}'],
+    "texts": ['{"id": "a", "v": 1}', '{"id": "b", "v": 1}', '{"id": "", "v": 3}'],
+    "nested": ['{"id": 0, "run": {"policy": 3, "x": [1]}}', '{"id": 1, "run": {"policy": 4}}'],
+    "names in lists": ['{"id": 0, "run": [{"policy": 3}]}', '{"id": 1, "run": [{"policy": 4}]}'],
+    "a key that comes late": ['{"id": 0}', '{"id": 1}', '{"id": 2, "v": 7}'],
+    "dates": ['{"id": "2024-01-01", "v": 1}', '{"id": "2024-01-02T00:00:00Z", "v": 1}'],
+    "two rows in one line": ['{"id": 0, "v": 1}{"id": 1, "v": 1}', '{"id": 2, "v": 1}'],
+    "a blank line": ['{"id": 0, "v": 1}', "", '{"id": 1, "v": 1}'],
+    "a large number": ['{"id": 18446744073709551616, "v": 1}'],
+    "mixed kinds": ['{"id": 0, "v": 1}', '{"id": "0", "v": 1}'],
+    "booleans": ['{"id": 0, "v": true}'],
+    "lists": ['{"id": 0, "v": [1, 2]}'],
+    "not a number": ['{"id": 0, "v": NaN}'],
+    "twice the key": ['{"id": 0, "id": 1, "v": 1}'],
+    "cut off": ['{"id": 0, "v": 1}', '{"id": 1, "v'],
+    "no object": ["[1, 2]"],
+    "whole floats": ['{"id": 1.0, "v": 1}', '{"id": 2, "v": 1}'],
+    "zero with a sign": ['{"id": -0, "v": -0.0}'],
+}
+
+
+@pytest.mark.parametrize("block", [1, 20, 1 << 20])
+@pytest.mark.parametrize("case", LINES)
+def test_blocks_give_what_lines_give_or_leave_it_to_them(
+    case: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for end in ("", "\n"):
+        blocks, lines = both(tmp_path, "\n".join(LINES[case]) + end, block, monkeypatch)
+        if blocks is not None:
+            # A column that no block has is left out; lines have it where a later row does.
+            assert lines is not None and blocks.keys() <= lines.keys(), case
+            assert all(set(lines[name]) == {""} for name in lines.keys() - blocks.keys()), case
+            for name, cells in blocks.items():
+                if case not in ("numbers", "whole floats"):
+                    assert cells == lines[name], (case, name)
+        if case in ("numbers", "nested") and block == 1 << 20:
+            assert blocks is not None, "plain rows are read in blocks"
+
+
+def test_a_long_log_is_the_same_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"id": f"s{i}", "g": i // 4, "v": max(0, i // 16 - i % 3), "t": i // 16, "n": 1 + i % 7} for i in range(4000)
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = "sample_id=id,group_id=g,start_version=v,train_version=t,tokens=n"
+    monkeypatch.setattr(_log_files, "BLOCK", 10_000)
+    logs = []
+    for large in (0, 1 << 60):
+        monkeypatch.setattr(_log_files, "LARGE", large)
+        logs.append(replay(path, columns=columns, unit="publishes").log)
+    for name in ("row", "sample", "group", "trajectory", "v_train", "v_start", "head", "token_mean", "fate"):
+        assert np.array_equal(logs[0].samples[name], logs[1].samples[name], equal_nan=name == "token_mean"), name
+    assert np.array_equal(logs[0].grid, logs[1].grid) and logs[0].report() == logs[1].report()
+
+
+CELL = st.none() | st.integers(-3, 40) | st.sampled_from(["", "7", "-1"])
+
+
+@settings(max_examples=100)
+@given(st.lists(CELL, min_size=1, max_size=12))
+@example([None])
+@example([-1, 5, 5, 3])
+@example(["", "30", "7"])
+def test_arrays_and_texts_are_read_as_lists_are(cells: list[Any]) -> None:
+    import pyarrow as pa
+
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if len(kinds) > 1:
+        return
+    found = of_arrow(pa.chunked_array([pa.array(cells)]))
+    assert [None if v is None else str(v) for v in listed(found)] == [None if v is None else str(v) for v in cells]
+    assert empty(found).tolist() == [_log_cells.absent(cell) for cell in cells]
+    assert np.array_equal(integers("x", found), integers("x", list(cells)))
+    assert np.array_equal(seconds("x", found), seconds("x", list(cells)), equal_nan=True)
+    assert np.array_equal(codes("x", found), codes("x", list(cells)))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(-2, 4), max_size=10))
+def test_ranks_and_distinct_values(values: list[int]) -> None:
+    numbers: dict[int, int] = {}
+    expected = [numbers.setdefault(value, len(numbers)) for value in values]
+    array = np.array(values, dtype=np.int64)
+    assert ranked(array).tolist() == expected
+    found, member = _log_cells.distinct(array)
+    assert found.tolist() == sorted(set(values)) and found[member].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [
+        (np.array([1.0, 2.5]), "row 2 = 2.5"),
+        (np.array([1.0, np.inf]), "row 2 = inf"),
+        (np.array([1, 1 << 60]), "row 2 = 1152921504606846976"),
+        (Coded(np.array([0, 1, 1]), ["3", "x"]), "row 2 = 'x'"),
+        ([1, True], "row 2 = True"),
+    ],
+)
+def test_a_cell_that_is_no_integer_is_named_by_its_row(cells: Any, value: str) -> None:
+    with pytest.raises(InputError, match="must be an integer") as caught:
+        integers("tokens", cells)
+    assert value in str(caught.value)
+
+
+def test_missing_numbers_stay_missing() -> None:
+    assert integers("x", np.array([MISSING, -1, 3])).tolist() == [MISSING, MISSING, 3]
+    assert integers("x", np.array([np.nan, 2.0])).tolist() == [MISSING, 2]
+    assert _log_cells.narrow(np.array([1 << 40])).dtype == np.int64
+    assert _log_cells.narrow(np.array([5, -1])).dtype == np.int32
+
+
+def test_planted_defects_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one block lost, or two rows in a line taken as two: the comparison above would show either."""
+    text = "\n".join(LINES["two rows in one line"])
+    right = _log_files._block
+    assert right(text.encode(), WANTED, files.Budget("x")) is None
+    blocks, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
+    assert blocks == lines and len(blocks["id"]) == 40
+    monkeypatch.setattr(_log_files, "_block", lambda data, *rest: right(data.partition(b"\n")[2] or data, *rest))
+    lost, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
+    assert lost != lines
