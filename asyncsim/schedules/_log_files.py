@@ -15,7 +15,7 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.schedules import _log_pickles, _log_places, _log_rows
-from asyncsim.schedules._log_cells import EXACT, Cells, of_arrow
+from asyncsim.schedules._log_cells import EXACT, MISSING, Cells, of_arrow
 from asyncsim.schedules._log_footer import footer
 from asyncsim.schedules._log_places import PATH, Place
 from asyncsim.schedules._log_rows import CELL, DEEPEST, NUMBER, ROW, Collected, Table
@@ -285,7 +285,11 @@ def _at_once(path: Path, wanted: set[str], budget: files.Budget) -> Table | None
     last = _block(rest, wanted, budget) if rest.strip() else None
     if rest.strip() and last is None:
         return None
-    return _log_rows.joined([*tables, *([last] if last is not None else [])])
+    table = _log_rows.joined([*tables, *([last] if last is not None else [])])
+    # Columns that are empty everywhere.
+    for name in wanted & set(table.names) - table.cells.keys():
+        table.cells[name] = np.full(table.rows, MISSING)
+    return table
 
 
 def _kind(cells: Cells) -> str:
