@@ -20,13 +20,17 @@ UNUSED = "unfinished"
 
 
 class Writer:
-    """Appends the rows of a batch in one write, before anything is generated under the weights that it made."""
+    """Appends the rows of a batch in one write, before anything is generated under the weights that it made.
 
-    def __init__(self, path: str | os.PathLike[str] | None, samples: int, redundant: int) -> None:
+    `tokens` are those of the response, or, where weights move under it (`moving`), all that it had time for: there a
+    replay finds the version of each at its place.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, samples: int, redundant: int, moving: bool) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="asyncsim-live-"), "log.jsonl") if path is None else Path(path)
         remedy = "the log is written as lines of JSON"
         checks.require(self.path.suffix == ".jsonl", "log", str(path), "a name that ends in .jsonl", remedy)
-        self.samples, self.redundant = samples, redundant
+        self.samples, self.redundant, self.moving = samples, redundant, moving
         try:
             self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except OSError as error:
@@ -73,7 +77,7 @@ class Writer:
     def _finished(self, group: Group, done: Done, end: dict[str, Any]) -> Iterable[dict[str, Any]]:
         length = done.columns["mask"][0, 0].sum(-1)
         for n in range(self.samples):
-            tokens = max(int(length[n]), 1)
+            tokens = len(done.version[n]) if self.moving else max(int(length[n]), 1)
             version = done.version[n, :tokens]
             at = np.flatnonzero(np.append(True, version[1:] != version[:-1]))
             row = self._shared(group, n) | {

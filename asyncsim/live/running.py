@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, rng, stopping
+from asyncsim.base import checks, rng, stopping, workers
 from asyncsim.base.laws import Law
 from asyncsim.base.trace import Trace
 from asyncsim.conformance.controller import Hooks, Names
@@ -213,7 +215,7 @@ def _check(spec: Any, seed: Any, actors: Any, second: Any) -> None:
 
 
 def _writer(path: Any, spec: Spec) -> Writer:
-    return Writer(path, spec.samples_per_group, spec.system.redundant)
+    return Writer(path, spec.samples_per_group, spec.system.redundant, spec.system.mode in actor.MOVING)
 
 
 def _block(shared: Shared) -> Block:
@@ -313,6 +315,8 @@ def _actors(
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
         context.set_forkserver_preload(["asyncsim.live.actor"])
+    # What a policy has loaded stays here; every actor loads its own.
+    sampler = replace(sampler, policy=replace(sampler.policy))
     board = Board.of(context, weights)
     board.write(0, weights)
     processes, pipes = [], []
@@ -322,12 +326,25 @@ def _actors(
             pipes.append(mine)
             given = (theirs, board, sampler, system.mode in actor.MOVING, clock.zero)
             process = context.Process(target=actor.main, args=given, name=f"actor {number}", daemon=True)
-            process.start()
+            with _plain_main():
+                process.start()
             theirs.close()
             processes.append(process)
         yield board, processes, pipes
     finally:
         _end(processes, pipes)
+
+
+@contextmanager
+def _plain_main() -> Iterator[None]:
+    """A worker of this package has no script that its children would have to import."""
+    main = sys.modules["__main__"]
+    if workers.number() is not None:
+        sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _end(processes: list[Any], pipes: list[Any]) -> None:
