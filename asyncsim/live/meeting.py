@@ -87,8 +87,9 @@ def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: 
 
     Staleness counts from the admission: the model starts a group when it is admitted, and `Live.raced` has how many
     publishes a real first token comes later. The band of a quantity lies between the quantiles (1 - level) / 2 and
-    (1 + level) / 2 of M realizations of the model, each as long as the run; `MACHINE` and `SLOWER` widen it. That of the return is
-    the interval for one more of R - 1 replicates of the replay, by Student's t; replicate 0 is the run itself.
+    (1 + level) / 2 of M realizations of the model, each as long as the run; `MACHINE` and `SLOWER` widen it. That of
+    the return is the interval for one more of R - 1 replicates of the replay, by Student's t; replicate 0 is the run
+    itself.
 
     Arguments: `live`, what `run` returned; `replicates` R; `realizations` M; `level` in (0, 1). Returns a `Predicted`.
     Raises `InputError`. Assumes latencies independent of each other, so not of what else the machine does.
