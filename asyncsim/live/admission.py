@@ -159,13 +159,20 @@ class Desk:
                 if self.over:
                     return
                 for pipe, message in messages:
-                    if isinstance(message, Done):
-                        self._arrived(message)
-                    elif message == READY:
-                        self.prepared += 1
-                    else:
-                        self.failure = _named(known[pipe], message)
+                    self._take_in(known[pipe], message)
                 self.changed.notify_all()
+
+    def _take_in(self, process: Any, message: Any) -> None:
+        """One message of an actor; whatever goes wrong here is raised where the learner waits."""
+        if isinstance(message, Done):
+            try:
+                self._arrived(message)
+            except Exception as error:
+                self.failure = f"the controller failed when a group had finished: {type(error).__name__}: {error}"
+        elif message == READY:
+            self.prepared += 1
+        else:
+            self.failure = _named(process, message)
 
     def _arrived(self, done: Done) -> None:
         group = self.running.pop(done.group)

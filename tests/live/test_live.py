@@ -162,6 +162,14 @@ def test_responses_go_on_under_new_weights():
     assert rows and all(row["versions"][0] == [0, row["start_version"]] for row in rows)
 
 
+def test_episodes_of_cartpole_replay_to_the_same_bits():
+    """Batches of one group, so that network and actors compute rows of one shape."""
+    task = sim.tasks.gym("CartPole-v1", steps=20)
+    live = sim.live.run(spec_of("arrival", 5, task=task), seed=2, second=0.003)
+    again = sim.run(replace(live.spec, system=live.schedule), seed=2, progress=False)
+    assert (again.parameters == live.trace.parameters).all()
+
+
 def test_without_waits_it_is_fast():
     """At least 50 publishes a second on two cores that are free; a tenth of that is asserted on any machine."""
     live = sim.live.run(spec_of("arrival", 100), seed=1, second=None)
@@ -198,6 +206,16 @@ def test_a_controller_that_admits_nothing_is_no_endless_wait():
     with pytest.raises(RunError, match="nothing runs, 0 of 2 groups of a batch are ready"):
         spec = spec_of("capped")
         sim.live.run(spec, second=0.003, controller=lambda: Closed(spec.system))
+
+
+def test_a_controller_that_raises_is_no_endless_wait():
+    class Broken(admission.Permits):
+        def accepted(self, n):
+            raise KeyError("count")
+
+    spec = spec_of("capped")
+    with pytest.raises(RunError, match="the controller failed when a group had finished: KeyError: 'count'"):
+        sim.live.run(spec, second=0.003, controller=lambda: Broken(spec.system))
 
 
 SCRIPT = """
