@@ -69,18 +69,9 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Runs, those inside each band, publishes a second, load, and races."""
-    made = {"runs": f"{rows.groupby(['system', 'mode']).run.nunique().min()}"}
-    for mode in MODES:
-        own = _script.pick(rows, mode=mode)
-        judged = own[own.quantity.isin(list(PANELS))]
-        for quantity in PANELS:
-            for system in live_staleness.NAMES:
-                one = _script.pick(judged, quantity=quantity, system=system)
-                made["_".join([mode, quantity, system]).replace(" ", "_")] = f"{one.inside.sum():.0f} of {len(one)}"
-        raced = own[(own.quantity == "raced") & (own.system != "one step off")].measured
-        made |= {f"{mode}_raced": f"{raced.mean():.2f}"}
-    fast = rows[(rows["mode"] == "none") & (rows.quantity == "raced")].groupby("system").publishes.min()
-    made |= {"slowest": f"{fast.min():.0f}", "load": f"{rows.load.min():.1f} to {rows.load.max():.1f}"}
-    same = rows[rows.quantity == "raced"].same_bits
-    return {**made, "same": f"{same.sum()} of {len(same)}"}
+    """Values inside their bands by mode, runs, and load."""
+    judged = rows[rows.quantity.isin(list(PANELS))]
+    inside = {mode: _script.pick(judged, mode=mode).inside for mode in MODES}
+    runs = judged.groupby(["system", "mode"]).run.nunique().sum()
+    load = f"{rows.load.min():.0f} to {rows.load.max():.0f}"
+    return {mode: f"{own.sum():.0f} of {len(own)}" for mode, own in inside.items()} | {"runs": f"{runs}", "load": load}
