@@ -27,6 +27,7 @@ PACKAGES = (
     "trials",
     "predicting",
     "conformance",
+    "live",
     "testing",
 )
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""

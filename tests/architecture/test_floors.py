@@ -85,7 +85,7 @@ FLOORS = {
         "diagnostics",
         "learning.oracle",
     },
-    4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting"},
+    4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting", "live"},
     5: {"plotting", "testing"},
     6: {
         f"app.{name}"
@@ -172,6 +172,7 @@ BESIDE = {
     },
     "trials": {"validation", "predicting"},
     "sweeping": {"comparing"},
+    "live": {"conformance"},
     "app.page": {"app.evidence"},
     "app.judgments": {"app.evidence", "app.page"},
     "app.markdown": {"app.judgments", "app.page"},
@@ -210,7 +211,7 @@ BESIDE = {
 """What a part may import from its own floor."""
 
 PREDICTED = {"theory"}
-MEASURED = (FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials", "conformance"}) - PREDICTED
+MEASURED = (FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials", "conformance", "live"}) - PREDICTED
 """Two towers: a formula that both shared could check neither."""
 
 PLUGINS = {part for floor in (1, 2, 3) for part in FLOORS[floor] if "." not in part} | {"trials"}

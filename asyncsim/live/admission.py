@@ -1,0 +1,212 @@
+"""The desk between actors and learner: which groups may start, which are ready, and what each stamp was."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.conformance._admission_laws import Law, Shadow
+from asyncsim.conformance._admission_runs import Rules
+from asyncsim.conformance.controller import Hooks
+from asyncsim.live.actor import READY, Done, Order
+from asyncsim.systems._settings import Settings
+
+RELEASES = {"publish": Law(), "dequeue": Law(consume=1, publish="none")}
+"""When permits return, as laws that `conformance` names controllers by."""
+
+
+class Permits:
+    """The controller of a preset: its K permits, its places and its release, counted by `conformance`'s law."""
+
+    def __init__(self, system: Settings, more: int = 0) -> None:
+        tickets = checks.LARGEST if system.tickets is None else system.tickets
+        places = len(system.rates)
+        rules = Rules(system.groups_per_batch, system.batches_per_publish, tickets + more, places, None, False)
+        self.law = Shadow(RELEASES[system.release], rules)
+
+    def capacity(self) -> int:
+        """Groups that may be submitted now."""
+        return self.law.capacity()
+
+    def submitted(self, n: int) -> None:
+        """They begin to run."""
+        self.law.happen("submit", n, 0, 0)
+
+    def accepted(self, n: int) -> None:
+        """They wait for the learner."""
+        self.law.happen("accept", n, 0, 0)
+
+    def consumed(self, n: int) -> None:
+        """A batch begins to train."""
+        self.law.happen("consume", n, 0, 0)
+
+    def published(self, version: int) -> None:
+        """Generators have new weights."""
+        self.law.happen("publish", 1, version, 0)
+
+
+@dataclass
+class Group:
+    """One group and its stamps, NaN where it has none yet."""
+
+    number: int
+    place: int
+    t_submit: float
+    v_submit: int
+    t_ready: float = np.nan
+    done: Done | None = None
+
+
+@dataclass
+class Desk:
+    """Groups under way and ready; every method of the learner and the thread that hears the actors share one lock.
+
+    `hooks`: the controller; `seconds`: the stand-in for each group's time, or None; `now`: the run's clock.
+    """
+
+    system: Settings
+    hooks: Hooks
+    actors: Sequence[Any]
+    pipes: Sequence[Any]
+    seconds: Callable[[int, int], tuple[float, ...] | None]
+    now: Callable[[], float]
+    version: int = 0
+    admitted: int = 0
+    open: bool = False
+    over: bool = False
+    prepared: int = 0
+    failure: str = ""
+    running: dict[int, Group] = field(default_factory=dict)
+    ready: list[Group] = field(default_factory=list)
+    places: deque[int] = field(default_factory=deque)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self.places.extend(range(len(self.system.rates)))
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def take(self) -> tuple[list[Group], float]:
+        """The groups of the next batch by number, and the time of the dequeue."""
+        size = self.system.groups_per_batch
+        with self.changed:
+            while len(self.ready) < size:
+                self._refuse_standstill()
+                self.changed.wait(0.1)
+            self._refuse_failure()
+            if self.system.order == "oldest_start":
+                self.ready.sort(key=lambda group: group.number)
+            chosen, self.ready = self.ready[:size], self.ready[size:]
+            at = self.now()
+            self.hooks.tell("consumed", size)
+            self._admit()
+            return sorted(chosen, key=lambda group: group.number), at
+
+    def publish(self, version: int, write: Callable[[], None]) -> float:
+        """Install a version, behind the last group in generation where the system drains, and admit.
+
+        Returns the seconds that it waited for groups in generation.
+        """
+        with self.changed:
+            begun, self.open = self.now(), False
+            while self.prepared < len(self.pipes) or (self.system.mode == "drain" and self.running):
+                self._refuse_failure()
+                self.changed.wait(0.1)
+            waited = self.now() - begun
+            write()
+            if version > 0:
+                self.version = version
+                self.hooks.tell("published", version)
+            self.open = True
+            self._admit()
+            return waited
+
+    def left(self) -> list[Group]:
+        """Admit no more; the groups that were not trained, by number."""
+        with self.changed:
+            self.open, self.over = False, True
+            return sorted([*self.ready, *self.running.values()], key=lambda group: group.number)
+
+    def _admit(self) -> None:
+        """Start quanta of groups as long as the controller and the places let it."""
+        quantum = self.system.quantum
+        while self.open and len(self.places) >= quantum and self.hooks.capacity(self.version) >= quantum:
+            for _ in range(quantum):
+                group = Group(self.admitted, self.places.popleft(), self.now(), self.version)
+                self.admitted, self.running[group.number] = self.admitted + 1, group
+                order = Order(group.number, group.place, self.seconds(group.number, group.place))
+                with suppress(OSError):  # an actor that is gone is named by the thread that hears it
+                    self.pipes[group.place % len(self.pipes)].send(order)
+            self.hooks.tell("submitted", quantum)
+
+    def _hear(self) -> None:
+        """The thread: take in what actors send, until one of them is gone or all pipes are closed."""
+        known = dict(zip(self.pipes, self.actors, strict=True))
+        while not self.failure:
+            try:
+                heard = connection.wait(list(known))
+                messages = [(pipe, _received(pipe)) for pipe in heard]
+            except OSError:
+                return
+            with self.changed:
+                if self.over:
+                    return
+                for pipe, message in messages:
+                    self._take_in(known[pipe], message)
+                self.changed.notify_all()
+
+    def _take_in(self, process: Any, message: Any) -> None:
+        """One message of an actor; whatever goes wrong here is raised where the learner waits."""
+        if isinstance(message, Done):
+            try:
+                self._arrived(message)
+            except Exception as error:
+                self.failure = f"the controller failed when a group had finished: {type(error).__name__}: {error}"
+        elif message == READY:
+            self.prepared += 1
+        else:
+            self.failure = _named(process, message)
+
+    def _arrived(self, done: Done) -> None:
+        group = self.running.pop(done.group)
+        group.done, group.t_ready = done, self.now()
+        self.ready.append(group)
+        self.places.append(group.place)
+        self.hooks.tell("accepted", 1)
+        self._admit()
+
+    def _refuse_failure(self) -> None:
+        if self.failure:
+            raise checks.RunError(self.failure)
+
+    def _refuse_standstill(self) -> None:
+        self._refuse_failure()
+        size, waiting = self.system.groups_per_batch, len(self.ready)
+        if self.open and not self.running and waiting < size:
+            what = f"nothing runs, {waiting} of {size} groups of a batch are ready, and the controller admits none"
+            raise checks.RunError(f"{self.system.name}: {what}; see sim.conformance.check_admission")
+
+
+def _received(pipe: Any) -> Any:
+    """What an actor says; None where it is gone."""
+    try:
+        return pipe.recv()
+    except (EOFError, ConnectionResetError):
+        return None
+
+
+def _named(actor: Any, message: str | None) -> str:
+    """Which actor failed, and how."""
+    if message is not None:
+        return f"{actor.name} (process {actor.pid}) failed: {message}"
+    actor.join(2.0)
+    code = actor.exitcode
+    reason = f"by signal {-code}" if code is not None and code < 0 else f"with status {code}"
+    return f"{actor.name} (process {actor.pid}) ended {reason}; the log has all batches trained before"

@@ -1,0 +1,86 @@
+"""The board: weights of the newest version in memory that processes share, read whole or not at all."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from asyncsim.learning.versions import Weights
+
+TURN, VERSION, SUM, HEAD = 0, 1, 2, 3
+"""Words in front of the weights: writes begun and ended, version, checksum of version and weights."""
+PATIENCE = 5.0
+"""Seconds that a write may take."""
+
+
+class Sheet(NamedTuple):
+    """One tensor on the board."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Board:
+    """A sequence lock with a checksum: one process writes, all read, nobody waits and nobody can be left waiting.
+
+    The turn is odd while the board is written. A reader copies, and takes the copy if the turn was even and the
+    checksum fits: then no machine's order of memory can mix two versions. The memory has no name, so it ends with the
+    last process that holds it, however that ends.
+    """
+
+    memory: Any
+    sheets: tuple[Sheet, ...]
+
+    @classmethod
+    def of(cls, context: Any, weights: Weights) -> Board:
+        """A board for weights of these names and shapes, for processes of a context."""
+        sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
+        return cls(context.RawArray("b", 8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.frombuffer(self.memory, np.int64, HEAD), np.frombuffer(self.memory, np.uint8, offset=8 * HEAD)
+
+    def version(self) -> int:
+        """The version that stands there, or is being written."""
+        return int(self._parts()[0][VERSION])
+
+    def write(self, version: int, weights: Weights) -> None:
+        """Publish a version."""
+        head, body = self._parts()
+        data = b"".join(weights[sheet.name].numpy().tobytes() for sheet in self.sheets)
+        head[TURN] += 1
+        body[:] = np.frombuffer(data, np.uint8)
+        head[VERSION], head[SUM] = version, zlib.crc32(data, version)
+        head[TURN] += 1
+
+    def read(self) -> tuple[int, Weights]:
+        """The newest whole version and a copy of its weights; raises `EOFError` where a write is never finished."""
+        head, body = self._parts()
+        last = time.monotonic() + PATIENCE
+        while time.monotonic() < last:
+            turn, version, total = (int(word) for word in head)
+            data = body.tobytes()
+            if turn % 2 == 0 and turn == head[TURN] and total == zlib.crc32(data, version):
+                return version, self._cut(data)
+        raise EOFError("the writer ended in the middle of a write")
+
+    def _cut(self, data: bytes) -> Weights:
+        weights, at = {}, 0
+        for sheet in self.sheets:
+            part = np.frombuffer(data, sheet.dtype, math.prod(sheet.shape), at)
+            weights[sheet.name] = torch.from_numpy(part.reshape(sheet.shape).copy())
+            at += sheet.size
+        return weights
