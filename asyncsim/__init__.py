@@ -27,6 +27,7 @@ PACKAGES = (
     "trials",
     "predicting",
     "conformance",
+    "diagnosing",
     "testing",
 )
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""
@@ -45,6 +46,8 @@ NAMES = {
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
     "predict": "asyncsim.predicting",
+    "diagnose": "asyncsim.diagnosing",
+    "Diagnosis": "asyncsim.diagnosing",
     "sweep": "asyncsim.sweeping",
     "boundary": "asyncsim.sweeping",
     "verify": "asyncsim.app.verifying",

@@ -86,7 +86,7 @@ FLOORS = {
         "learning.oracle",
     },
     4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting"},
-    5: {"plotting", "testing"},
+    5: {"plotting", "testing", "diagnosing"},
     6: {
         f"app.{name}"
         for name in (
@@ -106,6 +106,7 @@ FLOORS = {
             "announcing",
             "timelines",
             "conforming",
+            "diagnosing",
             "commands",
             "completing",
             "complaints",
@@ -188,6 +189,7 @@ BESIDE = {
     "app.announcing": {"app.streams"},
     "app.timelines": {"app.wording", "app.streams"},
     "app.conforming": {"app.wording"},
+    "app.diagnosing": {"app.markdown", "app.reporting"},
     "app.commands": {"app.wording", "app.streams", "app.announcing", "app.timelines"},
     "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
     "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.wording"},
@@ -198,6 +200,7 @@ BESIDE = {
         "app.completing",
         "app.complaints",
         "app.conforming",
+        "app.diagnosing",
         "app.streams",
         "app.sweeping",
         "app.verdicts",

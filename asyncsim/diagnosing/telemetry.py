@@ -1,0 +1,317 @@
+"""Telemetry as columns: a row a step, or a row a token, from a mapping or a file; refused by row where wrong.
+
+Axes: `U` logged steps, `K` tokens.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, files
+from asyncsim.diagnosing.aliases import STEPS, TOKENS, Alias, quantity_of
+from asyncsim.schedules import _log_files
+
+REMEDY = "give columns by name, or the path of a .csv, .jsonl or .parquet file"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens that are trained, `[K]` each: log ratio trainer over sampler, and what is known of each.
+
+    `row`: the place of the token's step among the steps. `masked`: log ratios of tokens that the mask leaves out, with
+    their rows.
+    """
+
+    row: np.ndarray
+    step: np.ndarray
+    log_ratio: np.ndarray
+    staleness: np.ndarray | None = None
+    sequence: np.ndarray | None = None
+    micro: np.ndarray | None = None
+    masked: tuple[np.ndarray, np.ndarray] | None = None
+
+    def sums(self, values: np.ndarray, chosen: Any = slice(None)) -> np.ndarray:
+        """Sums of values over the tokens of every step `[U]`."""
+        return np.bincount(self.row[chosen], weights=values[chosen], minlength=len(self.step))
+
+    def means(self, values: np.ndarray, chosen: Any = slice(None)) -> np.ndarray:
+        """Means of values over the tokens of every step `[U]`, NaN where there is none."""
+        count = np.bincount(self.row[chosen], minlength=len(self.step))
+        with np.errstate(invalid="ignore"):
+            return np.where(count > 0, self.sums(values, chosen) / np.maximum(count, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a user adds that no log has; see `diagnose`."""
+
+    batch: float | None = None
+    staleness: Any = None
+    learning_rate: float | None = None
+    curvature: float | None = None
+    momentum: float | None = None
+    cap: float | None = None
+    floor: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """A run: quantities by name `[U]`, NaN where a step did not log them, and its tokens where they are known.
+
+    `scope`: what each quantity is averaged over. `names`: its column. `unused`: columns that were not understood.
+    """
+
+    quantities: Mapping[str, np.ndarray]
+    tokens: Tokens | None
+    setup: Setup
+    scope: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+    def get(self, name: str) -> np.ndarray | None:
+        """A quantity `[U]`, None where it was not logged."""
+        return self.quantities.get(name)
+
+    @property
+    def steps(self) -> int:
+        """U of what there is."""
+        return len(self.quantities["step"]) if "step" in self.quantities else len(self.tokens.step)  # type: ignore[union-attr]
+
+
+def read(source: Any, tokens: Any, setup: Setup) -> Telemetry:
+    """Telemetry of a table and, where it is given, of a second table with tokens.
+
+    Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
+    """
+    first = _columns("telemetry", source)
+    kinds = {quantity_of(name, TOKENS) for name in first}
+    by_token = any(found is not None and found[0] in ("sampler", "trainer") for found in kinds)
+    if by_token:
+        checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
+        parsed, _, names, unused = _understood(first, TOKENS)
+        return Telemetry({}, _tokens(parsed, names), setup, {}, names, unused)
+    parsed, scope, names, unused = _understood(first, STEPS)
+    found = _steps(parsed, names)
+    second = None
+    if tokens is not None:
+        cells, _, columns, more = _understood(_columns("tokens", tokens), TOKENS)
+        second, unused = _tokens(cells, columns), (*unused, *more)
+    return Telemetry(found, second, setup, scope, names, unused)
+
+
+def _columns(field_name: str, source: Any) -> dict[str, list[Any]]:
+    """Columns as lists of cells, None where one is empty."""
+    if isinstance(source, Mapping):
+        cells = {str(name): _listed(str(name), column) for name, column in source.items()}
+    else:
+        checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
+        cells = _of_file(Path(source))
+    checks.require(len(cells) > 0, field_name, source, "at least one column", REMEDY)
+    lengths = {name: len(column) for name, column in cells.items()}
+    longest = max(lengths.values())
+    short = next((name for name, length in lengths.items() if length != longest), None)
+    if short is not None:
+        raise checks.InputError(
+            f"column {short}, row {lengths[short] + 1}",
+            None,
+            f"there, as in the other columns ({longest} rows)",
+            "give all columns the same rows",
+        )
+    checks.require(longest > 0, field_name, source, "at least one row", "log a row for every step")
+    return cells
+
+
+def _listed(name: str, column: Any) -> Any:
+    """A column as an array of numbers where it is one, else as a list of cells."""
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iuf":
+        return column
+    listed = not isinstance(column, (str, bytes)) and hasattr(column, "__len__") and getattr(column, "ndim", 1) > 0
+    checks.require(listed, f"column {name}", column, "a list of cells", "give a column one value for each row")
+    return list(column.tolist() if hasattr(column, "tolist") else column)
+
+
+def _of_file(path: Path) -> dict[str, list[Any]]:
+    """Columns of a file that are understood, and the names of the others without cells."""
+    names = _log_files.read(path, (), files.Budget(path)).names
+    wanted = [name for name in names if quantity_of(name, STEPS) or quantity_of(name, TOKENS)]
+    table = _log_files.read(path, wanted, files.Budget(path))
+    _refuse_words(path, table)
+    rows = [None] * table.rows
+    return {name: table.cells.get(name, rows) for name in names}
+
+
+def _refuse_words(path: Path, table: _log_files.Table) -> None:
+    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it."""
+    empty = {name: cells for name, cells in table.cells.items() if None in cells}
+    if not empty or ".csv" not in path.suffixes:
+        return
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, mode="rt", newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.DictReader(file), 1):
+            for name in empty:
+                _refuse_cell(name, number, row.get(name) or None)
+
+
+def _refuse_cell(name: str, row: int, cell: Any) -> None:
+    """Refuse what is no finite number and is not empty."""
+    if cell is None:
+        return
+    try:
+        finite = np.isfinite(float(cell))
+    except (TypeError, ValueError):
+        finite = False
+    remedy = "write the number, or leave the cell empty where the step has none"
+    checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
+
+
+def _understood(
+    cells: Mapping[str, list[Any]], table: list[Alias]
+) -> tuple[dict[str, list[Any]], dict[str, str], dict[str, str], tuple[str, ...]]:
+    """Cells by quantity, scope and column of each, and the columns that are not understood."""
+    found: dict[str, list[Any]] = {}
+    scope: dict[str, str] = {}
+    names: dict[str, str] = {}
+    unused = []
+    for name, column in cells.items():
+        meaning = quantity_of(name, table)
+        if meaning is None:
+            unused.append(name)
+            continue
+        quantity = meaning[0]
+        if quantity in found:
+            both = f"{names[quantity]} and {name}"
+            raise checks.InputError("columns", both, f"one column for {quantity}", "leave one of them out")
+        found[quantity], scope[quantity], names[quantity] = column, meaning[1], name
+    known = sorted({alias.column for alias in table})
+    checks.require(bool(set(found) - {"step"}), "columns", list(cells), "at least one that is known",
+                   f"rename one, as to {', '.join(known[:3])}; docs/diagnose.md has the list")  # fmt: skip
+    return found, scope, names, tuple(unused)
+
+
+def _numbers(name: str, cells: Any, first: int = 1) -> np.ndarray:
+    """Numbers `[U]`, NaN where a cell is empty."""
+    if isinstance(cells, np.ndarray) and np.isfinite(cells).all():
+        return cells.astype(float)
+    cells = list(cells)
+    empty = np.array([cell is None or cell == "" for cell in cells]) if None in cells or "" in cells else None
+    try:
+        values = np.array([np.nan if cell is None or cell == "" else float(cell) for cell in cells])
+    except (TypeError, ValueError):
+        values = np.full(len(cells), np.nan)
+    bad = ~np.isfinite(values) & (~empty if empty is not None else True)
+    if bad.any():
+        for row in np.flatnonzero(bad):
+            _refuse_cell(name, int(row) + first, cells[row])
+    return values
+
+
+def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Quantities of a table with a row a step; rows without a number besides the step are left out."""
+    found = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
+    if "step" not in found:
+        found["step"] = np.arange(len(next(iter(found.values()))), dtype=float)
+        return found
+    name, step = names["step"], found["step"]
+    _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
+    change = np.diff(step)
+    _refuse_first(
+        f"column {name}", np.append(False, change <= 0), step, "above the row before",
+        "cut the log where the run was resumed, and drop repeated rows",
+    )  # fmt: skip
+    if len(change):
+        stride = float(np.median(change))
+        _refuse_first(
+            f"column {name}", np.append(False, change != stride), step, f"{stride:g} after the row before",
+            "add the missing steps, or give the part without a gap",
+        )  # fmt: skip
+    return found
+
+
+def _refuse_first(name: str, bad: np.ndarray, values: np.ndarray, bound: str, remedy: str) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise checks.InputError(f"{name}, row {row + 1}", float(values[row]), bound, remedy)
+
+
+def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
+    """Tokens in the order of their steps; a row may hold lists, one cell a token."""
+    for needed in ("step", "sampler", "trainer"):
+        known = [alias.column for alias in TOKENS if alias.quantity == needed]
+        checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
+                       "log it for every token")  # fmt: skip
+    flat, row_of = _flat(cells, names)
+    for quantity, values in flat.items():
+        at = row_of[np.isnan(values)]
+        if len(at):
+            raise checks.InputError(
+                f"column {names[quantity]}, row {at[0] + 1}", None, "a number", "log it for every token"
+            )
+    step = flat["step"]
+    back = np.append(False, np.diff(step) < 0)
+    _refuse_first(f"column {names['step']}", back, step, "at least that of the row before", "sort rows by step")
+    live = flat["mask"] != 0 if "mask" in flat else np.ones(len(step), dtype=bool)
+    checks.require(bool(live.any()), f"column {names.get('mask', 'mask')}", 0, "1 for some token", "log the loss mask")
+    steps, row = np.unique(step, return_inverse=True)
+    ratio = flat["trainer"] - flat["sampler"]
+    sequence = flat.get("sequence", row_of.astype(float) if _has_lists(cells) else None)
+    pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
+    hidden = (row[~live], ratio[~live]) if not live.all() else None
+    own = None if sequence is None else paired(row, sequence)
+    return Tokens(
+        row[live],
+        steps,
+        ratio[live],
+        pick["staleness"],
+        None if own is None else own[live],
+        pick["micro_batch"],
+        hidden,
+    )
+
+
+def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The number of every pair of a step's place and another number, counted from 0 in order of the steps."""
+    known, rank = np.unique(other, return_inverse=True)
+    pair = row.astype(np.int64) * len(known) + rank.ravel()
+    seen = np.zeros((int(row.max()) + 1) * len(known), dtype=bool) if len(known) < 1 << 20 else None
+    if seen is None or len(seen) > 8 * len(row) + (1 << 20):
+        return np.unique(pair, return_inverse=True)[1].ravel()
+    seen[pair] = True
+    return (np.cumsum(seen) - 1)[pair]
+
+
+def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
+    return any(isinstance(column[0], (list, tuple, np.ndarray)) for column in cells.values())
+
+
+def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Every column with a number for each token, and the table's row of each token."""
+    if not _has_lists(cells):
+        flat = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
+        return flat, np.arange(len(flat["step"]))
+    count = np.array([len(cell) if isinstance(cell, (list, tuple, np.ndarray)) else 0 for cell in cells["sampler"]])
+    row_of = np.repeat(np.arange(len(count)), count)
+    flat = {}
+    for quantity, column in cells.items():
+        lists = [isinstance(cell, (list, tuple, np.ndarray)) for cell in column]
+        if not any(lists):
+            flat[quantity] = np.repeat(_numbers(names[quantity], column), count)
+            continue
+        for row, cell in enumerate(column):
+            same = lists[row] and len(cell) == count[row]
+            bound = f"a list of {count[row]} cells, as {names['sampler']} has"
+            checks.require(same, f"column {names[quantity]}, row {row + 1}", cell, bound, "log one cell a token")
+            if any(each is None for each in cell):
+                raise checks.InputError(
+                    f"column {names[quantity]}, row {row + 1}", cell, "full", "log it for every token"
+                )
+        flat[quantity] = np.concatenate(
+            [_numbers(names[quantity], list(cell), row + 1) for row, cell in enumerate(column)]
+        )
+    return flat, row_of
