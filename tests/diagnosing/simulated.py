@@ -26,6 +26,8 @@ class Run:
     floor: float = 3e-4
     growth: float = 2e-3
     share: float = 0.0
+    decay: float = 0.0
+    swing: float = 0.0
     hidden: float = 0.25
     signal: float = 0.3
     step: float = 0.0
@@ -50,12 +52,21 @@ def staleness(run: Run, rng: np.random.Generator) -> np.ndarray:
     return np.minimum(drawn, t)
 
 
+def _gain(run: Run, rng: np.random.Generator) -> np.ndarray:
+    """Size of the drift over the run `[steps]`: it decays, and swings with a memory of ten steps."""
+    swing = np.zeros(run.steps)
+    for t in range(1, run.steps):
+        swing[t] = 0.9 * swing[t - 1] + run.swing * np.sqrt(0.19) * rng.standard_normal()
+    return np.exp(swing - run.decay * np.arange(run.steps) / run.steps)
+
+
 def tokens(run: Run) -> dict[str, np.ndarray]:
     """A row a token; the masked ones have log-probs of another text."""
     rng = np.random.default_rng([run.seed, 1])
     age = staleness(run, rng)
     shape = (*age.shape, run.length)
-    variance = run.floor + run.growth * ((1.0 - run.share) * age + run.share * age**2)
+    gain = run.growth * _gain(run, rng)[:, None]
+    variance = run.floor + gain * ((1.0 - run.share) * age + run.share * age**2)
     ratio = -variance[..., None] / 2.0 + np.sqrt(variance)[..., None] * rng.standard_normal(shape)
     mask = rng.random(shape) >= run.hidden
     mask[..., 0] = True
@@ -155,6 +166,7 @@ def healthy(seed: int) -> Run:
     return replace(
         Run(seed=seed, law=law, number=int(rng.integers(2, 6))), floor=float(rng.uniform(0.0, 8e-4)),
         growth=float(10 ** rng.uniform(-4, -2.5)), share=float(rng.choice([0.0, 0.3, 1.0])),
+        decay=float(rng.uniform(0.0, 1.5)), swing=float(rng.choice([0.0, 0.3])),
         signal=float(rng.uniform(0.02, 0.6)), hidden=float(rng.choice([0.0, 0.25])),
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_a_stamp_taken_at_arrival_is_seen_in_the_ratios():
     """Staleness 1 stamped as 0 is possible by its number; only the first step's ratios contradict it."""
     tokens = simulated.tokens(Run("uniform", growth=4e-3))
     tokens["staleness"] = np.maximum(tokens["staleness"] - 1, 0)
-    assert sim.diagnose(simulated.metrics(tokens), tokens=tokens).causes == ["off-by-one staleness"]
+    assert sim.diagnose(simulated.metrics(tokens), tokens=tokens).causes == ["stale data stamped fresh"]
 
 
 @pytest.mark.parametrize(
