@@ -114,7 +114,7 @@ def fresh(telemetry: Telemetry) -> Draft:
     possible = stamps(telemetry).p == 1.0
     if not (found and early and late and start and possible) or late.value > TIMES * early.value:
         return missing(
-            FRESH, claim, "Stamps, the first step or later fresh data are missing or wrong: ratios cannot check stamps.",
+            FRESH, claim, "Stamps, the first step or later fresh data are missing or wrong; ratios check no stamps.",
             "Log tokens from the first step on, with the data that are stamped fresh.",
         )  # fmt: skip
     first = float(np.nanmean(found.square[0]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,20 +196,18 @@ def _understood(
     return found, scope, names, tuple(unused)
 
 
-def _numbers(name: str, cells: Any, first: int = 1) -> np.ndarray:
-    """Numbers `[U]`, NaN where a cell is empty."""
-    if isinstance(cells, np.ndarray) and np.isfinite(cells).all():
-        return cells.astype(float)
-    cells = list(cells)
-    empty = np.array([cell is None or cell == "" for cell in cells]) if None in cells or "" in cells else None
+def _numbers(name: str, cells: Any, rows: np.ndarray | None = None) -> np.ndarray:
+    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place."""
     try:
-        values = np.array([np.nan if cell is None or cell == "" else float(cell) for cell in cells])
+        values = np.asarray(cells, dtype=float)
     except (TypeError, ValueError):
         values = np.full(len(cells), np.nan)
-    bad = ~np.isfinite(values) & (~empty if empty is not None else True)
-    if bad.any():
-        for row in np.flatnonzero(bad):
-            _refuse_cell(name, int(row) + first, cells[row])
+    if values.ndim != 1:
+        values = np.full(len(cells), np.nan)
+    for place in np.flatnonzero(~np.isfinite(values)).tolist():
+        cell = cells[place] if isinstance(cells, list) else float(values[place])
+        _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)
+        values[place] = np.nan if cell is None or cell == "" else float(cell)
     return values
 
 
@@ -287,7 +286,11 @@ def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
-    return any(isinstance(column[0], (list, tuple, np.ndarray)) for column in cells.values())
+    return any(_is_list(column[0]) for column in cells.values())
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(cell, (list, tuple, np.ndarray))
 
 
 def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -295,23 +298,16 @@ def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dic
     if not _has_lists(cells):
         flat = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
         return flat, np.arange(len(flat["step"]))
-    count = np.array([len(cell) if isinstance(cell, (list, tuple, np.ndarray)) else 0 for cell in cells["sampler"]])
+    count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]])
     row_of = np.repeat(np.arange(len(count)), count)
     flat = {}
     for quantity, column in cells.items():
-        lists = [isinstance(cell, (list, tuple, np.ndarray)) for cell in column]
-        if not any(lists):
+        if not any(map(_is_list, column)):
             flat[quantity] = np.repeat(_numbers(names[quantity], column), count)
             continue
         for row, cell in enumerate(column):
-            same = lists[row] and len(cell) == count[row]
-            bound = f"a list of {count[row]} cells, as {names['sampler']} has"
-            checks.require(same, f"column {names[quantity]}, row {row + 1}", cell, bound, "log one cell a token")
-            if any(each is None for each in cell):
-                raise checks.InputError(
-                    f"column {names[quantity]}, row {row + 1}", cell, "full", "log it for every token"
-                )
-        flat[quantity] = np.concatenate(
-            [_numbers(names[quantity], list(cell), row + 1) for row, cell in enumerate(column)]
-        )
+            if not (_is_list(cell) and len(cell) == count[row]):
+                bound = f"a list of {count[row]} cells, as {names['sampler']} has"
+                raise checks.InputError(f"column {names[quantity]}, row {row + 1}", cell, bound, "log one cell a token")
+        flat[quantity] = _numbers(names[quantity], list(itertools.chain.from_iterable(column)), row_of)
     return flat, row_of
