@@ -14,8 +14,8 @@ import numpy as np
 
 from asyncsim import theory
 from asyncsim.base.records import Estimate
-from asyncsim.diagnosing.ages import HARMLESS, ages
-from asyncsim.diagnosing.findings import Draft, Saying, above, mean, missing, outside
+from asyncsim.diagnosing.ages import HARMLESS, ages, candidates
+from asyncsim.diagnosing.findings import FEWEST, Draft, Saying, above, mean, missing, outside
 from asyncsim.diagnosing.telemetry import Telemetry
 
 COSINE, BOUNDARY = "cosine of consecutive gradients", "distance to the stability boundary"
@@ -24,6 +24,8 @@ TOLERANCE = 0.02
 """Cosines nearer than this count as equal: the mean of a cosine is not a ratio of means in few dimensions."""
 NEAR = 0.8
 """Share of the boundary from which a step is called near it."""
+LONGEST = 25
+"""Stalenesses of a distribution whose boundary is computed; older ones count as the oldest of these."""
 LOW = 0.02
 """Signal share below which a cosine is chance."""
 
@@ -140,9 +142,7 @@ def boundary(telemetry: Telemetry) -> Draft:
     if setup.learning_rate is not None and setup.curvature is not None:
         share: Estimate | None = Estimate(setup.learning_rate * setup.curvature / limit)
     else:
-        share = _echo(telemetry, lags(telemetry))
-        if share is not None and setup.momentum:
-            share = None
+        share = None if setup.momentum else _echo(telemetry, lags(telemetry))
         if share is not None:
             share = share._replace(value=share.value / limit, error=share.error / limit)
     if share is None:
@@ -161,7 +161,7 @@ def boundary(telemetry: Telemetry) -> Draft:
 
 
 def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
-    """Largest stable step * curvature, and the claim: constant staleness, with momentum, or drawn for every update."""
+    """Largest stable step * curvature, and its claim: constant, with momentum, climbing, or drawn for every update."""
     tau, momentum = constant_staleness(telemetry), telemetry.setup.momentum
     if tau is not None and momentum:
         point = {"staleness": tau, "momentum": momentum, "curvatures": (1.0,)}
@@ -170,18 +170,13 @@ def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
         point = {"staleness": tau, "curvatures": (1.0,)}
         return theory.claim("staleness/stability-boundary").predict(point)["step"], "staleness/stability-boundary"
     found = ages(telemetry)
-    if found is None or momentum or not len(found.staleness):
+    if found is None or momentum or found.steps < FEWEST:
         return None, "staleness/stability-boundary"
-    # Of any distribution with this mean a constant one allows the smallest step.
-    shares = np.bincount(found.staleness) / len(found.staleness)
-    point = {"law": tuple(float(p) for p in shares), "curvature": 1.0}
-    least = 2.0 * math.sin(math.pi / (2.0 * (2.0 * float(found.staleness.mean()) + 1.0)))
-    return least if len(shares) < 2 else max(least, _drawn(point, least)), "staleness/constant-is-worst"
-
-
-def _drawn(point: dict[str, object], least: float) -> float:
-    """The claim's bound; the formula of its statement where the distribution is too long for the claim."""
-    try:
-        return float(min(theory.claim("staleness/constant-is-worst").predict(point).values()))
-    except ValueError:
-        return least
+    best = candidates(found)[0]
+    low, count = int(found.staleness.min()), len(best.shares) - int(found.staleness.min())
+    if best.name == "sawtooth" and low % count == 0:
+        point = {"updates": count, "versions": low // count, "curvatures": (1.0,)}
+        return theory.claim("staleness/sawtooth").predict(point)["step"], "staleness/sawtooth"
+    shares = np.bincount(np.minimum(found.staleness, LONGEST - 1)) / len(found.staleness)
+    point = {"law": tuple(shares.tolist()), "curvature": 1.0, "share": 0.1, "updates": 1}
+    return theory.claim("staleness/random-mean").predict(point)["step"], "staleness/random-mean"

@@ -145,16 +145,32 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
     gap = mean(logged - true)
     if gap is None:
         return missing(NAMED, "ess/limit", "Too few steps have ESS and chi-square.", "Log both at every step.")
-    least = 1.0 / theory.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"] if cap else 0.0
-    same = np.allclose(logged, true, rtol=NEAR, atol=0.0, equal_nan=True) or (name == "ess_clamped")
+    if name == "ess_clamped":
+        return _clamped(logged, true, cap)
+    same = np.allclose(logged, true, rtol=NEAR, atol=0.0, equal_nan=True)
     return Draft(
-        NAMED, "ess/clamp-floor" if name == "ess_clamped" else "ess/limit",
-        Saying("clamped as named" if name == "ess_clamped" else "plain ESS",
-               f"A clamp keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
-               if name == "ess_clamped" else "The logged ESS is that of chi-square and mean ratio.", HARMLESS),
+        NAMED, "ess/limit",
+        Saying("plain ESS", "The logged ESS is that of chi-square and mean ratio.", HARMLESS),
         Saying("ESS clamped or averaged", f"ESS is {gap.value:+.2g} away from what chi-square says of the same tokens.",
                "Take the ESS before any clamp, and over the whole step; tokens tell which it is."),
         1.0 if same else 0.0, mean(logged), (float(np.nanmean(true)),) * 2, "ESS/N",
+    )  # fmt: skip
+
+
+def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
+    """An ESS that is known to be of clamped weights: it cannot fall below the clamp's floor."""
+    if cap is None:
+        words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
+        return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
+    least = 1.0 / theory.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
+    lowest = float(np.nanmin(logged))
+    words = f"A clamp at {cap:g} keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
+    return Draft(
+        NAMED, "ess/clamp-floor",
+        Saying("clamped as named", words, HARMLESS),
+        Saying("ESS below its floor", f"ESS of {lowest:.3g} is below {least:.3g}, the floor of a clamp at {cap:g}.",
+               "Check `cap`, and that both sides are clamped."),
+        0.0 if lowest < least * (1.0 - NEAR) else 1.0, mean(logged), (least, 1.0), "ESS/N",
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ class Run:
     momentum: float = 0.0
     shared: float = 0.0
     shift: int = 0
+    offset: float = 0.0
     seed: int = 0
 
 
@@ -75,7 +76,7 @@ def tokens(run: Run) -> dict[str, np.ndarray]:
     step, sequence = np.indices(shape)[:2]
     columns = {
         "step": step, "sequence": sequence, "staleness": age[..., None] + run.shift + np.zeros(shape, int),
-        "sampler_log_prob": sampler, "trainer_log_prob": sampler + ratio, "mask": mask.astype(int),
+        "sampler_log_prob": sampler, "trainer_log_prob": sampler + ratio + run.offset, "mask": mask.astype(int),
         "micro_batch": sequence * 4 // run.sequences,
     }  # fmt: skip
     return {name: column.ravel() for name, column in columns.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 import asyncsim as sim
 from asyncsim import theory
 from asyncsim.diagnosing import ages, aliases, diagnosis, gradients, mismatch, sizes
+from tests.architecture.source import ROOT
 from tests.diagnosing import simulated
 from tests.diagnosing.simulated import Run, table
 
@@ -26,6 +28,7 @@ PLANTED = {
     "ESS above one": (Run(), "above one", ["ESS above one"]),
     "mask ignored": (Run(), "mask ignored", ["mask ignored"]),
     "negative k3": (Run(), "negative k3", ["negative k3"]),
+    "wrong log-probs": (Run(offset=-0.05), "", ["wrong log-probs"]),
     "stamps one too high": (Run(shift=1), "", ["off-by-one staleness"]),
     "stamps one too low": (Run("uniform", shift=-1), "", ["off-by-one staleness"]),
 }
@@ -160,8 +163,36 @@ def test_clamped_logs_of_verl_are_read_beside_chi_square():
     assert sim.diagnose(plain).causes == ["ESS clamped or averaged"]
 
 
+def test_the_floor_of_a_clamp_bounds_its_ess():
+    log = {
+        "step": range(20),
+        "rollout_corr/rollout_is_eff_sample_size": [0.6] * 20,
+        "rollout_corr/chi2_token": [3.0] * 20,
+    }
+    assert sim.diagnose(log, cap=2.0).causes == ["ESS below its floor"]
+    assert sim.diagnose(log, cap=3.0).causes == []
+
+
+@pytest.mark.parametrize(
+    ("law", "limit"),
+    [("constant", 2 * np.sin(np.pi / 18)), ("sawtooth", 2 / 5), ("uniform", 10 * np.sin(np.pi / 10) ** 2)],
+)
+def test_the_boundary_is_that_of_the_measured_staleness(law, limit):
+    """Staleness 4, 0 to 4 in turn, 0 to 4 drawn: textbook boundaries, from Levin and May and from the claims."""
+    found = answer(
+        diagnosed(Run(law, 4, steps=400), learning_rate=0.45, curvature=1.0), "distance to the stability boundary"
+    )
+    assert found.measured == pytest.approx(0.45 / limit, rel=0.02)
+    assert (found.verdict == "differs") == (law != "uniform")
+
+
 def test_names_of_trainers_are_known():
     named = {alias.column: alias.source for alias in [*aliases.STEPS, *aliases.TOKENS]}
+    page = (ROOT / "docs/diagnose.md").read_text(encoding="utf-8")
+    shown = re.findall(r"`([^` ]+)`", page.partition("| trainer |")[2].partition("Truncated")[0])
+    assert len(shown) > 25
+    for name in shown:
+        assert any(aliases.quantity_of(name, table) for table in (aliases.STEPS, aliases.TOKENS)), name
     for column in ("rollout_corr/k3_kl", "mismatch_kl/all/mean", "async/staleness_mean", "ess_ratio", "rl/kl_new_old"):
         assert "@" in named[column]
         assert aliases.quantity_of(f"train/{column}", aliases.STEPS) is not None
