@@ -131,18 +131,19 @@ def candidates(found: Ages) -> list[Law]:
     """Named distributions that could hold, the simplest first."""
     staleness = found.staleness
     low, high, mean = int(staleness.min()), int(staleness.max()), float(staleness.mean())
-    laws = []
     if low == high:
         return [Law("constant", np.eye(high + 1)[high], "systems/hard-bounds", float(high))]
+    even = np.r_[np.zeros(low), np.full(high - low + 1, 1.0 / (high - low + 1))]
     if _climbs(found, low, high):
-        shares = np.r_[np.zeros(low), np.full(high - low + 1, 1.0 / (high - low + 1))]
-        return [Law("sawtooth", shares, "staleness/several-batches-a-publish", (low + high) / 2.0)]
-    shares = np.r_[np.zeros(low), np.full(high - low + 1, 1.0 / (high - low + 1))]
-    laws.append(Law("uniform", shares, "staleness/random-mean", (low + high) / 2.0))
+        return [Law("sawtooth", even, "staleness/several-batches-a-publish", (low + high) / 2.0)]
+    laws = [Law("uniform", even, "staleness/random-mean", (low + high) / 2.0)]
     if low == 0:
         workers = max(2, round(1.0 + mean))
         laws.append(Law("geometric", _geometric(workers, 8 * workers + high), "systems/geometric", workers - 1.0))
-        laws += [_capped(workers, high) for workers in _worker_counts(staleness, high)]
+        # The number of workers whose share below the cap is nearest.
+        below = float((staleness < high).mean())
+        counts = range(2, 8 * (high + 1) + 2)
+        laws.append(_capped(min(counts, key=lambda m: abs(1.0 - (1.0 - 1.0 / m) ** high - below)), high))
     return laws
 
 
@@ -156,13 +157,6 @@ def _capped(workers: int, cap: int) -> Law:
     """Geometric staleness of which what lies above the cap waits there."""
     shares = _geometric(workers, cap)
     return Law("capped", shares, "systems/hard-bounds", float(shares @ np.arange(cap + 1)))
-
-
-def _worker_counts(staleness: np.ndarray, cap: int) -> list[int]:
-    """The number of workers whose share below the cap is nearest."""
-    below = float((staleness < cap).mean())
-    counts = range(2, 8 * (cap + 1) + 2)
-    return [min(counts, key=lambda m: abs(1.0 - (1.0 - 1.0 / m) ** cap - below))]
 
 
 def _climbs(found: Ages, low: int, high: int) -> bool:
@@ -180,32 +174,32 @@ def _climbs(found: Ages, low: int, high: int) -> bool:
 def fit(found: Ages, law: Law) -> float:
     """P of shares as far from the distribution, by Hotelling's test over stretches of steps.
 
-    Cells with an expected share below 5 percent are joined with the next; deterministic ones need no test.
+    Stalenesses are joined until their expected share has a standard error; deterministic ones need no test.
     """
     if law.name in ("constant", "sawtooth"):
         return 1.0
-    cells = _cells(law.shares, found.staleness.max())
+    stretches = min(BATCHES, found.steps // 2)
+    cells = _cells(law.shares, found.staleness.max(), min(8, stretches // 2))
     shares = np.array([law.shares[list(cell)].sum() for cell in cells])
     place = np.searchsorted([cell.start for cell in cells], found.staleness, side="right") - 1
-    stretches = min(BATCHES, found.steps // 2)
     part = np.minimum(found.row * stretches // found.steps, stretches - 1)
     table = np.zeros((stretches, len(cells)))
     np.add.at(table, (part, place), 1.0)
     table /= np.maximum(table.sum(axis=1, keepdims=True), 1.0)
     deviation = table[:, :-1] - shares[:-1]
     k = deviation.shape[1]
-    if k == 0 or stretches <= k + 1:
-        return 0.0 if k == 0 else float("nan")
+    if k == 0:
+        return 0.0
     covariance = np.atleast_2d(np.cov(deviation.T)) + 1e-12 * np.eye(k)
     size = stretches * float(deviation.mean(0) @ np.linalg.solve(covariance, deviation.mean(0)))
     return float(stats.f.sf(size * (stretches - k) / (k * (stretches - 1)), k, stretches - k))
 
 
-def _cells(shares: np.ndarray, highest: int) -> list[range]:
-    """Ranges of staleness of 5 percent or more each, at most eight; together all of them."""
+def _cells(shares: np.ndarray, highest: int, most: int) -> list[range]:
+    """Ranges of staleness of 5 percent or more each, so many at most; together all of them."""
     starts, mass = [0], 0.0
     for k, share in enumerate(shares):
-        if mass >= max(0.05, 0.125) and float(shares[k:].sum()) >= 0.05:
+        if mass >= 1.0 / most and float(shares[k:].sum()) >= 0.05:
             starts.append(k)
             mass = 0.0
         mass += float(share)

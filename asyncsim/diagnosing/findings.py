@@ -49,10 +49,13 @@ class Finding:
     def row(self) -> dict[str, Any]:
         """The finding as plain values; numbers that are not finite are None."""
         row = asdict(self)
-        for key, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                row[key] = None
-        return row
+        row["predicted"] = None if self.predicted is None else [_finite(end) for end in self.predicted]
+        return {key: _finite(value) for key, value in row.items()}
+
+
+def _finite(value: Any) -> Any:
+    """A value as it is, None in place of a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,17 @@ def test_drift_is_linear_quadratic_or_both(share, cause):
     assert (found.verdict, found.cause) == ("as predicted", cause)
 
 
+@pytest.mark.parametrize(("power", "cause"), [(1, "independent steps"), (2, "aligned steps")])
+def test_drift_is_read_from_means_by_staleness(power, cause):
+    """Means of k3 by staleness, as some trainers log them, in place of tokens."""
+    noise = np.random.default_rng(5).normal(1.0, 0.05, (60, 6))
+    log = {f"kl_k3/staleness_{s}": (1e-4 + 1e-3 * s**power) * noise[:, s] for s in range(6)}
+    found = answer(sim.diagnose({"step": range(60), **log}), DRIFT)
+    assert (found.verdict, found.cause) == ("as predicted", cause)
+    stuck = {name: log["kl_k3/staleness_1"] * (1.0 + 0.2 * (k > 0)) * noise[:, k] for k, name in enumerate(log)}
+    assert "no growth with staleness" in sim.diagnose({"step": range(60), **stuck}).causes
+
+
 def test_a_low_signal_is_no_fault_but_said():
     found = answer(diagnosed(Run("uniform", signal=0.001)), COSINE)
     assert (found.verdict, found.cause) == ("as predicted", "low signal")
@@ -207,7 +218,7 @@ def test_steps_alone_leave_questions_open_and_say_what_is_missing():
 
 def test_the_result_is_plain_json():
     found = diagnosed(Run())
-    assert json.loads(json.dumps(found.json()))["counts"] == found.counts
+    assert json.loads(json.dumps(found.json(), allow_nan=False))["counts"] == found.counts
     for each in found.findings:
         for text in (each.sentence, each.action):
             assert max(len(sentence.split()) for sentence in text.replace(";", ".").split(". ")) <= 25, text
