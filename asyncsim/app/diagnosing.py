@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import markdown, reporting
 from asyncsim.base import files
-from asyncsim.base.notation import measurement, number
+from asyncsim.base.notation import measurement
 
 if TYPE_CHECKING:
     from asyncsim.diagnosing import Diagnosis, Finding
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TITLE = "asyncsim: telemetry beside its predictions"
 TEMPLATE = "diagnosis.html.jinja"
 CLASSES = {"as predicted": "held", "differs": "violated", "cannot tell": "inconclusive"}
+HARMLESS = "Nothing to do."
 SIGNS = {"as predicted": "✓", "differs": "✗", "cannot tell": "?"}
 
 
@@ -39,7 +40,7 @@ def measured(finding: Finding) -> str:
     if finding.measured is None or finding.low is None or finding.high is None:
         return "—"
     half = (finding.high - finding.low) / 2.0
-    return f"{measurement(finding.measured, half, finding.measured)} {finding.unit}".strip()
+    return f"{measurement(finding.measured, half, 0.0)} {finding.unit}".strip()
 
 
 def predicted(finding: Finding) -> str:
@@ -48,8 +49,8 @@ def predicted(finding: Finding) -> str:
         return "—"
     low, high = finding.predicted
     if low == high:
-        return number(low)
-    return f"at least {number(low)}" if high == float("inf") else f"{number(low)} to {number(high)}"
+        return f"{low:.4g}"
+    return f"at least {low:.4g}" if high == float("inf") else f"{low:.4g} to {high:.4g}"
 
 
 def _facts(diagnosis: Diagnosis) -> str:
@@ -82,6 +83,7 @@ def _html(diagnosis: Diagnosis, title: str) -> str:
     # One style for both pages: it stands in the report's template.
     report = here.with_name(reporting.TEMPLATE).read_text(encoding="utf-8")
     style = report.partition("<style>")[2].partition("</style>")[0]
-    about: dict[str, Any] = {"classes": CLASSES, "signs": SIGNS, "found": _order(diagnosis), "facts": _facts(diagnosis)}
+    about: dict[str, Any] = {"found": _order(diagnosis), "facts": _facts(diagnosis), "harmless": HARMLESS}
+    about |= {"classes": CLASSES, "signs": SIGNS}
     template = environment.from_string(here.with_name(TEMPLATE).read_text(encoding="utf-8"))
     return template.render(title=title, style=Markup(style), diagnosis=diagnosis, **about)

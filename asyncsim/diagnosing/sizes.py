@@ -21,6 +21,10 @@ NEAR = 2e-3
 """Relative distance within which two series of ESS are the same; logs are rounded."""
 
 
+CLOSER = 4.0
+"""How many times nearer to the log than the plain quantity another one must be."""
+
+
 def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
     """ESS/N of every step `[U]`; with a `group` of every token, its mean over the groups of a step."""
     row = tokens.row if group is None else paired(tokens.row, group)
@@ -81,10 +85,14 @@ def named(telemetry: Telemetry) -> Draft:
         return _by_moments(telemetry, logged, name)
     if len(tokens.step) != len(logged):
         return missing(NAMED, claim, "Tokens and steps are not those of the same rows.", "Log both for the same steps.")
-    for cause, wrong, source, series in _variants(telemetry, tokens):
-        if np.allclose(series, logged, rtol=NEAR, atol=0.0):
-            expected = not wrong or (name == "ess_clamped" and cause == "ESS clamped")
-            return _match(cause, source, logged, size(tokens, tokens.log_ratio), expected)
+    variants = list(_variants(telemetry, tokens))
+    away = [float(np.nanmax(np.abs(series / logged - 1.0))) for *_, series in variants]
+    # Logs are rounded: another quantity than the plain one must be several times nearer.
+    best = min(range(len(away)), key=lambda k: away[k] * (1.0 if k == 0 else CLOSER))
+    if away[best] <= NEAR:
+        cause, wrong, source, _ = variants[best]
+        expected = not wrong or (name == "ess_clamped" and cause == "ESS clamped")
+        return _match(cause, source, logged, variants[0][3], expected)
     plain = Saying("", "The logged ESS is none of the quantities that the tokens give.",
                    "Log the tokens that the metric counts, and the clamp that it uses.")  # fmt: skip
     return Draft(NAMED, claim, plain, measured=mean(logged), unit="ESS/N")

@@ -136,7 +136,7 @@ DEFECTS = {
     "geometric one version late": (
         ages, "_geometric", lambda real: lambda *a: np.r_[0.0, real(*a)[:-1]], Run(), "", {"staleness": "geometric:3"}
     ),
-    "anything is near": (sizes, "NEAR", lambda real: 9.0, *PLANTED["mask ignored"][:2], {}),
+    "any quantity is nearer": (sizes, "CLOSER", lambda real: 0.0, *PLANTED["ESS over micro-batches"][:2], {}),
 }  # fmt: skip
 """A slip of `diagnose`: where it is, and a run whose causes it changes."""
 
@@ -172,6 +172,16 @@ def test_clamped_logs_of_verl_are_read_beside_chi_square():
     assert sim.diagnose({"step": steps["step"], **log}, cap=2.0).causes == []
     plain = {name: steps[name] for name in ("step", "ess", "chi_square", "ratio_mean")}
     assert sim.diagnose(plain).causes == ["ESS clamped or averaged"]
+
+
+@pytest.mark.parametrize("digits", [3, 4, 6])
+def test_a_rounded_log_is_not_taken_for_a_mistake(digits):
+    steps, tokens = table(Run())
+    assert sim.diagnose(steps | {"ess": steps["ess"].round(digits)}, tokens=tokens).causes == []
+
+
+def test_small_mistakes_show_in_a_log_that_is_not_rounded():
+    assert diagnosed(Run(growth=1e-3), "micro-batches").causes == ["ESS averaged over micro-batches"]
 
 
 def test_the_floor_of_a_clamp_bounds_its_ess():
