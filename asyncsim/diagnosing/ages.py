@@ -49,7 +49,8 @@ def ages(telemetry: Telemetry) -> Ages | None:
         row, staleness = tokens.row[first], tokens.staleness[first].astype(int)
     else:
         low, high = telemetry.get("staleness_min"), telemetry.get("staleness_max")
-        if low is None or high is None or np.isnan(low).any() or (low != high).any():
+        # Means over ranks are no whole numbers, and nothing is rounded here.
+        if low is None or high is None or (low != high).any() or (low % 1 != 0).any():
             return None
         row, staleness = np.arange(len(low)), low.astype(int)
     if not len(row) or (staleness < 0).any():

@@ -74,7 +74,7 @@ def cosine(telemetry: Telemetry) -> Draft:
     small = base.value < LOW
     words = f"The cosine is {found[1].value:.3f}; signal to noise makes it {predicted:.3f}."
     return Draft(
-        COSINE, SNR if cause != "momentum" else "staleness/heavy-ball",
+        COSINE, SNR,
         Saying(*(("low signal", words, "Raise the batch.") if small else ("signal to noise", words, HARMLESS))),
         Saying(cause, f"{words[:-1]}, and {_words(cause)}.", remedy),
         outside(excess, -TOLERANCE, TOLERANCE), found[1], (predicted, predicted),

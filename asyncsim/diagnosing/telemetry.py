@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,6 +252,8 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
             raise checks.InputError(
                 f"column {names[quantity]}, row {at[0] + 1}", None, "a number", "log it for every token"
             )
+    _refuse_shares("staleness", flat, names, row_of, lambda x: x % 1 == 0, "a whole number of versions")
+    _refuse_shares("mask", flat, names, row_of, lambda x: (x == 0) | (x == 1), "0 or 1")
     step = flat["step"]
     back = np.append(False, np.diff(step) < 0)
     _refuse_first(f"column {names['step']}", back, step, "at least that of the row before", "sort rows by step")
@@ -274,6 +276,21 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     )
 
 
+def _refuse_shares(
+    quantity: str,
+    flat: Mapping[str, np.ndarray],
+    names: Mapping[str, str],
+    row_of: np.ndarray,
+    allowed: Callable[[np.ndarray], np.ndarray],
+    bound: str,
+) -> None:
+    """Refuse a count that is a fraction: it is an average over tokens or ranks."""
+    values = flat.get(quantity, np.zeros(0))
+    for place in np.flatnonzero(~allowed(values))[:1]:
+        where = f"column {names[quantity]}, row {row_of[place] + 1}"
+        raise checks.InputError(where, float(values[place]), bound, "log it for every token, not an average")
+
+
 def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The number of every pair of a step's place and another number, counted from 0 in order of the steps."""
     known, rank = np.unique(other, return_inverse=True)
@@ -283,6 +300,13 @@ def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
         return np.unique(pair, return_inverse=True)[1].ravel()
     seen[pair] = True
     return (np.cumsum(seen) - 1)[pair]
+
+
+def _cells(quantity: str, name: str, cells: Any) -> np.ndarray:
+    """Numbers of a column; texts that name sequences become numbers, the same text the same."""
+    if quantity == "sequence" and any(isinstance(cell, str) for cell in cells) and None not in cells:
+        return np.unique([str(cell) for cell in cells], return_inverse=True)[1].astype(float)
+    return _numbers(name, cells)
 
 
 def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
@@ -296,14 +320,14 @@ def _is_list(cell: Any) -> bool:
 def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Every column with a number for each token, and the table's row of each token."""
     if not _has_lists(cells):
-        flat = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
+        flat = {quantity: _cells(quantity, names[quantity], column) for quantity, column in cells.items()}
         return flat, np.arange(len(flat["step"]))
     count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]])
     row_of = np.repeat(np.arange(len(count)), count)
     flat = {}
     for quantity, column in cells.items():
         if not any(map(_is_list, column)):
-            flat[quantity] = np.repeat(_numbers(names[quantity], column), count)
+            flat[quantity] = np.repeat(_cells(quantity, names[quantity], column), count)
             continue
         for row, cell in enumerate(column):
             if not (_is_list(cell) and len(cell) == count[row]):

@@ -46,6 +46,8 @@ REFUSED = {
         {"step": [0, 1], "sampler_log_prob": [[-1.0, -1.0], [-1.0]], "trainer_log_prob": [[-1.0, -1.0], [-1.0, -2.0]]},
         "column trainer_log_prob, row 2",
     ),
+    "a staleness between versions": (changed(TOKENS, "staleness", 2, 0.5), "column staleness, row 3 = 0.5"),
+    "a mask that is a weight": ({**TOKENS, "mask": [1, 1, 0.3, 1]}, "column mask, row 3 = 0.3: must be 0 or 1"),
     "no columns": ({}, "at least one column"),
     "a number": ({"ess": 0.9}, "column ess = 0.9: must be a list"),
 }  # fmt: skip
@@ -127,6 +129,12 @@ def test_lists_of_tokens_are_rows_of_sequences():
     table["loss_mask"] = (tokens["mask"].reshape(count, 5) == 1).tolist()
     told, wanted = sim.diagnose(table), sim.diagnose({k: v for k, v in tokens.items() if k != "micro_batch"})
     assert [f.measured for f in told.findings] == pytest.approx([f.measured for f in wanted.findings])
+
+
+def test_sequences_may_have_names():
+    tokens = simulated.tokens(Run(steps=20, sequences=6, length=5))
+    named = tokens | {"sequence": [f"id-{each}" for each in tokens["sequence"]]}
+    assert sim.diagnose(named).json() == sim.diagnose(tokens).json()
 
 
 def call(*words):
