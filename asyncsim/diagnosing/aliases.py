@@ -7,7 +7,7 @@ prediction for the plain one holds for it.
 
 from __future__ import annotations
 
-import re
+from functools import cache
 from typing import NamedTuple
 
 UNVERIFIED = "not verified"
@@ -205,28 +205,35 @@ TOKENS = [
 ]
 """Columns of tables with a row a token, or a list of tokens a row."""
 
-COSINE = re.compile(r"(?:gradient_cosine|cosine|rl/grad_cosine_lag)_(\d{1,3})")
-"""Cosine of gradients so many updates apart."""
-BUCKET = re.compile(r"(?:kl_k3|rl/k3)[/_](?:staleness|lag|s)_?(\d{1,4})")
-"""Mean k3 of the samples of one staleness; names not verified."""
+FURTHEST, OLDEST = 64, 256
+"""Largest lag of a cosine, and largest staleness of a mean, that have a name."""
 
 
-def quantity_of(column: str, table: list[Alias]) -> tuple[str, str] | None:
-    """Quantity and scope of a column; None where it is not known. A leading `train/` is ignored.
+@cache
+def steps() -> dict[str, tuple[str, str]]:
+    """Column to (quantity, scope) of a row a step, with those that count lags or stalenesses (not verified).
 
-    >>> quantity_of("train/ess_ratio", STEPS)
-    ('ess', 'tokens within sequences')
-    >>> quantity_of("gradient_cosine_3", STEPS), quantity_of("loss", STEPS)
-    (('cosine_3', 'updates'), None)
+    >>> steps()["train/ess_ratio"], steps()["gradient_cosine_3"]
+    (('ess', 'tokens within sequences'), ('cosine_3', 'updates'))
     """
-    name = column.removeprefix("train/")
-    # A verified name comes before one that is not.
-    for alias in sorted(table, key=lambda each: each.source == UNVERIFIED):
-        if alias.column in (column, name):
-            return alias.quantity, alias.scope
-    if table is STEPS:
-        for pattern, quantity, scope in ((COSINE, "cosine", "updates"), (BUCKET, "k3_at", "tokens, nats")):
-            match = pattern.fullmatch(name)
-            if match:
-                return f"{quantity}_{int(match[1])}", scope
-    return None
+    found = {f"{stem}_{k}": (f"cosine_{k}", "updates") for stem in COSINES for k in range(1, FURTHEST + 1)}
+    for stem in BUCKETS:
+        found |= {f"{stem}{s}": (f"k3_at_{s}", "tokens, nats") for s in range(OLDEST + 1)}
+    return _named(STEPS, found)
+
+
+@cache
+def tokens() -> dict[str, tuple[str, str]]:
+    """Column to (quantity, scope) of a row a token."""
+    return _named(TOKENS, {})
+
+
+COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
+BUCKETS = ("kl_k3/staleness_", "kl_k3_staleness_", "rl/k3/staleness_", "rl/k3/lag_")
+
+
+def _named(table: list[Alias], found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """With and without a leading `train/`; a verified name comes before one that is not."""
+    for alias in sorted(table, key=lambda each: each.source != UNVERIFIED):
+        found[alias.column] = alias.quantity, alias.scope
+    return {f"train/{name}": meaning for name, meaning in found.items()} | found

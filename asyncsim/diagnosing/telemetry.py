@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, files
-from asyncsim.diagnosing.aliases import STEPS, TOKENS, Alias, quantity_of
+from asyncsim.diagnosing import aliases
 from asyncsim.schedules import _log_files
 
 REMEDY = "give columns by name, or the path of a .csv, .jsonl or .parquet file"
@@ -92,17 +92,17 @@ def read(source: Any, tokens: Any, setup: Setup) -> Telemetry:
     Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
     """
     first = _columns("telemetry", source)
-    kinds = {quantity_of(name, TOKENS) for name in first}
-    by_token = any(found is not None and found[0] in ("sampler", "trainer") for found in kinds)
+    kinds = {aliases.tokens()[name][0] for name in first if name in aliases.tokens()}
+    by_token = bool(kinds & {"sampler", "trainer"})
     if by_token:
         checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
-        parsed, _, names, unused = _understood(first, TOKENS)
+        parsed, _, names, unused = _understood(first, aliases.tokens())
         return Telemetry({}, _tokens(parsed, names), setup, {}, names, unused)
-    parsed, scope, names, unused = _understood(first, STEPS)
+    parsed, scope, names, unused = _understood(first, aliases.steps())
     found = _steps(parsed, names)
     second = None
     if tokens is not None:
-        cells, _, columns, more = _understood(_columns("tokens", tokens), TOKENS)
+        cells, _, columns, more = _understood(_columns("tokens", tokens), aliases.tokens())
         second, unused = _tokens(cells, columns), (*unused, *more)
     return Telemetry(found, second, setup, scope, names, unused)
 
@@ -140,12 +140,10 @@ def _listed(name: str, column: Any) -> Any:
 
 def _of_file(path: Path) -> dict[str, list[Any]]:
     """Columns of a file that are understood, and the names of the others without cells."""
-    names = _log_files.read(path, (), files.Budget(path)).names
-    wanted = [name for name in names if quantity_of(name, STEPS) or quantity_of(name, TOKENS)]
-    table = _log_files.read(path, wanted, files.Budget(path))
+    table = _log_files.read(path, aliases.steps().keys() | aliases.tokens().keys(), files.Budget(path))
     _refuse_words(path, table)
     rows = [None] * table.rows
-    return {name: table.cells.get(name, rows) for name in names}
+    return {name: table.cells.get(name, rows) for name in table.names}
 
 
 def _refuse_words(path: Path, table: _log_files.Table) -> None:
@@ -173,7 +171,7 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
 
 
 def _understood(
-    cells: Mapping[str, list[Any]], table: list[Alias]
+    cells: Mapping[str, list[Any]], table: Mapping[str, tuple[str, str]]
 ) -> tuple[dict[str, list[Any]], dict[str, str], dict[str, str], tuple[str, ...]]:
     """Cells by quantity, scope and column of each, and the columns that are not understood."""
     found: dict[str, list[Any]] = {}
@@ -181,7 +179,7 @@ def _understood(
     names: dict[str, str] = {}
     unused = []
     for name, column in cells.items():
-        meaning = quantity_of(name, table)
+        meaning = table.get(name)
         if meaning is None:
             unused.append(name)
             continue
@@ -190,9 +188,8 @@ def _understood(
             both = f"{names[quantity]} and {name}"
             raise checks.InputError("columns", both, f"one column for {quantity}", "leave one of them out")
         found[quantity], scope[quantity], names[quantity] = column, meaning[1], name
-    known = sorted({alias.column for alias in table})
     checks.require(bool(set(found) - {"step"}), "columns", list(cells), "at least one that is known",
-                   f"rename one, as to {', '.join(known[:3])}; docs/diagnose.md has the list")  # fmt: skip
+                   "rename one, as to ess, kl_k3 or trainer_log_prob; docs/diagnose.md has the list")  # fmt: skip
     return found, scope, names, tuple(unused)
 
 
@@ -242,7 +239,7 @@ def _refuse_first(name: str, bad: np.ndarray, values: np.ndarray, bound: str, re
 def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     """Tokens in the order of their steps; a row may hold lists, one cell a token."""
     for needed in ("step", "sampler", "trainer"):
-        known = [alias.column for alias in TOKENS if alias.quantity == needed]
+        known = [alias.column for alias in aliases.TOKENS if alias.quantity == needed]
         checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
                        "log it for every token")  # fmt: skip
     flat, row_of = _flat(cells, names)
