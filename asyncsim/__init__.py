@@ -28,6 +28,7 @@ PACKAGES = (
     "predicting",
     "conformance",
     "live",
+    "diagnosing",
     "testing",
 )
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""
@@ -46,6 +47,8 @@ NAMES = {
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
     "predict": "asyncsim.predicting",
+    "diagnose": "asyncsim.diagnosing",
+    "Diagnosis": "asyncsim.diagnosing",
     "sweep": "asyncsim.sweeping",
     "boundary": "asyncsim.sweeping",
     "verify": "asyncsim.app.verifying",

@@ -41,7 +41,8 @@ CLAIM = re.compile(r"asyncsim/theory/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = (
-    "run", "compare", "power", "sweep", "boundary", "predict", "verify", "judge", "plot", "points", "chain", "Spec",
+    "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "verify", "judge", "plot", "points", "chain",
+    "Spec",
 )  # fmt: skip
 """Functions of the package itself, in the order of their page."""
 

@@ -47,6 +47,7 @@ EXAMPLES = {
         "self.__init__(); self.version = version",
         "self.__init__(); self.version = version; self.taken = 4 * version",
     ),
+    "telemetry": ("docs/diagnose.md", "ess_ratio", "[1.25, 1.19]", "[0.95, 0.99]"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
 }
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""

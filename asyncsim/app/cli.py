@@ -1,9 +1,10 @@
-"""The command line: list, run, compare, sweep, results, verify, timeline, log, conformance.
+"""The command line: list, run, compare, sweep, results, verify, timeline, log, conformance, diagnose.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
     0    all well
-    1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed
+    1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed,
+         a finding on telemetry differs
     2    bad input: one line names field, value, bound and remedy
     3    nothing is violated, but a claim or a comparison is undecided
     4    an output could not be written; the others are
@@ -648,6 +649,41 @@ def conformance(
     outputs = streams.Files()
     outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
     return outputs.status(status)
+
+
+@app.command()
+@guarded
+def diagnose(
+    path: Annotated[Path, typer.Argument(help="Telemetry: .csv, .jsonl or .parquet, a row a step or a row a token.")],
+    tokens: Annotated[Path | None, typer.Option(help="A second file with a row a token, of the same steps.")] = None,
+    batch: Annotated[float | None, typer.Option(help="Weights that the logged ESS counts.")] = None,
+    staleness: Annotated[
+        str | None, typer.Option(help="What is expected: 4, constant:4, sawtooth, uniform, geometric or capped.")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate, beside --curvature.")] = None,
+    curvature: Annotated[float | None, typer.Option(help="Largest curvature of the loss.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of the logged gradients.")] = None,
+    cap: Annotated[float | None, typer.Option(help="Clamp of the logged ESS.")] = None,
+    floor: Annotated[
+        float, typer.Option(help="Variance in nats^2 by which engines may differ on fresh tokens.")
+    ] = 1e-3,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page: HTML, or Markdown where the path ends in .md.")
+    ] = None,
+    json_path: Json = None,
+) -> int:
+    """Read a run's telemetry beside its predictions: staleness, mismatch, drift, ESS, cosine, boundary, known bugs."""
+    from asyncsim.app import diagnosing
+    from asyncsim.diagnosing import diagnose as ask
+
+    commands.outputs(html=html, json=json_path)
+    knobs = {"learning_rate": learning_rate, "curvature": curvature, "momentum": momentum, "cap": cap}
+    found = ask(path, tokens=tokens, batch=batch, staleness=staleness, floor=floor, **knobs)
+    outputs = streams.Files()
+    outputs.write("--json", json_path, lambda path: commands.write_json(path, found.json()))
+    outputs.write("--html", html, lambda path: diagnosing.write(found, path))
+    print(found)
+    return outputs.status(diagnosing.status(found))
 
 
 def _json(value: Any) -> str:

@@ -177,6 +177,9 @@ def of_arrow(column: Any) -> Cells:
         except pa.ArrowInvalid:
             return list(column.to_pylist())
     if types.is_floating(kind):
+        # "Not a number" is a value that somebody wrote; only an empty cell is none.
+        if compute.any(compute.is_nan(column)).as_py():
+            return list(column.to_pylist())
         return np.asarray(compute.fill_null(column.cast(pa.float64()), math.nan).to_numpy())
     inner = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(inner) or types.is_large_string(inner):

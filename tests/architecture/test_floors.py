@@ -86,7 +86,7 @@ FLOORS = {
         "learning.oracle",
     },
     4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting", "live"},
-    5: {"plotting", "testing"},
+    5: {"plotting", "testing", "diagnosing"},
     6: {
         f"app.{name}"
         for name in (
@@ -107,6 +107,7 @@ FLOORS = {
             "timelines",
             "conforming",
             "logs",
+            "diagnosing",
             "commands",
             "completing",
             "complaints",
@@ -191,6 +192,7 @@ BESIDE = {
     "app.timelines": {"app.wording", "app.streams"},
     "app.conforming": {"app.wording"},
     "app.logs": {"app.wording"},
+    "app.diagnosing": {"app.markdown", "app.reporting"},
     "app.commands": {"app.logs", "app.wording", "app.streams", "app.announcing", "app.timelines"},
     "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
     "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.wording"},
@@ -202,6 +204,7 @@ BESIDE = {
         "app.complaints",
         "app.conforming",
         "app.logs",
+        "app.diagnosing",
         "app.streams",
         "app.sweeping",
         "app.verdicts",

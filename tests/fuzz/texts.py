@@ -186,6 +186,7 @@ ENDS = {
     "timeline": ("--updates", "0"),
     "verify": ("no/such",),
     "conformance": ("no_such.py:f",),
+    "diagnose": ("no_such.csv",),
     "runn": (),
 }
 """What makes a command cheap where it understands all that stands before."""

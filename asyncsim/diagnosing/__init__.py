@@ -1,0 +1,6 @@
+"""Diagnosing a training run: its telemetry read beside what claims predict, each question with a verdict."""
+
+from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose
+from asyncsim.diagnosing.findings import Finding
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]

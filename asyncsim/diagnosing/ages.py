@@ -1,0 +1,245 @@
+"""Which distribution of staleness a run has, and whether its stamps can be right.
+
+A distribution is tested by the shares of each staleness in stretches of consecutive steps, so that samples of one step
+need not be independent. The warm-up, as long as the largest staleness, does not count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from asyncsim import theory
+from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, missing
+from asyncsim.diagnosing.telemetry import Telemetry
+
+QUESTION = "distribution of staleness"
+FITS = 0.01
+"""P-value from which a named distribution is one that fits."""
+HARMLESS = "Nothing to do."
+
+
+class Law(NamedTuple):
+    """A named distribution: shares of staleness 0, 1, ..., and the claim behind it."""
+
+    name: str
+    shares: np.ndarray
+    claim: str
+    number: float
+
+
+class Ages(NamedTuple):
+    """Staleness of samples after the warm-up: step's place `[K]`, staleness `[K]`, and how many steps."""
+
+    row: np.ndarray
+    staleness: np.ndarray
+    steps: int
+
+
+def ages(telemetry: Telemetry) -> Ages | None:
+    """Staleness of every sample (of every token where no sequence is known); None where only means are logged."""
+    tokens = telemetry.tokens
+    if tokens is not None and tokens.staleness is not None:
+        first = (
+            np.arange(len(tokens.row)) if tokens.sequence is None else np.unique(tokens.sequence, return_index=True)[1]
+        )
+        row, staleness = tokens.row[first], tokens.staleness[first].astype(int)
+    else:
+        low, high = telemetry.get("staleness_min"), telemetry.get("staleness_max")
+        # Means over ranks are no whole numbers, and nothing is rounded here.
+        if low is None or high is None or (low != high).any() or (low % 1 != 0).any():
+            return None
+        row, staleness = np.arange(len(low)), low.astype(int)
+    if not len(row) or (staleness < 0).any():
+        return None
+    steps = int(row.max()) + 1
+    warm = min(int(staleness.max(initial=0)), steps // 2)
+    kept = row >= warm
+    return Ages(row[kept] - warm, staleness[kept], steps - warm)
+
+
+def distribution(telemetry: Telemetry) -> Draft:
+    """Which named distribution the staleness follows; tested against the one that the user expects."""
+    found, expected = ages(telemetry), telemetry.setup.staleness
+    if found is None or found.steps < FEWEST:
+        return missing(
+            QUESTION, "systems/mean-staleness-identity", "The staleness of samples is missing, or below 0.",
+            f"Log the staleness of every sample, over {FEWEST} steps or more after the warm-up.",
+        )  # fmt: skip
+    value = found.staleness.astype(float)
+    measured = Estimate(float(value.mean()), float(_between(found, value)), max(1, min(BATCHES, found.steps // 2) - 1))
+    laws = candidates(found)
+    p = {law.name: fit(found, law) for law in laws}
+    fitting = [law for law in laws if p[law.name] >= FITS]
+    best = fitting[0] if fitting else None
+    if expected is not None:
+        return _expected(found, laws, p, best, str(expected), measured)
+    if best is None:
+        action = "Compare with `asyncsim timeline` of your trainer: no simple distribution fits."
+        return Draft(
+            QUESTION, "systems/mean-staleness-identity",
+            Saying("mixed staleness", "No named distribution fits the staleness of this run.", action),
+            measured=measured, unit="versions",
+        )  # fmt: skip
+    saying = Saying(f"{best.name} staleness", _sentence(best), HARMLESS)
+    return Draft(
+        QUESTION, best.claim, saying, None, p[best.name], measured, (best.number, best.number), "versions"
+    )  # fmt: skip
+
+
+def _expected(
+    found: Ages, laws: list[Law], p: dict[str, float], best: Law | None, expected: str, measured: Estimate
+) -> Draft:
+    """Against what the user expects: a name, or name:number with its mean (constant:4)."""
+    name, _, number = expected.partition(":")
+    name = name if not name.replace(".", "").isdigit() else "constant"
+    number = number or (expected if name == "constant" and expected != "constant" else "")
+    law = next((law for law in laws if law.name == name), None)
+    chance = 0.0 if law is None else p[name]
+    claim = law.claim if law is not None else best.claim if best is not None else "systems/mean-staleness-identity"
+    goal = law.number if law is not None else float("nan")
+    if number and law is not None:
+        goal = float(number)
+        if abs(law.number - goal) > 1e-9 and (name != "geometric" or abs(law.number - goal) > 0.5):
+            chance = 0.0
+    seen = "no named distribution" if best is None else f"{best.name} of mean {best.number:.3g}"
+    return Draft(
+        QUESTION, claim,
+        Saying(f"{name} staleness", f"Staleness follows the expected {expected}.", HARMLESS),
+        Saying(
+            f"{'mixed' if best is None else best.name} staleness", f"Staleness is not {expected}: it follows {seen}.",
+            "Check admission, publish interval and the stamp's offset.",
+        ),
+        chance, measured, (goal, goal), "versions",
+    )  # fmt: skip
+
+
+def _sentence(law: Law) -> str:
+    words = {
+        "constant": f"Every sample is {law.number:.3g} versions old.",
+        "sawtooth": f"Staleness climbs one version a step and falls back, {law.number:.3g} on average.",
+        "uniform": f"All stalenesses are equally frequent, {law.number:.3g} on average.",
+        "geometric": f"Staleness is that of {law.number + 1:.0f} equal exponential workers that update on arrival.",
+        "capped": f"Staleness is geometric up to a cap of {len(law.shares) - 1} versions.",
+    }
+    return words[law.name]
+
+
+def candidates(found: Ages) -> list[Law]:
+    """Named distributions that could hold, the simplest first."""
+    staleness = found.staleness
+    low, high, mean = int(staleness.min()), int(staleness.max()), float(staleness.mean())
+    if low == high:
+        return [Law("constant", np.eye(high + 1)[high], "systems/hard-bounds", float(high))]
+    even = np.r_[np.zeros(low), np.full(high - low + 1, 1.0 / (high - low + 1))]
+    if _climbs(found, low, high):
+        return [Law("sawtooth", even, "staleness/several-batches-a-publish", (low + high) / 2.0)]
+    laws = [Law("uniform", even, "staleness/random-mean", (low + high) / 2.0)]
+    if low == 0:
+        workers = max(2, round(1.0 + mean))
+        laws.append(Law("geometric", _geometric(workers, 8 * workers + high), "systems/geometric", workers - 1.0))
+        # The number of workers whose share below the cap is nearest.
+        below = float((staleness < high).mean())
+        counts = range(2, 8 * (high + 1) + 2)
+        laws.append(_capped(min(counts, key=lambda m: abs(1.0 - (1.0 - 1.0 / m) ** high - below)), high))
+    return laws
+
+
+def _geometric(workers: int, cells: int) -> np.ndarray:
+    """Shares of staleness of equal exponential workers, as the claim predicts them; the last cell has the tail."""
+    values = theory.claim("systems/geometric").predict({"workers": workers, "cells": cells})
+    return np.array([*(values[f"p[{k}]"] for k in range(cells)), values["tail"]])
+
+
+def _capped(workers: int, cap: int) -> Law:
+    """Geometric staleness of which what lies above the cap waits there."""
+    shares = _geometric(workers, cap)
+    return Law("capped", shares, "systems/hard-bounds", float(shares @ np.arange(cap + 1)))
+
+
+def _climbs(found: Ages, low: int, high: int) -> bool:
+    """Whether each step has one staleness, which rises by one and falls from the top to the bottom."""
+    least = np.full(found.steps, high + 1)
+    most = np.full(found.steps, low - 1)
+    np.minimum.at(least, found.row, found.staleness)
+    np.maximum.at(most, found.row, found.staleness)
+    if (least != most).any():
+        return False
+    change = np.diff(most)
+    return bool(np.where(most[:-1] == high, change == low - high, change == 1).all())
+
+
+def fit(found: Ages, law: Law) -> float:
+    """P of shares as far from the distribution, by Hotelling's test over stretches of steps.
+
+    Stalenesses are joined until their expected share has a standard error; deterministic ones need no test.
+    """
+    if law.name in ("constant", "sawtooth"):
+        return 1.0
+    stretches = min(BATCHES, found.steps // 2)
+    cells = _cells(law.shares, found.staleness.max(), min(8, stretches // 2))
+    shares = np.array([law.shares[list(cell)].sum() for cell in cells])
+    place = np.searchsorted([cell.start for cell in cells], found.staleness, side="right") - 1
+    part = np.minimum(found.row * stretches // found.steps, stretches - 1)
+    table = np.zeros((stretches, len(cells)))
+    np.add.at(table, (part, place), 1.0)
+    table /= np.maximum(table.sum(axis=1, keepdims=True), 1.0)
+    deviation = table[:, :-1] - shares[:-1]
+    k = deviation.shape[1]
+    if k == 0:
+        return 0.0
+    covariance = np.atleast_2d(np.cov(deviation.T)) + 1e-12 * np.eye(k)
+    size = stretches * float(deviation.mean(0) @ np.linalg.solve(covariance, deviation.mean(0)))
+    return float(stats.f.sf(size * (stretches - k) / (k * (stretches - 1)), k, stretches - k))
+
+
+def _cells(shares: np.ndarray, highest: int, most: int) -> list[range]:
+    """Ranges of staleness of 5 percent or more each, so many at most; together all of them."""
+    starts, mass = [0], 0.0
+    for k, share in enumerate(shares):
+        if mass >= 1.0 / most and float(shares[k:].sum()) >= 0.05:
+            starts.append(k)
+            mass = 0.0
+        mass += float(share)
+    ends = [*starts[1:], max(len(shares), int(highest) + 1)]
+    return [range(a, min(b, len(shares))) for a, b in zip(starts, ends, strict=True)]
+
+
+def _between(found: Ages, values: np.ndarray) -> float:
+    """Standard error of a mean over samples, between stretches of steps."""
+    stretches = min(BATCHES, found.steps // 2)
+    part = np.minimum(found.row * stretches // found.steps, stretches - 1)
+    count = np.bincount(part, minlength=stretches)
+    means = np.bincount(part, weights=values, minlength=stretches)[count > 0] / count[count > 0]
+    return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
+
+
+def stamps(telemetry: Telemetry) -> Draft:
+    """Whether the stamps are possible: none below 0, and none older than the run."""
+    claim, question = "systems/mean-staleness-identity", "stamps of staleness"
+    tokens, low, high = telemetry.tokens, telemetry.get("staleness_min"), telemetry.get("staleness_max")
+    if tokens is not None and tokens.staleness is not None:
+        staleness, step = tokens.staleness, tokens.step[tokens.row]
+    elif high is not None:
+        staleness, step = high, telemetry.quantities["step"]
+        staleness = staleness if low is None else np.r_[low, staleness]
+        step = step if low is None else np.r_[step, step]
+    else:
+        return missing(question, claim, "No staleness was logged.", "Log the staleness of every sample.")
+    first = float(step.min())
+    excess = float(np.nanmax(staleness - (step - first))) if first in (0.0, 1.0) else -np.inf
+    least = float(np.nanmin(staleness))
+    wrong = least < 0 or excess > 0
+    size = least if least < 0 else excess
+    return Draft(
+        question, claim,
+        Saying("possible stamps", "No sample is older than the run or younger than its weights.", HARMLESS),
+        Saying(
+            "off-by-one staleness", f"Stamps are off by {abs(size):.0f}: below 0, or above the steps so far.",
+            "Subtract the version at which training began, or publish before the first stamp.",
+        ),
+        0.0 if wrong else 1.0, Estimate(size if wrong else 0.0), (0.0, 0.0), "versions",
+    )  # fmt: skip

@@ -1,0 +1,144 @@
+"""`diagnose`: a run's telemetry in, one finding for every question out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.diagnosing import ages, gradients, mismatch, mistakes, sizes
+from asyncsim.diagnosing.findings import LEVEL, VERDICTS, Draft, Finding, settle
+from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
+
+QUESTIONS = (
+    ages.distribution,
+    ages.stamps,
+    mismatch.floor,
+    mismatch.fresh,
+    mismatch.drift,
+    mismatch.mean_ratio,
+    sizes.shown,
+    sizes.named,
+    sizes.above_one,
+    gradients.cosine,
+    gradients.boundary,
+    mistakes.direction,
+)
+"""Functions from telemetry to a draft of a finding, or to None where the question does not arise."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings of one run. `columns`: quantity to (column, what it is averaged over); `unused`: other columns."""
+
+    findings: tuple[Finding, ...]
+    columns: dict[str, tuple[str, str]]
+    unused: tuple[str, ...]
+    steps: int
+    level: float = LEVEL
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many findings have each verdict."""
+        counted = Counter(each.verdict for each in self.findings)
+        return {name: counted[name] for name in VERDICTS}
+
+    @property
+    def causes(self) -> list[str]:
+        """Causes of the findings that differ, each once."""
+        return list(dict.fromkeys(each.cause for each in self.findings if each.verdict == "differs"))
+
+    def json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        about = {"steps": self.steps, "level": self.level, "counts": self.counts, "unused": list(self.unused)}
+        columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
+        return {"findings": [each.row() for each in self.findings], "columns": columns, **about}
+
+    def __str__(self) -> str:
+        lines = [f"{self.steps} steps; columns: {', '.join(column for column, _ in self.columns.values())}"]
+        for each in self.findings:
+            cause = f" ({each.cause})" if each.cause else ""
+            lines += [f"{each.verdict}: {each.question}{cause}", f"  {each.sentence} [{each.claim}]"]
+            lines += [f"  {each.action}"] if each.verdict != "as predicted" or each.action != ages.HARMLESS else []
+        return "\n".join(lines)
+
+
+def diagnose(
+    telemetry: Any,
+    *,
+    tokens: Any = None,
+    batch: float | None = None,
+    staleness: Any = None,
+    learning_rate: float | None = None,
+    curvature: float | None = None,
+    momentum: float | None = None,
+    cap: float | None = None,
+    floor: float = 1e-3,
+) -> Diagnosis:
+    """Read a run's telemetry beside what claims predict: a verdict, an interval and a claim for every question.
+
+    Verdicts are *as predicted*, *differs* and *cannot tell*. Any finding of a healthy run differs with probability at
+    most 0.002, by Holm's correction over its questions. Means of steps have 95 percent intervals between stretches of
+    consecutive steps.
+
+    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, under the
+    names of a trainer (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in nats,
+    its step, staleness in versions, sequence and mask; a cell may be a list. `tokens`: a second such table, beside one
+    of steps. `batch`: weights that the logged ESS counts, at least 1. `staleness`: what is expected, as 4,
+    "constant:4", "sawtooth", "uniform", "geometric" or "capped". `learning_rate` and `curvature`, positive: their
+    product is a pure number. `momentum` in [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS.
+    `floor`: variance in nats^2 that sampler and trainer may differ by on fresh tokens; the default is three times that
+    of bfloat16 noise on this package's character model.
+    Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run that is
+    steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
+
+    >>> import asyncsim as sim
+    >>> log = {"step": range(9, 49), "rl/ess": [0.9, 0.95] * 20, "staleness_min": [2] * 40, "staleness_max": [2] * 40}
+    >>> found = sim.diagnose(log, batch=512, staleness=2)
+    >>> found.findings[0].verdict, found.findings[0].cause
+    ('as predicted', 'constant staleness')
+    >>> sim.diagnose(log | {"rl/ess": [1.25] * 40}).causes
+    ['ESS above one']
+    """
+    setup = Setup(
+        _positive("batch", batch, 1.0),
+        _law(staleness),
+        _positive("learning_rate", learning_rate),
+        _positive("curvature", curvature),
+        None if momentum is None else _share(momentum),
+        _positive("cap", cap, 1.0),
+        checks.real("floor", floor, "give a variance in nats^2", 0.0),
+    )
+    run = read(telemetry, tokens, setup)
+    columns = {name: (column, run.scope.get(name, "tokens")) for name, column in run.names.items()}
+    return Diagnosis(tuple(settle(drafts(run))), columns, run.unused, run.steps)
+
+
+def drafts(run: Telemetry) -> list[Draft]:
+    """Every question of this telemetry, before p-values are corrected."""
+    found = [draft for question in QUESTIONS if (draft := question(run)) is not None]
+    return found + mistakes.impossible(run)
+
+
+def _positive(name: str, value: float | None, low: float = 0.0) -> float | None:
+    if value is None:
+        return None
+    return checks.real(name, value, "give a positive number", low, open_low=low == 0.0)
+
+
+def _share(value: float) -> float:
+    number = checks.real("momentum", value, "give the share of the last update that is kept", 0.0, 1.0)
+    checks.require(number < 1.0, "momentum", value, "below 1", "give the share of the last update that is kept")
+    return number
+
+
+def _law(value: Any) -> Any:
+    if value is None:
+        return None
+    name, _, number = str(value).partition(":")
+    digits = number or (name if name.isdigit() else "0")
+    known = name in ("constant", "sawtooth", "uniform", "geometric", "capped") or name.isdigit()
+    bound = "a number of versions, or constant, sawtooth, uniform, geometric or capped, with :mean"
+    checks.require(known and digits.replace(".", "", 1).isdigit(), "staleness", value, bound, "write constant:4")
+    return str(value)

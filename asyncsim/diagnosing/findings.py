@@ -1,0 +1,142 @@
+"""Findings: what was measured, what a claim predicts, and the verdict after Holm's correction over all questions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from asyncsim import validation
+from asyncsim.base import uncertainty
+from asyncsim.base.records import Estimate
+
+VERDICTS = ("as predicted", "differs", "cannot tell")
+LEVEL = 0.002
+"""Probability that a healthy run gets any finding that differs: a fifth of the one percent that is promised."""
+INTERVAL = 0.95
+BATCHES = 24
+"""Stretches of a series whose means are compared."""
+FEWEST = 8
+"""Steps from which a mean of steps has an interval."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question.
+
+    `verdict`: one of `VERDICTS`. `cause`: what the data look like, in a few words; "" where nobody can tell.
+    `measured` with its 95 percent interval `low` to `high`, `predicted` as a range, all in `unit`; None where there is
+    none. `p`: probability of as large a deviation where the prediction holds. `claim`: id of the claim behind it.
+    `action`: what to do; for "cannot tell", what is missing.
+    """
+
+    question: str
+    verdict: str
+    cause: str
+    sentence: str
+    action: str
+    claim: str
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    predicted: tuple[float, float] | None = None
+    unit: str = ""
+    p: float | None = None
+
+    def row(self) -> dict[str, Any]:
+        """The finding as plain values; numbers that are not finite are None."""
+        row = asdict(self)
+        row["predicted"] = None if self.predicted is None else [_finite(end) for end in self.predicted]
+        return {key: _finite(value) for key, value in row.items()}
+
+
+def _finite(value: Any) -> Any:
+    """A value as it is, None in place of a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class Saying:
+    """Words for one outcome: a few words for the cause, one sentence, and what to do."""
+
+    cause: str
+    sentence: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A finding before all p-values are known: `agrees` where p is not small, `differs` where it is.
+
+    `p` None: the data cannot tell, and `agrees` says what is missing. `decisive` False: a p that is not small decides
+    nothing either.
+    """
+
+    question: str
+    claim: str
+    agrees: Saying
+    differs: Saying | None = None
+    p: float | None = None
+    measured: Estimate | None = None
+    predicted: tuple[float, float] | None = None
+    unit: str = ""
+    decisive: bool = True
+
+    def settled(self, small: bool) -> Finding:
+        """The finding, given whether p is small among all."""
+        saying = self.differs if small and self.differs is not None else self.agrees
+        verdict = "differs" if small else "as predicted" if self.p is not None and self.decisive else "cannot tell"
+        low, value, high = interval(self.measured) if self.measured is not None else (None, None, None)
+        words = (saying.cause, saying.sentence, saying.action)
+        return Finding(self.question, verdict, *words, self.claim, value, low, high, self.predicted, self.unit, self.p)
+
+
+def missing(question: str, claim: str, sentence: str, action: str) -> Draft:
+    """A question that the data cannot answer."""
+    return Draft(question, claim, Saying("", sentence, action))
+
+
+def settle(drafts: list[Draft], level: float = LEVEL) -> list[Finding]:
+    """Verdicts at a level that holds for all questions together (Holm)."""
+    tested = {str(k): draft.p for k, draft in enumerate(drafts) if draft.p is not None}
+    adjusted = validation.holm(tested) if tested else {}
+    return [draft.settled(adjusted.get(str(k), 1.0) <= level) for k, draft in enumerate(drafts)]
+
+
+def interval(estimate: Estimate) -> tuple[float, float, float]:
+    """Low end, value and high end at 95 percent."""
+    reach = uncertainty.critical(1.0 - INTERVAL, estimate.freedom) * estimate.error
+    return estimate.value - reach, estimate.value, estimate.value + reach
+
+
+def mean(series: np.ndarray) -> Estimate | None:
+    """Mean of a series of steps, with the error between means of consecutive stretches; None for too few steps."""
+    known = series[np.isfinite(series)]
+    if len(known) < FEWEST:
+        return None
+    return uncertainty.batch_means(known, batches=min(BATCHES, len(known) // 2))
+
+
+def above(estimate: Estimate, limit: float) -> float:
+    """P of so large an estimate where the truth is at most the limit."""
+    if estimate.error <= 1e-12 * max(1.0, abs(limit)):
+        return 1.0 if estimate.value <= limit + 1e-9 * max(1.0, abs(limit)) else 0.0
+    return float(stats.t.sf((estimate.value - limit) / estimate.error, estimate.freedom))
+
+
+def below(estimate: Estimate, limit: float) -> float:
+    """P of so small an estimate where the truth is at least the limit."""
+    return above(replace_value(estimate, -estimate.value), -limit)
+
+
+def outside(estimate: Estimate, low: float, high: float) -> float:
+    """P of so far an estimate where the truth is in [low, high]; twice the smaller tail."""
+    return min(1.0, 2.0 * min(below(estimate, low), above(estimate, high)))
+
+
+def replace_value(estimate: Estimate, value: float) -> Estimate:
+    """The same error around another value."""
+    return estimate._replace(value=value)

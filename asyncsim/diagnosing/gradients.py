@@ -1,0 +1,182 @@
+"""Why consecutive gradients agree, and how near the learning rate is to the boundary of its staleness.
+
+c_k is the mean cosine of gradients k updates apart. A steady mean gradient makes all c_k equal to the share S of its
+energy, which the cosine h of two halves of a batch gives as S = 2 h / (1 + h). Momentum b of what is logged adds
+(1 - S') b^k. Batches that share samples raise c_1 alone. Staleness tau makes c_tau - c_(tau+1) the mean step *
+curvature, whatever S is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asyncsim import theory
+from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.ages import HARMLESS, ages, candidates
+from asyncsim.diagnosing.findings import FEWEST, Draft, Saying, above, mean, missing, outside
+from asyncsim.diagnosing.telemetry import Telemetry
+
+COSINE, BOUNDARY = "cosine of consecutive gradients", "distance to the stability boundary"
+SNR = "alignment/snr"
+TOLERANCE = 0.02
+"""Cosines nearer than this count as equal: the mean of a cosine is not a ratio of means in few dimensions."""
+NEAR = 0.8
+"""Share of the boundary from which a step is called near it."""
+LONGEST = 25
+"""Stalenesses of a distribution whose boundary is computed; older ones count as the oldest of these."""
+LOW = 0.02
+"""Signal share below which a cosine is chance."""
+
+
+def lags(telemetry: Telemetry) -> dict[int, Estimate]:
+    """Mean cosines by how many updates the gradients are apart."""
+    found = {}
+    for name, series in telemetry.quantities.items():
+        if name.startswith("cosine_"):
+            value = mean(series)
+            if value is not None:
+                found[int(name.partition("_")[2])] = value
+    return dict(sorted(found.items()))
+
+
+def signal_share(telemetry: Telemetry) -> Estimate | None:
+    """S from the cosine h of halves, S = 2 h/(1 + h)."""
+    series = telemetry.get("half_cosine")
+    half = None if series is None else mean(series)
+    if half is None or half.value <= -0.5:
+        return None
+    return half._replace(value=2.0 * half.value / (1.0 + half.value), error=2.0 * half.error / (1.0 + half.value) ** 2)
+
+
+def cosine(telemetry: Telemetry) -> Draft:
+    """Whether signal to noise explains the cosine; if not, whether momentum or shared batches do."""
+    found, share = lags(telemetry), signal_share(telemetry)
+    if 1 not in found:
+        return missing(COSINE, SNR, "No cosine of consecutive gradients was logged.", "Log it at every update.")
+    later = [k for k in found if k > 1]
+    if share is None and len(later) < 2:
+        return missing(
+            COSINE, SNR, "A cosine alone does not separate signal from momentum and from shared batches.",
+            "Log the cosine of two halves of a batch, or cosines two and three updates apart.",
+        )  # fmt: skip
+    echo = _echo(telemetry, found)
+    if echo is not None and above(echo, 2.0 * TOLERANCE) < 0.01:
+        return missing(COSINE, "alignment/lag-identity", "Stale gradients repeat, so cosines do not show the signal.",
+                       "Lower the learning rate first, then measure again.")  # fmt: skip
+    base = share if share is not None else found[later[-1]]
+    predicted = _with_momentum(base.value, telemetry.setup.momentum)
+    excess = Estimate(
+        found[1].value - predicted, math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
+    )
+    cause, remedy = _cause(found, base.value, excess)
+    small = base.value < LOW
+    words = f"The cosine is {found[1].value:.3f}; signal to noise makes it {predicted:.3f}."
+    return Draft(
+        COSINE, SNR,
+        Saying(*(("low signal", words, "Raise the batch.") if small else ("signal to noise", words, HARMLESS))),
+        Saying(cause, f"{words[:-1]}, and {_words(cause)}.", remedy),
+        outside(excess, -TOLERANCE, TOLERANCE), found[1], (predicted, predicted),
+    )  # fmt: skip
+
+
+def _with_momentum(share: float, momentum: float | None) -> float:
+    """c_1 of what momentum makes of gradients with this signal share: (S + V b)/(S + V)."""
+    if not momentum:
+        return share
+    signal, noise = share / (1.0 - momentum) ** 2, (1.0 - share) / (1.0 - momentum**2)
+    return (signal + noise * momentum) / (signal + noise)
+
+
+def _cause(found: dict[int, Estimate], share: float, excess: Estimate) -> tuple[str, str]:
+    """What raises or lowers the cosine, by how the excess falls with the distance."""
+    if excess.value < 0:
+        return (
+            "gradients that answer each other",
+            "Compare with the publish interval: gradients across a publish disagree.",
+        )
+    second = found.get(2)
+    if second is None:
+        return "momentum or shared batches", "Log cosines two and three updates apart to separate them."
+    rest = second.value - share
+    if above(Estimate(rest, second.error, second.freedom), TOLERANCE) < 0.01:
+        return "momentum", "Log the cosine of raw gradients, before momentum; or give `momentum`."
+    return "shared batches", "Check replay, epochs and the sampler: neighboring updates use the same samples."
+
+
+def _words(cause: str) -> str:
+    return {
+        "gradients that answer each other": "neighbors answer each other",
+        "momentum or shared batches": "momentum or shared batches add to it",
+        "momentum": "the excess falls geometrically, as momentum makes it",
+        "shared batches": "only neighbors agree more",
+    }[cause]
+
+
+def constant_staleness(telemetry: Telemetry) -> int | None:
+    """The staleness of all samples, measured or given; None where it varies."""
+    found, given = ages(telemetry), telemetry.setup.staleness
+    if found is not None:
+        return int(found.staleness[0]) if len(found.staleness) and np.ptp(found.staleness) == 0 else None
+    number = str(given).removeprefix("constant:") if given is not None else ""
+    return int(number) if number.isdigit() else None
+
+
+def _echo(telemetry: Telemetry, found: dict[int, Estimate]) -> Estimate | None:
+    """Mean step * curvature, c_tau - c_(tau+1); None where the staleness varies or a cosine is missing."""
+    tau = constant_staleness(telemetry)
+    if not tau or tau not in found or tau + 1 not in found:
+        return None
+    series = telemetry.quantities[f"cosine_{tau}"] - telemetry.quantities[f"cosine_{tau + 1}"]
+    return mean(series)
+
+
+def boundary(telemetry: Telemetry) -> Draft:
+    """Whether the learning rate is inside the stable range, by settings or by how gradients repeat."""
+    setup = telemetry.setup
+    limit, claim = _limit(telemetry)
+    if limit is None:
+        return missing(BOUNDARY, claim, "The staleness is unknown, and with it the boundary.",
+                       "Log the staleness of samples, or give `staleness`.")  # fmt: skip
+    if setup.learning_rate is not None and setup.curvature is not None:
+        share: Estimate | None = Estimate(setup.learning_rate * setup.curvature / limit)
+    else:
+        share = None if setup.momentum else _echo(telemetry, lags(telemetry))
+        if share is not None:
+            share = share._replace(value=share.value / limit, error=share.error / limit)
+    if share is None:
+        return missing(
+            BOUNDARY, claim, "Neither step times curvature nor cosines across the staleness are known.",
+            "Give `learning_rate` and `curvature`, or log cosines staleness and staleness + 1 updates apart.",
+        )  # fmt: skip
+    where = "beyond" if share.value >= 1.0 else "at"
+    return Draft(
+        BOUNDARY, claim,
+        Saying("stable step", f"The step is at {share.value:.2f} of its boundary.", HARMLESS),
+        Saying("step near boundary", f"The step is {where} {share.value:.2f} of its boundary, where gradients swing.",
+               f"Divide the learning rate by {max(share.value / 0.5, 1.0):.2g}, or lower the staleness."),
+        above(share, NEAR), share, (0.0, NEAR), "share of the boundary",
+    )  # fmt: skip
+
+
+def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
+    """Largest stable step * curvature, and its claim: constant, with momentum, climbing, or drawn for every update."""
+    tau, momentum = constant_staleness(telemetry), telemetry.setup.momentum
+    if tau is not None and momentum:
+        point = {"staleness": tau, "momentum": momentum, "curvatures": (1.0,)}
+        return theory.claim("staleness/heavy-ball").predict(point)["step"], "staleness/heavy-ball"
+    if tau is not None:
+        point = {"staleness": tau, "curvatures": (1.0,)}
+        return theory.claim("staleness/stability-boundary").predict(point)["step"], "staleness/stability-boundary"
+    found = ages(telemetry)
+    if found is None or momentum or found.steps < FEWEST:
+        return None, "staleness/stability-boundary"
+    best = candidates(found)[0]
+    low, count = int(found.staleness.min()), len(best.shares) - int(found.staleness.min())
+    if best.name == "sawtooth" and low % count == 0:
+        point = {"updates": count, "versions": low // count, "curvatures": (1.0,)}
+        return theory.claim("staleness/sawtooth").predict(point)["step"], "staleness/sawtooth"
+    shares = np.bincount(np.minimum(found.staleness, LONGEST - 1)) / len(found.staleness)
+    point = {"law": tuple(shares.tolist()), "curvature": 1.0, "share": 0.1, "updates": 1}
+    return theory.claim("staleness/random-mean").predict(point)["step"], "staleness/random-mean"

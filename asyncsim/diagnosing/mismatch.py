@@ -1,0 +1,239 @@
+"""Mismatch of sampler and trainer: its floor at staleness 0, and how it grows with staleness.
+
+v(s) is the variance of a token's log ratio at staleness s. Engines that differ give v(0) at every version, and the
+weights' movement adds v_1 ((1 - f) s + f s^2) to it, f the share of v_1 that is drift. Axes: `U` steps, `S` levels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.ages import HARMLESS, stamps
+from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, above, interval, mean, missing, outside
+from asyncsim.diagnosing.telemetry import Telemetry
+
+FLOOR, FRESH, DRIFT = "engine floor", "fresh data are fresh", "drift with staleness"
+TIMES = 2.0
+"""How many times the first step's floor later fresh data may show."""
+WIDELY = 0.75
+"""Share of stretches in which a staleness must occur to count for the slope."""
+TOP = 0.5
+"""Variance of a token's log ratio above which a few ratios carry every mean, in nats^2."""
+
+
+class Levels(NamedTuple):
+    """Stalenesses `[S]`, and the variance of log ratios at each in every step `[U, S]`, NaN without data."""
+
+    staleness: np.ndarray
+    square: np.ndarray
+
+
+def levels(telemetry: Telemetry) -> Levels | None:
+    """Variances by staleness: of tokens, or twice k3 of steps whose samples all have one staleness."""
+    tokens = telemetry.tokens
+    if tokens is not None and tokens.staleness is not None:
+        known, place = np.unique(tokens.staleness, return_inverse=True)
+        size = (len(tokens.step), len(known))
+        cell = tokens.row * len(known) + place.ravel()
+        count = np.bincount(cell, minlength=size[0] * size[1])
+        middle = np.bincount(place.ravel(), weights=tokens.log_ratio) / np.bincount(place.ravel())
+        deviation = tokens.log_ratio - middle[place.ravel()]
+        total = np.bincount(cell, weights=deviation**2, minlength=size[0] * size[1])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return Levels(known, np.where(count > 0, total / count, np.nan).reshape(size))
+    buckets = sorted(int(name.rpartition("_")[2]) for name in telemetry.quantities if name.startswith("k3_at_"))
+    if buckets:
+        columns = [2.0 * telemetry.quantities[f"k3_at_{s}"] for s in buckets]
+        return Levels(np.array(buckets, dtype=float), np.stack(columns, axis=1))
+    low, high, k3 = (telemetry.get(name) for name in ("staleness_min", "staleness_max", "kl_k3"))
+    if low is None or high is None or k3 is None:
+        return None
+    alike = (low == high) & np.isfinite(k3)
+    known = np.unique(low[alike])
+    square = np.where(alike[:, None] & (low[:, None] == known), 2.0 * k3[:, None], np.nan)
+    return Levels(known, square) if len(known) else None
+
+
+def _doubtful(telemetry: Telemetry) -> bool:
+    """Whether stamps of staleness are wrong, so that data stamped fresh are not."""
+    return any(draft.p is not None and draft.p < 1e-3 for draft in (stamps(telemetry), fresh(telemetry)))
+
+
+def floor(telemetry: Telemetry) -> Draft:
+    """Whether sampler and trainer agree on fresh data, up to the floor that is allowed."""
+    claim, limit = "ratio/engine-floor", telemetry.setup.floor
+    found = levels(telemetry)
+    fresh_data = (
+        None if found is None or 0.0 not in found.staleness else mean(found.square[:, found.staleness == 0.0].ravel())
+    )
+    if fresh_data is None or _doubtful(telemetry):
+        return missing(
+            FLOOR, claim, "No data are surely fresh, so engine mismatch and staleness are not told apart.",
+            f"Log log-probs and staleness of tokens, with {FEWEST} steps that hold fresh data; the first step does.",
+        )  # fmt: skip
+    length = _length(telemetry)
+    cost = math.exp(-length * fresh_data.value)
+    size = math.sqrt(max(fresh_data.value, 0.0))
+    words = f"Fresh tokens differ by {size:.2g} nats; sequences of {length:.0f} tokens keep ESS/N {cost:.2g}."
+    return Draft(
+        FLOOR, claim,
+        Saying("engines agree", words, HARMLESS),
+        Saying(
+            "engine mismatch", words,
+            "Compare temperature, top-p and precision of sampler and trainer; weight by the recorded log-probs.",
+        ),
+        above(fresh_data, limit), fresh_data, (0.0, limit), "nats^2 per token",
+    )  # fmt: skip
+
+
+def _length(telemetry: Telemetry) -> float:
+    """Mean tokens of a sequence; 1 where no sequence is known."""
+    tokens = telemetry.tokens
+    if tokens is None or tokens.sequence is None:
+        return 1.0
+    return len(tokens.sequence) / (int(tokens.sequence.max()) + 1)
+
+
+def fresh(telemetry: Telemetry) -> Draft:
+    """Whether data stamped fresh show the floor of the first step, at which all data are fresh.
+
+    Stale data differ from the second step on. A mismatch that grows with training, as that of a temperature does, says
+    nothing of stamps.
+    """
+    claim, found = "ratio/drift-growth", levels(telemetry)
+    steps = telemetry.tokens.step if telemetry.tokens is not None else telemetry.get("step")
+    start = steps is not None and float(steps[0]) in (0.0, 1.0)
+    at = np.zeros(0) if found is None else found.square[1:, found.staleness == 0.0].ravel()
+    at = at[np.isfinite(at)]
+    part = max(FEWEST, len(at) // 4)
+    early, late = mean(at[:part]), mean(at[-part:])
+    possible = stamps(telemetry).p == 1.0
+    if not (found and early and late and start and possible) or late.value > TIMES * early.value:
+        return missing(
+            FRESH, claim, "Stamps, the first step or later fresh data are missing or wrong; ratios check no stamps.",
+            "Log tokens from the first step on, with the data that are stamped fresh.",
+        )  # fmt: skip
+    first = float(np.nanmean(found.square[0]))
+    # The first step is one number: its error is taken from the spread of later ones, in proportion.
+    spread = float(at[:part].std(ddof=1)) * min(1.0, first / max(early.value, 1e-300))
+    limit = max(TIMES * (first + 4.0 * spread), 1e-12)
+    words = f"Data stamped fresh differ by {early.value:.2g} nats^2, those of the first step by {first:.2g}."
+    return Draft(
+        FRESH, claim,
+        Saying("fresh stamps", words, HARMLESS),
+        Saying(
+            "stale data stamped fresh", words,
+            "Stamp samples when they are generated, and count updates where several share a version.",
+        ),
+        above(early, limit), early, (0.0, limit), "nats^2 per token",
+    )  # fmt: skip
+
+
+def drift(telemetry: Telemetry) -> Draft:
+    """Slope of the log of v(s) - v(0) over log s: 1 where updates are noise, 2 where they are drift."""
+    claim, found = "ratio/drift-growth", levels(telemetry)
+    if found is None or 0.0 not in found.staleness:
+        return missing(DRIFT, claim, "Without fresh data the floor is unknown, and with it the slope.",
+                       "Log log-probs and staleness of tokens, fresh ones among them.")  # fmt: skip
+    slope = _slope(found)
+    if slope is None:
+        return missing(DRIFT, claim, "Fewer than three stalenesses are well measured, so no slope is told.",
+                       "Log more steps, or a run with more staleness.")  # fmt: skip
+    low, value, high = interval(slope)
+    kind, words, decisive = _kind(low, high)
+    sentence = f"The variance of log ratios grows like staleness to the power {value:.2f}: {words}."
+    return Draft(
+        DRIFT, claim,
+        Saying(kind, sentence, HARMLESS if decisive else "Log more steps, or more staleness."),
+        Saying(
+            "no growth with staleness" if value < 1.0 else "growth faster than drift", sentence,
+            "Check the stamps, the mask and which log-probs are logged: growth is between linear and quadratic.",
+        ),
+        outside(slope, 1.0, 2.0), slope, (1.0, 2.0), "", decisive,
+    )  # fmt: skip
+
+
+def _kind(low: float, high: float) -> tuple[str, str, bool]:
+    if low <= 1.0 and high >= 2.0:
+        return "", "the interval is too wide", False
+    if low <= 1.0:
+        return "independent steps", "independent steps", True
+    if high >= 2.0:
+        return "aligned steps", "aligned steps", True
+    return "noise and drift", "steps of noise and drift", True
+
+
+def _slope(found: Levels) -> Estimate | None:
+    """Weighted least squares over levels, with a jackknife over stretches of steps."""
+    # All levels over the same steps: the oldest data come last, and drift changes as training goes on.
+    warm = min(int(found.staleness.max()), len(found.square) // 2)
+    found = found._replace(square=found.square[warm:])
+    steps = len(found.square)
+    stretches = min(BATCHES, steps // 2)
+    if stretches < FEWEST // 2:
+        return None
+    part = np.minimum(np.arange(steps) * stretches // steps, stretches - 1)
+    known = np.isfinite(found.square)
+    total = np.zeros((stretches, len(found.staleness)))
+    count = np.zeros_like(total)
+    np.add.at(total, part, np.where(known, found.square, 0.0))
+    np.add.at(count, part, known.astype(float))
+    whole = total.sum(0) / np.maximum(count.sum(0), 1.0)
+    left = (total.sum(0) - total) / np.maximum(count.sum(0) - count, 1.0)
+    error = np.sqrt((stretches - 1) * left.var(axis=0))
+    base = int(np.flatnonzero(found.staleness == 0.0)[0])
+    rise = whole - whole[base]
+    # A level of a few stretches has no error of its own: it could be small by chance.
+    widely = (count > 0).mean(0) >= WIDELY
+    chosen = widely & (found.staleness > 0) & (rise > 4.0 * np.hypot(error, error[base]))
+    if chosen.sum() < 3 or (whole[chosen] > TOP).any():
+        return None
+    x, weight = np.log(found.staleness[chosen]), (rise[chosen] / error[chosen].clip(1e-300)) ** 2
+    weight = weight / weight.max() + 0.01
+    center = x - (weight @ x) / weight.sum()
+    row = weight * center / float((weight * center) @ center)
+    rises = left[:, chosen] - left[:, [base]]
+    if (rises <= 0).any():
+        return None
+    each = np.log(rises) @ row
+    error_of = math.sqrt((stretches - 1) / stretches * float(((each - each.mean()) ** 2).sum()))
+    return Estimate(float(np.log(rise[chosen]) @ row), error_of, stretches - 1.0, samples=stretches)
+
+
+def mean_ratio(telemetry: Telemetry) -> Draft:
+    """Whether the mean ratio is 1, as it is under any staleness where the logged log-probs are those sampled from."""
+    question, claim = "mean ratio", "predictor/mean-weight"
+    tokens = telemetry.tokens
+    series = telemetry.get("ratio_mean") if tokens is None else tokens.means(np.exp(np.clip(tokens.log_ratio, -50, 50)))
+    if series is None:
+        return missing(question, claim, "No mean of plain ratios was logged; truncated ones have another mean.",
+                       "Log the mean ratio before any clip, clamp or mask.")  # fmt: skip
+    value, spread = mean(series), _spread(telemetry)
+    if value is None or spread is None or spread > TOP:
+        return missing(question, claim, "A few ratios carry the mean, or the spread of ratios is unknown.",
+                       "Log ESS or chi-square of the same tokens, over more steps.")  # fmt: skip
+    return Draft(
+        question, claim,
+        Saying("mean ratio one", f"The mean ratio is {value.value:.4g}; one is predicted at any staleness.", HARMLESS),
+        Saying(
+            "wrong log-probs", f"The mean ratio is {value.value:.4g}: these are not the log-probs of the draws.",
+            "Check the mask, temperature, top-p, and that log-probs are recorded at the draw.",
+        ),
+        outside(value, 1.0 - 1e-3, 1.0 + 1e-3), value, (1.0, 1.0),
+    )  # fmt: skip
+
+
+def _spread(telemetry: Telemetry) -> float | None:
+    """Variance of a token's ratio, as far as the log tells: chi-square, or 1/ESS - 1, or of tokens."""
+    if telemetry.tokens is not None:
+        return float(np.var(telemetry.tokens.log_ratio))
+    chi, ess = telemetry.get("chi_square"), telemetry.get("ess")
+    if chi is not None and np.isfinite(chi).any():
+        return float(np.nanmean(chi))
+    if ess is not None and np.isfinite(ess).any() and float(np.nanmin(ess)) > 0.0:
+        return float(np.nanmean(1.0 / ess)) - 1.0
+    return None

@@ -1,0 +1,197 @@
+"""Effective sample size: what a batch can show, what it says of the population, and which quantity was logged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from asyncsim import theory
+from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.ages import HARMLESS
+from asyncsim.diagnosing.findings import Draft, Saying, interval, mean, missing
+from asyncsim.diagnosing.telemetry import Telemetry, Tokens, paired
+
+SHOWN, NAMED = "effective sample size of this batch", "which effective sample size is logged"
+FEW = 10.0
+"""Samples' worth of weight below which a batch says little of the population."""
+CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
+"""Clamps that are tried where the user names none."""
+NEAR = 2e-3
+"""Relative distance within which two series of ESS are the same; logs are rounded."""
+
+
+CLOSER = 4.0
+"""How many times nearer to the log than the plain quantity another one must be."""
+
+
+def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+    """ESS/N of every step `[U]`; with a `group` of every token, its mean over the groups of a step."""
+    row = tokens.row if group is None else paired(tokens.row, group)
+    steps = len(tokens.step) if group is None else int(row.max()) + 1
+    top = np.full(steps, -np.inf)
+    np.maximum.at(top, row, log_weight)
+    weight = np.exp(log_weight - top[row])
+    one, two, count = (np.bincount(row, weights=x, minlength=steps) for x in (weight, weight**2, np.ones(len(row))))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = one**2 / (count * two)
+    if group is None:
+        return each
+    of = np.zeros(steps, dtype=int)
+    of[row] = tokens.row
+    return np.bincount(of, weights=each, minlength=len(tokens.step)) / np.bincount(of, minlength=len(tokens.step))
+
+
+def halves(tokens: Tokens) -> np.ndarray:
+    """Mean ESS/N of the even and the odd tokens of every step `[U]`."""
+    return size(tokens, tokens.log_ratio, np.arange(len(tokens.row)) % 2)
+
+
+def shown(telemetry: Telemetry) -> Draft:
+    """The range that N samples can show, and the population's ESS as far as a batch tells of it."""
+    claim, tokens = "ess/finite-sample", telemetry.tokens
+    series = telemetry.get("ess") if tokens is None else size(tokens, tokens.log_ratio)
+    count = telemetry.setup.batch if tokens is None else float(np.median(np.bincount(tokens.row)))
+    value = None if series is None else mean(series)
+    if series is None or value is None or count is None:
+        return missing(SHOWN, claim, "Without the number of weights a reading of ESS has no scale.",
+                       "Log ESS and give `batch`, the weights that it counts, or log tokens.")  # fmt: skip
+    least = 1.0 / count
+    smallest = float(np.nanmin(series))
+    population = value if tokens is None else mean(2.0 * series - halves(tokens)) or value
+    decisive = value.value * count >= FEW
+    low, _, top = interval(population)
+    told = f"{max(low, least):.3g} to {min(top, 1.0):.3g}" if tokens is not None else f"at most {min(top, 1.0):.3g}"
+    words = f"{count:.0f} weights can show {least:.2g} to 1; the population's ESS/N is {told}."
+    if not decisive:
+        words = f"The reading is worth {value.value * count:.2g} weights, too few to tell the population's ESS/N."
+    return Draft(
+        SHOWN, claim,
+        Saying("possible size", words, HARMLESS if decisive else "Pool steps, or shorten what one weight covers."),
+        Saying("ESS below 1/N", f"ESS/N of {smallest:.4g} is impossible: {count:.0f} weights show 1/N or more.",
+               "Check `batch`, and count the weights that are summed."),
+        0.0 if smallest < least * (1.0 - 1e-6) else 1.0, value, (least, 1.0), "ESS/N", decisive,
+    )  # fmt: skip
+
+
+def named(telemetry: Telemetry) -> Draft:
+    """Which quantity reproduces the logged ESS: the plain one, another definition, or one with a known mistake."""
+    claim, tokens = "ess/five-definitions", telemetry.tokens
+    name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
+    if name is None:
+        return missing(NAMED, claim, "No effective sample size was logged.", "Log it beside the tokens.")
+    logged = telemetry.quantities[name]
+    if tokens is None:
+        return _by_moments(telemetry, logged, name)
+    if len(tokens.step) != len(logged):
+        return missing(NAMED, claim, "Tokens and steps are not those of the same rows.", "Log both for the same steps.")
+    variants = list(_variants(telemetry, tokens))
+    away = [float(np.nanmax(np.abs(series / logged - 1.0))) for *_, series in variants]
+    # Logs are rounded: another quantity than the plain one must be several times nearer.
+    best = min(range(len(away)), key=lambda k: away[k] * (1.0 if k == 0 else CLOSER))
+    if away[best] <= NEAR:
+        cause, wrong, source, _ = variants[best]
+        expected = not wrong or (name == "ess_clamped" and cause == "ESS clamped")
+        return _match(cause, source, logged, variants[0][3], expected)
+    plain = Saying("", "The logged ESS is none of the quantities that the tokens give.",
+                   "Log the tokens that the metric counts, and the clamp that it uses.")  # fmt: skip
+    return Draft(NAMED, claim, plain, measured=mean(logged), unit="ESS/N")
+
+
+def _match(cause: str, claim: str, logged: np.ndarray, plain: np.ndarray, expected: bool) -> Draft:
+    true = float(np.nanmean(plain))
+    words = f"The logged ESS is that of {_words(cause)}; the plain one is {true:.3g}."
+    saying = Saying(cause, words, HARMLESS if expected else _remedy(cause))
+    return Draft(NAMED, claim, saying, saying, 1.0 if expected else 0.0, mean(logged), (true, true), "ESS/N")
+
+
+def _words(cause: str) -> str:
+    return {
+        "plain ESS": "all tokens of the step",
+        "ESS of sequences": "products over sequences",
+        "ESS within sequences": "tokens inside a sequence, averaged",
+        "ESS clamped": "clamped weights",
+        "ESS averaged over micro-batches": "micro-batches, averaged",
+        "mask ignored": "all tokens, those of the mask included",
+    }[cause]
+
+
+def _remedy(cause: str) -> str:
+    return {
+        "ESS clamped": "Take the ESS of the weights before the clamp; a clamped one has a floor.",
+        "ESS averaged over micro-batches": "Sum weights and squares over the step before dividing.",
+        "mask ignored": "Multiply weights and counts by the loss mask.",
+    }[cause]
+
+
+def _variants(telemetry: Telemetry, tokens: Tokens) -> Iterator[tuple[str, bool, str, np.ndarray]]:
+    """(cause, whether it is a mistake, claim, series `[U]`) of every quantity that is tried."""
+    ratio, definitions = tokens.log_ratio, "ess/five-definitions"
+    yield "plain ESS", False, definitions, size(tokens, ratio)
+    if tokens.sequence is not None:
+        yield "ESS within sequences", False, definitions, size(tokens, ratio, tokens.sequence)
+        first = np.unique(tokens.sequence, return_index=True)[1]
+        total = np.bincount(tokens.sequence, weights=ratio)
+        yield "ESS of sequences", False, definitions, size(Tokens(tokens.row[first], tokens.step, total), total)
+    if tokens.masked is not None:
+        row, hidden = np.r_[tokens.row, tokens.masked[0]], np.r_[ratio, tokens.masked[1]]
+        yield "mask ignored", True, "ratio/metrics", size(Tokens(row, tokens.step, hidden), hidden)
+    if tokens.micro is not None:
+        yield "ESS averaged over micro-batches", True, "ess/finite-sample", size(tokens, ratio, tokens.micro)
+    for clamp in [telemetry.setup.cap] if telemetry.setup.cap else CLAMPS:
+        limit = np.log(clamp)
+        yield "ESS clamped", True, "ess/clamp-floor", size(tokens, np.clip(ratio, -limit, limit))
+
+
+def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
+    """Without tokens: ESS/N is (mean ratio)^2 / (1 + chi-square) of the same step, an identity."""
+    chi, ratio, cap = telemetry.get("chi_square"), telemetry.get("ratio_mean"), telemetry.setup.cap
+    if chi is None or (ratio is None and name == "ess"):
+        return missing(NAMED, "ess/limit", "ESS alone does not say which ESS it is.",
+                       "Log chi-square and the mean ratio of the same tokens, or the tokens.")  # fmt: skip
+    true = (1.0 if ratio is None else ratio) ** 2 / (1.0 + chi)
+    gap = mean(logged - true)
+    if gap is None:
+        return missing(NAMED, "ess/limit", "Too few steps have ESS and chi-square.", "Log both at every step.")
+    if name == "ess_clamped":
+        return _clamped(logged, true, cap)
+    same = np.allclose(logged, true, rtol=NEAR, atol=0.0, equal_nan=True)
+    return Draft(
+        NAMED, "ess/limit",
+        Saying("plain ESS", "The logged ESS is that of chi-square and mean ratio.", HARMLESS),
+        Saying("ESS clamped or averaged", f"ESS is {gap.value:+.2g} away from what chi-square says of the same tokens.",
+               "Take the ESS before any clamp, and over the whole step; tokens tell which it is."),
+        1.0 if same else 0.0, mean(logged), (float(np.nanmean(true)),) * 2, "ESS/N",
+    )  # fmt: skip
+
+
+def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
+    """An ESS that is known to be of clamped weights: it cannot fall below the clamp's floor."""
+    if cap is None:
+        words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
+        return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
+    least = 1.0 / theory.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
+    lowest = float(np.nanmin(logged))
+    words = f"A clamp at {cap:g} keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
+    return Draft(
+        NAMED, "ess/clamp-floor",
+        Saying("clamped as named", words, HARMLESS),
+        Saying("ESS below its floor", f"ESS of {lowest:.3g} is below {least:.3g}, the floor of a clamp at {cap:g}.",
+               "Check `cap`, and that both sides are clamped."),
+        0.0 if lowest < least * (1.0 - NEAR) else 1.0, mean(logged), (least, 1.0), "ESS/N",
+    )  # fmt: skip
+
+
+def above_one(telemetry: Telemetry) -> Draft | None:
+    """The mistake of a denominator that is too small; None where no ESS was logged."""
+    known = [telemetry.quantities[name] for name in ("ess", "ess_clamped") if name in telemetry.quantities]
+    if not known:
+        return None
+    high = float(np.nanmax(np.concatenate(known)))
+    return Draft(
+        "largest effective sample size", "ess/limit",
+        Saying("possible size", "No reading of ESS/N exceeds 1.", HARMLESS),
+        Saying("ESS above one", f"ESS/N of {high:.4g} is above 1, its largest value.",
+               "Divide by the number of weights that were summed, over the whole step."),
+        0.0 if high > 1.0 + 1e-6 else 1.0, Estimate(high), (0.0, 1.0), "ESS/N",
+    )  # fmt: skip

@@ -1,0 +1,342 @@
+"""Telemetry as columns: a row a step, or a row a token, from a mapping or a file; refused by row where wrong.
+
+Axes: `U` logged steps, `K` tokens.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, files
+from asyncsim.diagnosing import aliases
+from asyncsim.schedules import _log_cells, _log_files, _log_places
+
+REMEDY = "give columns by name, or the path of a .csv, .jsonl or .parquet file"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens that are trained, `[K]` each: log ratio trainer over sampler, and what is known of each.
+
+    `row`: the place of the token's step among the steps. `masked`: log ratios of tokens that the mask leaves out, with
+    their rows.
+    """
+
+    row: np.ndarray
+    step: np.ndarray
+    log_ratio: np.ndarray
+    staleness: np.ndarray | None = None
+    sequence: np.ndarray | None = None
+    micro: np.ndarray | None = None
+    masked: tuple[np.ndarray, np.ndarray] | None = None
+
+    def sums(self, values: np.ndarray, chosen: Any = slice(None)) -> np.ndarray:
+        """Sums of values over the tokens of every step `[U]`."""
+        return np.bincount(self.row[chosen], weights=values[chosen], minlength=len(self.step))
+
+    def means(self, values: np.ndarray, chosen: Any = slice(None)) -> np.ndarray:
+        """Means of values over the tokens of every step `[U]`, NaN where there is none."""
+        count = np.bincount(self.row[chosen], minlength=len(self.step))
+        with np.errstate(invalid="ignore"):
+            return np.where(count > 0, self.sums(values, chosen) / np.maximum(count, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a user adds that no log has; see `diagnose`."""
+
+    batch: float | None = None
+    staleness: Any = None
+    learning_rate: float | None = None
+    curvature: float | None = None
+    momentum: float | None = None
+    cap: float | None = None
+    floor: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """A run: quantities by name `[U]`, NaN where a step did not log them, and its tokens where they are known.
+
+    `scope`: what each quantity is averaged over. `names`: its column. `unused`: columns that were not understood.
+    """
+
+    quantities: Mapping[str, np.ndarray]
+    tokens: Tokens | None
+    setup: Setup
+    scope: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+    def get(self, name: str) -> np.ndarray | None:
+        """A quantity `[U]`, None where it was not logged."""
+        return self.quantities.get(name)
+
+    @property
+    def steps(self) -> int:
+        """U of what there is."""
+        return len(self.quantities["step"]) if "step" in self.quantities else len(self.tokens.step)  # type: ignore[union-attr]
+
+
+def read(source: Any, tokens: Any, setup: Setup) -> Telemetry:
+    """Telemetry of a table and, where it is given, of a second table with tokens.
+
+    Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
+    """
+    first = _columns("telemetry", source)
+    kinds = {aliases.tokens()[name][0] for name in first if name in aliases.tokens()}
+    by_token = bool(kinds & {"sampler", "trainer"})
+    if by_token:
+        checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
+        parsed, _, names, unused = _understood(first, aliases.tokens())
+        return Telemetry({}, _tokens(parsed, names), setup, {}, names, unused)
+    parsed, scope, names, unused = _understood(first, aliases.steps())
+    found = _steps(parsed, names)
+    second = None
+    if tokens is not None:
+        cells, _, columns, more = _understood(_columns("tokens", tokens), aliases.tokens())
+        second, unused = _tokens(cells, columns), (*unused, *more)
+    return Telemetry(found, second, setup, scope, names, unused)
+
+
+def _columns(field_name: str, source: Any) -> dict[str, list[Any]]:
+    """Columns as lists of cells, None where one is empty."""
+    if isinstance(source, Mapping):
+        cells = {str(name): _listed(str(name), column) for name, column in source.items()}
+    else:
+        checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
+        cells = _of_file(Path(source))
+    checks.require(len(cells) > 0, field_name, source, "at least one column", REMEDY)
+    lengths = {name: len(column) for name, column in cells.items()}
+    longest = max(lengths.values())
+    short = next((name for name, length in lengths.items() if length != longest), None)
+    if short is not None:
+        raise checks.InputError(
+            f"column {short}, row {lengths[short] + 1}",
+            None,
+            f"there, as in the other columns ({longest} rows)",
+            "give all columns the same rows",
+        )
+    checks.require(longest > 0, field_name, source, "at least one row", "log a row for every step")
+    return cells
+
+
+def _listed(name: str, column: Any) -> Any:
+    """A column as an array of numbers where it is one, else as a list of cells."""
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iuf":
+        return column
+    listed = not isinstance(column, (str, bytes)) and hasattr(column, "__len__") and getattr(column, "ndim", 1) > 0
+    checks.require(listed, f"column {name}", column, "a list of cells", "give a column one value for each row")
+    return list(column.tolist() if hasattr(column, "tolist") else column)
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    """Columns of a file that are understood, and the names of the others without cells."""
+    places = _log_places.found(path, "")
+    table = _log_files.read(places, aliases.steps().keys() | aliases.tokens().keys(), files.Budget(path))
+    cells = {name: _whole_or_listed(column) for name, column in table.cells.items()}
+    for place in places:
+        _refuse_words(place.path, cells)
+    rows = [None] * table.rows
+    return {name: cells.get(name, rows) for name in table.names if name != _log_files.NUMBERED}
+
+
+def _whole_or_listed(column: _log_cells.Cells) -> Any:
+    whole = isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
+    return column if whole else _log_cells.listed(column)
+
+
+def _refuse_words(path: Path, cells: Mapping[str, Any]) -> None:
+    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it."""
+    empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
+    if not empty or ".csv" not in path.suffixes:
+        return
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, mode="rt", newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.DictReader(file), 1):
+            for name in empty:
+                _refuse_cell(name, number, row.get(name) or None)
+
+
+def _refuse_cell(name: str, row: int, cell: Any) -> None:
+    """Refuse what is no finite number and is not empty."""
+    if cell is None:
+        return
+    try:
+        finite = np.isfinite(float(cell))
+    except (TypeError, ValueError):
+        finite = False
+    remedy = "write the number, or leave the cell empty where the step has none"
+    checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
+
+
+def _understood(
+    cells: Mapping[str, list[Any]], table: Mapping[str, tuple[str, str]]
+) -> tuple[dict[str, list[Any]], dict[str, str], dict[str, str], tuple[str, ...]]:
+    """Cells by quantity, scope and column of each, and the columns that are not understood."""
+    found: dict[str, list[Any]] = {}
+    scope: dict[str, str] = {}
+    names: dict[str, str] = {}
+    unused = []
+    for name, column in cells.items():
+        meaning = table.get(name)
+        if meaning is None:
+            unused.append(name)
+            continue
+        quantity = meaning[0]
+        if quantity in found:
+            both = f"{names[quantity]} and {name}"
+            raise checks.InputError("columns", both, f"one column for {quantity}", "leave one of them out")
+        found[quantity], scope[quantity], names[quantity] = column, meaning[1], name
+    checks.require(bool(set(found) - {"step"}), "columns", list(cells), "at least one that is known",
+                   "rename one, as to ess, kl_k3 or trainer_log_prob; docs/diagnose.md has the list")  # fmt: skip
+    return found, scope, names, tuple(unused)
+
+
+def _numbers(name: str, cells: Any, rows: np.ndarray | None = None) -> np.ndarray:
+    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place."""
+    try:
+        values = np.asarray(cells, dtype=float)
+    except (TypeError, ValueError):
+        values = np.full(len(cells), np.nan)
+    if values.ndim != 1:
+        values = np.full(len(cells), np.nan)
+    for place in np.flatnonzero(~np.isfinite(values)).tolist():
+        cell = cells[place] if isinstance(cells, list) else float(values[place])
+        _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)
+        values[place] = np.nan if cell is None or cell == "" else float(cell)
+    return values
+
+
+def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Quantities of a table with a row a step; rows without a number besides the step are left out."""
+    found = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
+    if "step" not in found:
+        found["step"] = np.arange(len(next(iter(found.values()))), dtype=float)
+        return found
+    name, step = names["step"], found["step"]
+    _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
+    change = np.diff(step)
+    _refuse_first(
+        f"column {name}", np.append(False, change <= 0), step, "above the row before",
+        "cut the log where the run was resumed, and drop repeated rows",
+    )  # fmt: skip
+    if len(change):
+        stride = float(np.median(change))
+        _refuse_first(
+            f"column {name}", np.append(False, change != stride), step, f"{stride:g} after the row before",
+            "add the missing steps, or give the part without a gap",
+        )  # fmt: skip
+    return found
+
+
+def _refuse_first(name: str, bad: np.ndarray, values: np.ndarray, bound: str, remedy: str) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise checks.InputError(f"{name}, row {row + 1}", float(values[row]), bound, remedy)
+
+
+def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
+    """Tokens in the order of their steps; a row may hold lists, one cell a token."""
+    for needed in ("step", "sampler", "trainer"):
+        known = [alias.column for alias in aliases.TOKENS if alias.quantity == needed]
+        checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
+                       "log it for every token")  # fmt: skip
+    flat, row_of = _flat(cells, names)
+    for quantity, values in flat.items():
+        at = row_of[np.isnan(values)]
+        if len(at):
+            raise checks.InputError(
+                f"column {names[quantity]}, row {at[0] + 1}", None, "a number", "log it for every token"
+            )
+    _refuse_shares("staleness", flat, names, row_of, lambda x: x % 1 == 0, "a whole number of versions")
+    _refuse_shares("mask", flat, names, row_of, lambda x: (x == 0) | (x == 1), "0 or 1")
+    step = flat["step"]
+    back = np.append(False, np.diff(step) < 0)
+    _refuse_first(f"column {names['step']}", back, step, "at least that of the row before", "sort rows by step")
+    live = flat["mask"] != 0 if "mask" in flat else np.ones(len(step), dtype=bool)
+    checks.require(bool(live.any()), f"column {names.get('mask', 'mask')}", 0, "1 for some token", "log the loss mask")
+    steps, row = np.unique(step, return_inverse=True)
+    ratio = flat["trainer"] - flat["sampler"]
+    sequence = flat.get("sequence", row_of.astype(float) if _has_lists(cells) else None)
+    pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
+    hidden = (row[~live], ratio[~live]) if not live.all() else None
+    own = None if sequence is None else paired(row, sequence)
+    return Tokens(
+        row[live],
+        steps,
+        ratio[live],
+        pick["staleness"],
+        None if own is None else own[live],
+        pick["micro_batch"],
+        hidden,
+    )
+
+
+def _refuse_shares(
+    quantity: str,
+    flat: Mapping[str, np.ndarray],
+    names: Mapping[str, str],
+    row_of: np.ndarray,
+    allowed: Callable[[np.ndarray], np.ndarray],
+    bound: str,
+) -> None:
+    """Refuse a count that is a fraction: it is an average over tokens or ranks."""
+    values = flat.get(quantity, np.zeros(0))
+    for place in np.flatnonzero(~allowed(values))[:1]:
+        where = f"column {names[quantity]}, row {row_of[place] + 1}"
+        raise checks.InputError(where, float(values[place]), bound, "log it for every token, not an average")
+
+
+def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The number of every pair of a step's place and another number, counted from 0 in order of the steps."""
+    known, rank = np.unique(other, return_inverse=True)
+    pair = row.astype(np.int64) * len(known) + rank.ravel()
+    seen = np.zeros((int(row.max()) + 1) * len(known), dtype=bool) if len(known) < 1 << 20 else None
+    if seen is None or len(seen) > 8 * len(row) + (1 << 20):
+        return np.unique(pair, return_inverse=True)[1].ravel()
+    seen[pair] = True
+    return (np.cumsum(seen) - 1)[pair]
+
+
+def _cells(quantity: str, name: str, cells: Any) -> np.ndarray:
+    """Numbers of a column; texts that name sequences become numbers, the same text the same."""
+    if quantity == "sequence" and any(isinstance(cell, str) for cell in cells) and None not in cells:
+        return np.unique([str(cell) for cell in cells], return_inverse=True)[1].astype(float)
+    return _numbers(name, cells)
+
+
+def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
+    return any(_is_list(column[0]) for column in cells.values())
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(cell, (list, tuple, np.ndarray))
+
+
+def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Every column with a number for each token, and the table's row of each token."""
+    if not _has_lists(cells):
+        flat = {quantity: _cells(quantity, names[quantity], column) for quantity, column in cells.items()}
+        return flat, np.arange(len(flat["step"]))
+    count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]])
+    row_of = np.repeat(np.arange(len(count)), count)
+    flat = {}
+    for quantity, column in cells.items():
+        if not any(map(_is_list, column)):
+            flat[quantity] = np.repeat(_cells(quantity, names[quantity], column), count)
+            continue
+        for row, cell in enumerate(column):
+            if not (_is_list(cell) and len(cell) == count[row]):
+                bound = f"a list of {count[row]} cells, as {names['sampler']} has"
+                raise checks.InputError(f"column {names[quantity]}, row {row + 1}", cell, bound, "log one cell a token")
+        flat[quantity] = _numbers(names[quantity], list(itertools.chain.from_iterable(column)), row_of)
+    return flat, row_of
