@@ -48,6 +48,7 @@ EXAMPLES = {
         "self.__init__(); self.version = version; self.taken = 4 * version",
     ),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
+    "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""
 

@@ -246,16 +246,17 @@ def _divisors(entry: Entry, masked: bool) -> Iterator[str]:
 
 def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
     """The entry with so many mistakes."""
-    changes = {"age": SHIFTS, "clip": {}}.get(entry.family, CHANGES)
+    moves = {"age": SHIFTS, "clip": {}}.get(entry.family, CHANGES)
     axes = {
         "divisor": list(_divisors(entry, masked)),
         "mask": list(MASKS)[1:] if masked else [],
         "span": list(SPANS)[1:],
-        "change": [each for each in changes if each and not entry.clamp],
+        "change": [each for each in moves if each and not entry.clamp],
     }
     for names in itertools.combinations(axes, many):
         for picks in itertools.product(*(axes[name] for name in names)):
-            wrong = replace(entry, **dict(zip(names, picks, strict=True)))
+            changes: dict[str, Any] = dict(zip(names, picks, strict=True))
+            wrong = replace(entry, **changes)
             if not (wrong.divisor.startswith(("padded", "means", "first")) and wrong.mask):
                 yield wrong
 

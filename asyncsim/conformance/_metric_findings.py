@@ -194,6 +194,8 @@ def known(
             yield Finding("averaged over parts", "bug", f"{mistake}: {what}", _SUMS)
             continue
         what, remedy = _KNOWN[mistake]
+        if entry.form == "k1" and mistake == "roles of the policies swapped":
+            what = "it is the mean log ratio, minus k1"
         yield Finding(mistake, "bug", what + _above(entry, values, probes), remedy)
     if entry.of == "geometric" and entry.family == "ess":
         what = "the mean of log ratios, in place of their sum, hides length"

@@ -93,7 +93,10 @@ def _drawn(rng: np.random.Generator, name: str, rows: int, tokens: int, size: in
         mask[2], mask[3] = True, True
         mask[2, 0] = mask[3, 2] = False
     batch = _batch(rng, name, mask, size, deviation)
-    step = {"one heavy weight": 3.0 * (np.arange(rows * tokens) == 3 * tokens).reshape(shape), "equal weights": _EQUAL}
+    # Whole rows of either sign lie beyond the bounds of any usual clip.
+    far = 1.5 * np.array([0, 0, 0, 0, 1, 1, -1, -1])[:, None]
+    heavy = 3.0 * (np.arange(rows * tokens) == 3 * tokens).reshape(shape)
+    step = {"one heavy weight": heavy, "equal weights": _EQUAL, "far policies": far}
     batch = batch.moved(name, step.get(name, 0.0), **_SHARES)
     # What stands behind the mask belongs to nobody.
     hidden = np.where(mask, 0.0, rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape))
