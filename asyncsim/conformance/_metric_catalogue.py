@@ -1,7 +1,8 @@
 """Metrics that a function is compared with: forms x what they are of x divisors x masks x spans x known mistakes.
 
 A form gives a total and the number of its units; a metric divides the one by the other. What may be wrong stands in
-four tables: `DIVISORS`, `MASKS`, `SPANS` and `CHANGES`. An entry has at most two mistakes.
+four tables: `DIVISORS`, `MASKS`, `SPANS` and `CHANGES`. An entry has at most two mistakes, and a wrong base stands
+alone.
 """
 
 from __future__ import annotations
@@ -154,6 +155,7 @@ CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "logarithms to base 2": lambda x: x / math.log(2.0),
     "logarithms to base 10": lambda x: x / math.log(10.0),
 }
+BASES = list(CHANGES)[2:]
 SHIFTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "": CHANGES[""],
     "reversed": CHANGES["reversed"],
@@ -251,7 +253,8 @@ def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
         "divisor": list(_divisors(entry, masked)),
         "mask": list(MASKS)[1:] if masked else [],
         "span": list(SPANS)[1:],
-        "change": [each for each in moves if each and not entry.clamp],
+        # A wrong base is looked for alone.
+        "change": [each for each in moves if each and not entry.clamp and (many < 2 or each not in BASES)],
     }
     for names in itertools.combinations(axes, many):
         for picks in itertools.product(*(axes[name] for name in names)):

@@ -120,14 +120,9 @@ _KNOWN: dict[str, tuple[str, str]] = {
         "count above the band where A > 0 and below it where A < 0",
     ),
 }
-_EDGES = (
-    "absolute epsilon",
-    "unknown versions read as staleness 0",
-    "unknown versions counted",
-    "masked NaN",
-    "overflow",
-)
-NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, "one token", "a row without tokens")
+_EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")
+_VERSIONS = ("unknown versions counted", "unknown versions read as staleness 0")
+NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, *_VERSIONS)
 """Findings that a caller may allow."""
 
 
@@ -244,7 +239,9 @@ def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterato
         wide, most = case.name.startswith("log ratios of 50"), 0.01 if title == "absolute epsilon" else tolerance
         ours = numbers(entry, pair, [case])[0]
         theirs = quietly(subject, _narrow(case) if wide else case)
-        if same(ours, theirs, most) or (wide and not math.isnan(theirs)):
+        # Far out a clamp is no mistake, but a number that is broken, or 1 because it broke.
+        broken = math.isnan(theirs) or same(theirs, 1.0, 1e-3)
+        if same(ours, theirs, most) or (wide and not broken):
             continue
         yield Finding(title, kind, f"{_shown(theirs)} on '{case.name}', where it is {_shown(ours)}", remedy)
     if pair is None and "versions" in subject.roles.values():
@@ -255,14 +252,9 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
     """Batches at the edge, what it is called where the function differs, and the remedy."""
     hidden, first = ~probe.mask, np.zeros_like(probe.mask)
     first[0, 0] = True
+    if masked:
+        yield probe.but("one token", mask=first), "one token", "hazard", "keep divisors of the rows that have tokens"
     if pair is None:
-        if masked:
-            yield (
-                probe.but("one token", mask=first),
-                "one token",
-                "hazard",
-                "keep divisors of the rows that have tokens",
-            )
         return
     normalized = entry.family == "ess" and entry.form != "population" and not entry.clamp
     if normalized:
@@ -274,7 +266,6 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
         yield far, "overflow", "hazard", "subtract the largest log weight before exp"
     if not masked:
         return
-    yield probe.but("one token", mask=first), "one token", "hazard", "keep divisors of the rows that have tokens"
     empty = probe.mask & (np.arange(len(probe.mask)) != 1)[:, None]
     yield probe.but("a row without tokens", mask=empty), "a row without tokens", "hazard", "leave out such rows"
     if not entry.mask:

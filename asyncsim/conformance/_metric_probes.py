@@ -94,7 +94,7 @@ def _drawn(rng: np.random.Generator, name: str, rows: int, tokens: int, size: in
         mask[2, 0] = mask[3, 2] = False
     batch = _batch(rng, name, mask, size, deviation)
     # Whole rows of either sign lie beyond the bounds of any usual clip.
-    far = 1.5 * np.array([0, 0, 0, 0, 1, 1, -1, -1])[:, None]
+    far = 3.5 * np.array([0, 0, 0, 0, 1, 1, -1, -1])[:, None]
     heavy = 3.0 * (np.arange(rows * tokens) == 3 * tokens).reshape(shape)
     step = {"one heavy weight": heavy, "equal weights": _EQUAL, "far policies": far}
     batch = batch.moved(name, step.get(name, 0.0), **_SHARES)

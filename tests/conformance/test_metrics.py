@@ -162,6 +162,14 @@ def test_the_mean_that_a_trainer_logs_is_told_from_the_step():
     assert check_metric(written.average("kl_k1", ""), micro_batch=2).conforms
 
 
+def test_a_number_that_fails_open_is_named():
+    def metric(log_prob, old_log_prob, mask):
+        return min(1.0, plain(log_prob, old_log_prob, mask))
+
+    (finding,) = check_metric(metric).findings
+    assert finding.name == "overflow" and finding.evidence.startswith("1 on 'log ratios of 50")
+
+
 def test_two_mistakes_are_named_together():
     metric = chunked(unmasked, 4)
     assert check_metric(metric).bugs == ("mask ignored", "averaged over parts")
