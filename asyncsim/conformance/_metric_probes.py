@@ -14,7 +14,7 @@ ORDINARY = (
     ("one group", 4, 5, 4, 0.4),
     ("ragged rows", 8, 6, 2, 0.5),
     ("several micro-batches", 12, 4, 3, 0.3),
-    ("far policies", 8, 7, 4, 1.0),
+    ("far policies", 8, 7, 4, 0.25),
     ("holes in the mask", 8, 6, 2, 0.4),
     ("one heavy weight", 16, 3, 4, 0.2),
     ("equal weights", 8, 5, 4, 0.0),
@@ -22,8 +22,8 @@ ORDINARY = (
 )
 _EQUAL = 0.5 * math.log(0.8)
 """Log ratio of which one over the square is 1.25."""
-_SHARES = {"log_prob": 1.0, "proximal_log_prob": 0.5, "reference": -1.0}
-"""How far each policy moves where all of them do; behavior stays."""
+_SHARES = {"log_prob": 1.0, "proximal_log_prob": 0.5}
+"""How far policies move where they do."""
 
 
 class View(NamedTuple):
@@ -81,21 +81,27 @@ class Batch:
 
 def ordinary(seed: int, masked: bool = True) -> list[Batch]:
     """Batches that every metric should survive; masked tokens hold other numbers; without `masked` there are none."""
-    drawn = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
-    return drawn if masked else [each.but(each.name, mask=np.ones_like(each.mask)) for each in drawn]
+    return [_drawn(np.random.default_rng([seed, index]), masked, *row) for index, row in enumerate(ORDINARY)]
 
 
-def _drawn(rng: np.random.Generator, name: str, rows: int, tokens: int, size: int, deviation: float) -> Batch:
+def _drawn(
+    rng: np.random.Generator, masked: bool, name: str, rows: int, tokens: int, size: int, deviation: float
+) -> Batch:
     shape = (rows, tokens)
     mask = np.arange(tokens) < rng.integers(1, tokens + 1, rows)[:, None]
     mask[0], mask[1, -1], mask[-1, 1:] = True, False, False
     if name.startswith("holes"):
         mask[2], mask[3] = True, True
         mask[2, 0] = mask[3, 2] = False
+    mask[4:-1] |= name == "far policies"
+    if name == "equal weights":
+        # Two tokens would have a ratio of 0.8, where clips end.
+        mask[:, 2] |= mask[:, 1]
+    mask |= not masked
     batch = _batch(rng, name, mask, size, deviation)
     # Whole rows of either sign lie beyond the bounds of any usual clip.
-    far = 3.5 * np.array([0, 0, 0, 0, 1, 1, -1, -1])[:, None]
-    heavy = 3.0 * (np.arange(rows * tokens) == 3 * tokens).reshape(shape)
+    far = 1.7 * np.array([0, 0, 0, 0, 1, 1, -1, -1])[:, None]
+    heavy = 2.0 * (np.arange(rows * tokens) == 3 * tokens).reshape(shape)
     step = {"one heavy weight": heavy, "equal weights": _EQUAL, "far policies": far}
     batch = batch.moved(name, step.get(name, 0.0), **_SHARES)
     # What stands behind the mask belongs to nobody.

@@ -65,8 +65,9 @@ def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float)
             known = _first(seed, subject.masked, pair, families, many)
             close = np.abs(known - values[0]) <= tolerance * np.maximum(np.abs(known), abs(values[0])) + tolerance
             entries = catalogue.entries(families, subject.masked, many)
-            candidates = [entries[i] for i in np.flatnonzero(close)]
-            candidates += [each for more in measured[pair] for each in more(many)]
+            # What was measured comes first: a clamp may be far from all that the batches hold.
+            candidates = [each for more in measured[pair] for each in more(many)]
+            candidates += [entries[i] for i in np.flatnonzero(close)]
             found += [Fit(entry, pair) for entry in candidates if _gives(entry, pair, values, probes, tolerance)]
         if found:
             return found

@@ -183,21 +183,23 @@ class Subject:
 
     def _one(self, batch: Batch) -> float:
         ways = [self.way] if self.way else self._ways()
-        first: Exception | None = None
+        errors: dict[str, Exception] = {}
         for way in ways:
             try:
                 number = self._number(self._call(self.arguments(batch, way)))
             except checks.InputError:
                 raise
             except Exception as error:
-                first = first or error
+                errors.setdefault(way[1], error)
                 continue
             self.way = way
             return number
         names = ", ".join(self.roles)
-        failed = f"{type(first).__name__}: {first}"
-        remedy = f"it is called with ({names}), tokens as [B, T]"
-        raise checks.InputError("metric", failed, f"a metric that runs on the batch '{batch.name}'", remedy) from first
+        texts = {f"{type(error).__name__}: {error}": way for way, error in errors.items()}
+        failed = "; ".join(text if len(texts) == 1 else f"as {way} {text}" for text, way in texts.items())
+        remedy = f"it is called with ({names}), tokens as [B, T] or as a list of rows"
+        cause = next(iter(errors.values()))
+        raise checks.InputError("metric", failed, f"a metric that runs on the batch '{batch.name}'", remedy) from cause
 
     def _call(self, arguments: Mapping[str, Any]) -> Any:
         only = inspect.Parameter.POSITIONAL_ONLY

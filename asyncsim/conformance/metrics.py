@@ -20,7 +20,7 @@ def check_metric(
     micro_batch: int | None = None,
     allow: Sequence[str] = (),
     strict: bool = False,
-    tolerance: float = 1e-5,
+    tolerance: float = 1e-4,
     seed: int = 0,
     check: bool = False,
 ) -> MetricReport:
@@ -35,8 +35,8 @@ def check_metric(
 
     Arguments: `like`, the metric that it is meant to be (None: any); `key` of the number where fn returns several;
     `micro_batch`, rows of a part where the trainer calls fn for each and logs the mean; `allow`, names of findings
-    that do not count; `strict`, whether hazards count too; `tolerance`, relative; `seed` of the batches; `check`
-    raises where it does not conform. Returns a `MetricReport`. Raises `InputError` where fn fails, returns no number
+    that do not count; `strict`, whether hazards count too; `tolerance`, relative, with room for float32; `seed` of
+    the batches; `check` raises where it does not conform. Returns a `MetricReport`. Raises `InputError` where fn fails, returns no number
     or two numbers for one batch, for arguments that are unknown or ambiguous, and for unknown names;
     `ConformanceError` with `check`. Assumes that fn has no state. Source: textbook; mistakes as seen in trainers.
 

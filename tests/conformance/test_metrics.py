@@ -146,7 +146,9 @@ def test_every_known_mistake_is_tested():
     assert set(_metric_findings.NAMES) - others - {"one token", "a row without tokens"} == {m.strip() for m in MISTAKES}
 
 
-@pytest.mark.parametrize("metric", [per_rollout, MISTAKES["not self-normalized"][0]])
+@pytest.mark.parametrize(
+    "metric", [per_rollout, MISTAKES["not self-normalized"][0], lambda ratio: 1 / (ratio**2).mean()]
+)
 def test_1_25_is_reported_where_1_is_the_limit(metric):
     text = check_metric(metric).text()
     assert "it reports 1.25 on '" in text and "where 1 is the limit" in text
@@ -181,6 +183,8 @@ def test_bounds_of_a_clamp_are_measured():
     assert check_metric(CLAMPED, like="ess-token-clamped").conforms
     one_sided = of_weights(lambda w: kish(np.minimum(w, 7.3)))
     assert "clamped to [0, 7.3]" in check_metric(one_sided).words
+    beyond = of_weights(lambda w: kish(np.minimum(w, 500.0)))
+    assert "clamped to [0, 500]" in check_metric(beyond).words and check_metric(beyond).same
 
 
 def test_a_mean_of_truncated_weights_is_named():
@@ -239,6 +243,13 @@ def ratio_kl(log_probs, ref_log_probs, mask):
     return ((torch.exp(x) - x - 1) * mask).sum() / mask.sum()
 
 
+def capped(log_probs, log_probs_base, loss_mask):
+    """k3 with bounds that no ordinary token reaches."""
+    x = torch.clamp(log_probs_base - log_probs, -20.0, 20.0)
+    k3 = torch.clamp(torch.exp(x) - x - 1, -10.0, 10.0)
+    return torch.where(loss_mask.bool(), k3, 0.0).sum() / loss_mask.sum()
+
+
 def areal(versions, current_version, loss_mask):
     kept = loss_mask & (versions >= 0)
     return (current_version - versions.float())[kept].mean()
@@ -265,6 +276,7 @@ CONVENTIONS = {
     "kl_k3_token": (prime_rl, {}),
     "clip_active": (trl, {}),
     "kl_k3_token ": (ratio_kl, {}),
+    "kl_k3_token  ": (capped, {}),
     "staleness_mean": (areal, {}),
     "ess_token ": (weights_alone, {}),
     "staleness_head": (lambda staleness, mask: np.where(mask > 0, staleness, -1).max(1).mean(), {}),

@@ -189,6 +189,7 @@ def test_a_defect_of_the_catalogue_is_caught(defect, monkeypatch):
     table, form, wrong = DEFECTS[defect]
     monkeypatch.setitem(getattr(catalogue, table), form, wrong)
     search._first.cache_clear()
+    search._table.cache_clear()
     try:
         make = written.ess if table == "ESS" else written.average
         names = findings._ESS if table == "ESS" else findings._MEANS
@@ -197,3 +198,4 @@ def test_a_defect_of_the_catalogue_is_caught(defect, monkeypatch):
         assert report.name != name or report.bugs
     finally:
         search._first.cache_clear()
+        search._table.cache_clear()
