@@ -65,6 +65,8 @@ def pools(view: View, of: str) -> list[np.ndarray]:
         lines = zip(x, mask, strict=True) if of == "within" else zip(x.T, mask.T, strict=True)
         return [row[inside] for row, inside in lines if inside.any()]
     count = mask.sum(1)
+    if of == "average":
+        return [np.log(np.where(mask, np.exp(x), 0.0).sum(1)[count > 0] / count[count > 0])]
     total = np.where(mask, x, 0.0).sum(1) / (np.maximum(count, 1) if of == "geometric" else 1.0)
     return [np.repeat(total, count)] if of == "broadcast" else [total[count > 0]]
 
@@ -82,7 +84,7 @@ def mean_total(view: View, value: Callable[..., np.ndarray], of: str) -> Total:
     """Sum of a number over units, and their number; the number may depend on the sign of the advantage."""
     count = view.mask.sum(1)
     full = count > 0
-    if of in ("sequence", "geometric"):
+    if of in ("sequence", "geometric", "average"):
         return float(value(pools(view, of)[0], view.sign[full]).sum()), int(full.sum())
     numbers = np.where(view.mask, value(view.x, view.sign[:, None]), 0.0)
     if of == "row_mean":
@@ -223,7 +225,7 @@ def _forms(family: str, rule: Any = None, form: str = "") -> Iterator[Entry]:
     kinds = {
         "ess": [(each, of) for each in ESS for of in POOLS],
         "mean": [(each, of) for each in MEANS for of in LEVELS if each != "k1" or of not in ("sum", "row_mean")],
-        "clip": [(form, of) for of in ("token", "row_mean", "sequence", "geometric", "any")],
+        "clip": [(form, of) for of in ("token", "row_mean", "sequence", "geometric", "average", "any")],
     }[family]
     for each, of in kinds:
         # Added up over all tokens, sums of rows are no other metric.

@@ -68,6 +68,7 @@ UNITS = {
     "row_mean": ("_row_mean", "mean over rows of the share of tokens"),
     "sequence": ("_sequence", "share of rows whose sequence ratio is"),
     "geometric": ("_geometric", "share of rows whose geometric mean is"),
+    "average": ("_average", "share of rows whose mean ratio is"),
     "any": ("_any", "share of rows with a token"),
 }
 _SCALES = {

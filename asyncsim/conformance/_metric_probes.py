@@ -14,7 +14,7 @@ ORDINARY = (
     ("one group", 4, 5, 4, 0.4),
     ("ragged rows", 8, 6, 2, 0.5),
     ("several micro-batches", 12, 4, 3, 0.3),
-    ("far policies", 8, 7, 4, 0.25),
+    ("far policies", 8, 5, 4, 0.25),
     ("holes in the mask", 8, 6, 2, 0.4),
     ("one heavy weight", 16, 3, 4, 0.2),
     ("equal weights", 8, 5, 4, 0.0),
@@ -22,6 +22,10 @@ ORDINARY = (
 )
 _EQUAL = 0.5 * math.log(0.8)
 """Log ratio of which one over the square is 1.25."""
+_FAR = 1.7 * np.array(
+    [[0, 1, 0, 0, 0], [0, 1, 0, -1, 0], [0, 0, 1, 0, 0], [0, -1, 0, 0, 0], *([k] * 5 for k in (1, 1, -1, -1))]
+)
+"""Single tokens of some rows, and whole rows of either sign, beyond the bounds of any usual clip."""
 _SHARES = {"log_prob": 1.0, "proximal_log_prob": 0.5}
 """How far policies move where they do."""
 
@@ -93,16 +97,15 @@ def _drawn(
     if name.startswith("holes"):
         mask[2], mask[3] = True, True
         mask[2, 0] = mask[3, 2] = False
-    mask[4:-1] |= name == "far policies"
+    if name == "far policies":
+        mask[:-1] = True
     if name == "equal weights":
         # Two tokens would have a ratio of 0.8, where clips end.
         mask[:, 2] |= mask[:, 1]
     mask |= not masked
     batch = _batch(rng, name, mask, size, deviation)
-    # Whole rows of either sign lie beyond the bounds of any usual clip.
-    far = 1.7 * np.array([0, 0, 0, 0, 1, 1, -1, -1])[:, None]
     heavy = 2.0 * (np.arange(rows * tokens) == 3 * tokens).reshape(shape)
-    step = {"one heavy weight": heavy, "equal weights": _EQUAL, "far policies": far}
+    step = {"one heavy weight": heavy, "equal weights": _EQUAL, "far policies": _FAR}
     batch = batch.moved(name, step.get(name, 0.0), **_SHARES)
     # What stands behind the mask belongs to nobody.
     hidden = np.where(mask, 0.0, rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape))

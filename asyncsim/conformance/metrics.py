@@ -36,9 +36,9 @@ def check_metric(
     Arguments: `like`, the metric that it is meant to be (None: any); `key` of the number where fn returns several;
     `micro_batch`, rows of a part where the trainer calls fn for each and logs the mean; `allow`, names of findings
     that do not count; `strict`, whether hazards count too; `tolerance`, relative, with room for float32; `seed` of
-    the batches; `check` raises where it does not conform. Returns a `MetricReport`. Raises `InputError` where fn fails, returns no number
-    or two numbers for one batch, for arguments that are unknown or ambiguous, and for unknown names;
-    `ConformanceError` with `check`. Assumes that fn has no state. Source: textbook; mistakes as seen in trainers.
+    the batches; `check` raises where it does not conform. Returns a `MetricReport`. Raises `InputError` where fn
+    fails, returns no number or two numbers for one batch, for arguments that are unknown or ambiguous, and for unknown
+    names; `ConformanceError` with `check`. Assumes that fn has no state. Source: textbook; mistakes as in trainers.
 
     >>> import numpy as np
     >>> def ess(log_prob, old_log_prob, mask):

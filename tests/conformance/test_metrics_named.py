@@ -17,6 +17,7 @@ from asyncsim.conformance import _metric_search as search
 from asyncsim.conformance import check_metric
 from asyncsim.conformance._metric_probes import View
 from tests.conformance import written_metrics as written
+from tests.conformance.written_metrics import mean
 from tests.contracts.laboratory import step_with
 
 ESS = [
@@ -163,6 +164,75 @@ def test_a_random_function_is_none_of_them(weights, power, outer):
 
     report = check_metric(random)
     assert not report.conforms and report.name == "unknown" and report.findings == () and report.difference
+
+
+def out(x):
+    return not -0.2 < x < 0.25
+
+
+NEAR = {
+    # numbers of a row's log ratios and advantage, averaged over rows, that come close to a share of a clip
+    "two tokens": lambda row, a: sum(map(out, row)) > 1,
+    "first token": lambda row, a: out(row[0]),
+    "last token": lambda row, a: out(row[-1]),
+    "products from the start": lambda row, a: mean(out(x) for x in np.cumsum(row)),
+    "middle ratio": lambda row, a: out(float(np.median(row))),
+    "large advantages": lambda row, a: mean(map(out, row)) * (abs(a) > 0.8),
+    "far apart": lambda row, a: out(max(row) - min(row)),
+    # and others
+    "tempered": lambda row, a: np.exp(1.3 * sum(row)),
+    "weighted": lambda row, a: a * mean(row),
+    "spread": lambda row, a: float(np.var(row)),
+    "largest": lambda row, a: math.exp(max(row)),
+    "root": lambda row, a: math.sqrt(written.POINTS["kl_k3"](sum(row))),
+}
+
+
+@pytest.mark.parametrize("near", NEAR)
+def test_what_comes_near_is_none_of_them(near):
+    def metric(log_prob, old_log_prob, advantages, mask):
+        rows = zip(written.lines(log_prob, old_log_prob, mask), advantages[:, 0], strict=True)
+        return mean(NEAR[near](row, a) for row, a in rows if row)
+
+    assert check_metric(metric).name == "unknown"
+
+
+PARTS = {
+    "a row's largest ratio": lambda rows: [max(map(math.exp, row)) for row in rows],
+    "a row's sum of ratios": lambda rows: [sum(map(math.exp, row)) for row in rows],
+    "without first tokens": lambda rows: [math.exp(x) for row in rows for x in row[1:]],
+    "without the largest": lambda rows: sorted(math.exp(sum(row)) for row in rows)[:-1],
+    "square roots": lambda rows: [math.exp(sum(row) / 2) for row in rows],
+    "roots of lengths": lambda rows: [math.exp(sum(row) / math.sqrt(len(row))) for row in rows],
+}
+
+
+@pytest.mark.parametrize("number", written.NUMBERS)
+@pytest.mark.parametrize("part", PARTS)
+def test_an_ess_of_something_else_is_none_of_them(number, part):
+    def metric(log_prob, old_log_prob, mask):
+        weights = PARTS[part]([row for row in written.lines(log_prob, old_log_prob, mask) if row])
+        return written.share(written.NUMBERS[number], weights)
+
+    assert check_metric(metric).name == "unknown"
+
+
+OLD = {
+    "middle": lambda row: float(np.median(row)),
+    "stale tokens": lambda row: mean(x > 4 for x in row),
+    "between head and tail": lambda row: (row[0] + row[-1]) / 2,
+    "squares": lambda row: mean(x * x for x in row),
+    "second token": lambda row: row[min(1, len(row) - 1)],
+}
+
+
+@pytest.mark.parametrize("near", OLD)
+def test_another_number_of_staleness_is_none_of_them(near):
+    def metric(staleness, mask):
+        lines = zip(staleness, mask, strict=True)
+        return mean(OLD[near]([int(s) for s, m in zip(*line, strict=True) if m > 0]) for line in lines)
+
+    assert check_metric(metric).name == "unknown"
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.25])

@@ -143,6 +143,7 @@ SHARES = {
     "_row_mean": lambda rule, rows: mean(mean(rule(math.exp(x), a) for x in row) for row, a in rows),
     "_sequence": lambda rule, rows: mean(rule(math.exp(sum(row)), a) for row, a in rows),
     "_geometric": lambda rule, rows: mean(rule(math.exp(mean(row)), a) for row, a in rows),
+    "_average": lambda rule, rows: mean(rule(mean(map(math.exp, row)), a) for row, a in rows),
     "_any": lambda rule, rows: mean(any(rule(math.exp(x), a) for x in row) for row, a in rows),
 }
 
