@@ -135,6 +135,19 @@ def _batch(rng: np.random.Generator, name: str, mask: np.ndarray, size: int, dev
     return Batch(name, logs, mask, advantages, versions, 12 + shape[1], np.arange(rows) // size, rollout)
 
 
+def around(seed: int, masked: bool, size: float, pair: tuple[str, str]) -> list[Batch]:
+    """Batches whose tokens and rows lie on either side of bounds of this size, in nats."""
+    drawn = []
+    for index, spread in enumerate((0.5, 1.0, 2.0, 2.0, 3.0)):
+        rng = np.random.default_rng([seed, 40 + index])
+        mask = (np.arange(5) < rng.integers(1, 6, 24)[:, None]) | (not masked)
+        mask[0] = True
+        batch = _batch(rng, "around the bounds of a clip", mask, 3, 0.1)
+        steps = size * (rng.uniform(-1.5, 1.5, (24, 1)) + spread * rng.standard_normal((24, 5)))
+        drawn.append(batch.but(batch.name, logs={**batch.logs, pair[0]: batch.logs[pair[1]] + steps}))
+    return drawn
+
+
 def flat(x: np.ndarray | float, sign: float = 1.0, newer: str = "log_prob") -> Batch:
     """Rows of one token where one policy has these log ratios to all others; without an array four of them."""
     step = np.broadcast_to(np.asarray(x, float), (4,) if np.ndim(x) == 0 else np.shape(x)).reshape(-1, 1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.conformance import _metric_catalogue as catalogue
 from asyncsim.conformance._metric_catalogue import Entry
-from asyncsim.conformance._metric_probes import Batch, flat, ordinary
+from asyncsim.conformance._metric_probes import Batch, around, flat, ordinary
 from asyncsim.conformance._metric_subject import Subject, quietly, same
 
 Pair = tuple[str, str] | None
@@ -68,7 +68,8 @@ def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float)
             # What was measured comes first: a clamp may be far from all that the batches hold.
             candidates = [each for more in measured[pair] for each in more(many)]
             candidates += [entries[i] for i in np.flatnonzero(close)]
-            found += [Fit(entry, pair) for entry in candidates if _gives(entry, pair, values, probes, tolerance)]
+            fitting = [Fit(entry, pair) for entry in candidates if _gives(entry, pair, values, probes, tolerance)]
+            found += [fit for fit in fitting if fit.entry.family != "clip" or _bounded(subject, fit, seed, tolerance)]
         if found:
             return found
     return []
@@ -76,6 +77,17 @@ def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float)
 
 def _gives(entry: Entry, pair: Pair, values: Sequence[float], probes: Sequence[Batch], tolerance: float) -> bool:
     return all(same(numbers(entry, pair, [b])[0], v, tolerance) for b, v in zip(probes, values, strict=True))
+
+
+def _bounded(subject: Subject, fit: Fit, seed: int, tolerance: float) -> bool:
+    """Whether a share of a clip is right on batches around its own bounds too: others may lie far from them."""
+    entry, pair = fit
+    bounds = [abs(end) for ends in entry.rule.bounds.values() for end in ends if not math.isinf(end)]
+    return pair is not None and all(
+        _gives(entry, pair, [quietly(subject, probe)], [probe], tolerance)
+        for size in {min(bounds), max(bounds)}
+        for probe in around(seed, subject.masked, size, pair)
+    )
 
 
 @cache

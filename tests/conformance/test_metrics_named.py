@@ -197,6 +197,13 @@ def test_what_comes_near_is_none_of_them(near):
     assert check_metric(metric).name == "unknown"
 
 
+@pytest.mark.parametrize("near", ["first token", "last token", "middle ratio", "two tokens", "large advantages"])
+def test_bounds_far_from_most_ratios_name_nothing_wrong(near, monkeypatch):
+    """Batches are also drawn around the bounds that were measured: elsewhere these shares are nearly constant."""
+    monkeypatch.setitem(globals(), "out", lambda x: x > 1.2)
+    test_what_comes_near_is_none_of_them(near)
+
+
 PARTS = {
     "a row's largest ratio": lambda rows: [max(map(math.exp, row)) for row in rows],
     "a row's sum of ratios": lambda rows: [sum(map(math.exp, row)) for row in rows],
