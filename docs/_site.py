@@ -45,6 +45,8 @@ PYTHON = (
     "Spec",
 )  # fmt: skip
 """Functions of the package itself, in the order of their page."""
+CHECKS = ("check_loss", "check_metric", "check_admission")
+"""Checks of code from outside."""
 
 
 @cache
@@ -134,7 +136,7 @@ def python_page() -> str:
 
     found = [(f"sim.{name}", getattr(asyncsim, name)) for name in PYTHON]
     found += [(f"sim.oracle.{name}", getattr(oracle, name)) for name in ("limit", "moments")]
-    found += [(f"sim.conformance.{name}", getattr(conformance, name)) for name in ("check_loss", "check_admission")]
+    found += [(f"sim.conformance.{name}", getattr(conformance, name)) for name in CHECKS]
     sections = [
         f"## {name}\n\n```python\n{name}{inspect.signature(value)}\n```\n\n{docstring(inspect.getdoc(value) or '')}\n"
         for name, value in found

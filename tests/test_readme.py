@@ -49,6 +49,7 @@ EXAMPLES = {
     ),
     "telemetry": ("docs/diagnose.md", "ess_ratio", "[1.25, 1.19]", "[0.95, 0.99]"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
+    "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""
 

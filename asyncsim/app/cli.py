@@ -606,12 +606,13 @@ def read_log(
 @guarded
 def conformance(
     target: Annotated[
-        str, typer.Argument(help="Your loss or admission controller, module:name or file.py:name; or trl, torchrl.")
+        str, typer.Argument(help="Your loss, metric or controller, module:name or file.py:name; or trl, torchrl.")
     ],
     like: Annotated[
         str | None,
-        typer.Option(help="The method that the loss is meant to be (default: any), with either anchor unless set."),
+        typer.Option(help="The method or metric that it is meant to be (default: any), a method with either anchor."),
     ] = None,
+    metric: Annotated[bool, typer.Option("--metric", help="It is a metric, such as an ESS: say which.")] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -641,10 +642,10 @@ def conformance(
     seed: Annotated[int, typer.Option(help="Seed of the batches on which a loss is evaluated.")] = 0,
     json_path: Json = None,
 ) -> int:
-    """Say which method a loss is, how biased it is and which known mistakes it shows; or check a controller."""
+    """Say which method a loss or which metric a number is, and its known mistakes; or check a controller."""
     commands.outputs(json=json_path)
     whole = hazards or strict or (json_path is None and sys.stdout.isatty())
-    request = conforming.Request(like, adapter, advantages_per, strict, allow or [], seed, whole)
+    request = conforming.Request(like, adapter, advantages_per, strict, allow or [], seed, whole, metric)
     result, status = conforming.check(target, request, settings, names)
     outputs = streams.Files()
     outputs.write("--json", json_path, lambda path: commands.write_json(path, result))

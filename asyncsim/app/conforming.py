@@ -1,4 +1,4 @@
-"""What `asyncsim conformance` does: find somebody's loss or admission controller, check it, print what was found."""
+"""What `asyncsim conformance` does: find somebody's loss, metric or controller, check it, print what was found."""
 
 from __future__ import annotations
 
@@ -28,12 +28,16 @@ class Request:
     allow: Sequence[str] = ()
     seed: int = 0
     hazards: bool = True
+    metric: bool = False
+    """Whether it is a metric and no loss."""
 
 
 def check(
     target: str, request: Request, pairs: list[str] | None, names: list[str] | None = None
 ) -> tuple[dict[str, Any], int]:
     """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates."""
+    if request.metric:
+        return _metric(target, request, {"--set": pairs, "--names": names})
     arguments, parts = _settings(pairs or [])
     parts["names"] |= _names(names or [])
     subject = None if target in _list_packages() else outside.loaded(target)
@@ -49,6 +53,18 @@ def check(
             checks.require(value is None, option, value, "left out for an admission controller", "it is for losses")
         return _admission(subject, arguments, parts)
     return _loss(target, subject, request, arguments, parts)
+
+
+def _metric(target: str, request: Request, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    from asyncsim.conformance import check_metric
+
+    options |= {"--adapter": request.adapter, "--advantages-per": request.advantages_per}
+    for option, value in options.items():
+        checks.require(not value, option, value, "left out beside --metric", "it is for losses and controllers")
+    fn = outside.loaded(target)
+    report = check_metric(fn, request.like, allow=tuple(request.allow), strict=request.strict, seed=request.seed)
+    print(report)
+    return report.record(), 0 if report.conforms else 1
 
 
 def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

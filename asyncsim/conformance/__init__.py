@@ -1,4 +1,4 @@
-"""Checks for code outside this package: admission controllers, and losses of trainers.
+"""Checks for code outside this package: admission controllers, and losses and metrics of trainers.
 
 `admission` has `check_admission`. Its parts: `controller`, what a controller is asked and told; `_admission_runs`, the
 true counts beside it and the rules; `_admission_search`, random events; `_admission_laws`, mistakes as laws of tickets.
@@ -6,7 +6,11 @@ true counts beside it and the rules; `_admission_search`, random events; `_admis
 `losses` has `check_loss`, `adapters` the styles of trainers. `_loss_subject` binds and asks a loss, on the batches of
 `_loss_probes`; `_loss_parts` reads off its curve, advantages, divisor and penalty; `_loss_methods` has what it is
 compared with, `_loss_search` finds the nearest; `_loss_case` is all that was measured, on which `_loss_findings` tries
-one experiment for each known mistake. `reports` has what either check returns.
+one experiment for each known mistake.
+
+`metrics` has `check_metric`. `_metric_subject` binds and asks a function, on the batches of `_metric_probes`;
+`_metric_catalogue` has right and wrong metrics, `_metric_search` finds those that give the same numbers, and
+`_metric_findings` has words and remedies. `reports` has what each check returns.
 """
 
 from __future__ import annotations
@@ -16,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.conformance.admission import check_admission
 from asyncsim.conformance.controller import Controller
-from asyncsim.conformance.reports import ConformanceError, Failure, Finding, LossReport, Report
+from asyncsim.conformance.reports import ConformanceError, Failure, Finding, LossReport, MetricReport, Report
 
 if TYPE_CHECKING:
     from asyncsim.conformance.losses import check_loss
+    from asyncsim.conformance.metrics import check_metric
 
 __all__ = [
     "ConformanceError",
@@ -27,18 +32,22 @@ __all__ = [
     "Failure",
     "Finding",
     "LossReport",
+    "MetricReport",
     "Report",
     "check_admission",
     "check_loss",
+    "check_metric",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # What is about losses needs torch.
+    # What is about losses and metrics needs torch.
     if name == "adapters":
         return importlib.import_module("asyncsim.conformance.adapters")
     if name == "check_loss":
         return importlib.import_module("asyncsim.conformance.losses").check_loss
+    if name == "check_metric":
+        return importlib.import_module("asyncsim.conformance.metrics").check_metric
     raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
 
 

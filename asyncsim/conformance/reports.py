@@ -287,3 +287,59 @@ class LossReport:
             *(row.line(not same) for row in self.bias),
             "  bias at displacement 0 is not staleness: it contains the advantage's 1/N and the aggregator's scale",
         ]
+
+
+@dataclass(frozen=True)
+class MetricReport:
+    """Which metric a function is, and what it shows of known mistakes.
+
+    `conforms`: it gives the numbers of the asked metric (or of some metric), and there is no bug that was not allowed.
+    `name`: the metric, "unknown" where there is none; `words`, what it is in words; `same`: other metrics with the same
+    numbers on all batches; `nearest` and `difference`: the metric that it is not, and the first batch where it differs;
+    `arguments`: which argument was given what; `unchecked`: what was not probed.
+    """
+
+    conforms: bool
+    name: str
+    like: str | None
+    words: str
+    same: tuple[str, ...]
+    nearest: str
+    difference: str
+    findings: tuple[Finding, ...]
+    arguments: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Like `conforms`; what reports of other checks call it."""
+        return self.conforms
+
+    @property
+    def bugs(self) -> tuple[str, ...]:
+        """Names of the bugs."""
+        return tuple(finding.name for finding in self.findings if finding.kind == "bug")
+
+    def raise_for_failure(self) -> MetricReport:
+        """This report; raises `ConformanceError` where the metric does not conform."""
+        if not self.conforms:
+            raise ConformanceError(self)
+        return self
+
+    def record(self) -> dict[str, Any]:
+        """Everything as plain texts, lists and dictionaries."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """The report in lines."""
+        return str(self)
+
+    def __str__(self) -> str:
+        lines = [f"{'conforms' if self.conforms else 'deviates'}{f' like {self.like}' if self.like else ''}"]
+        lines.append(f"is {self.name}: {self.words}" if self.words else f"is none of these; nearest {self.nearest}")
+        lines += [f"asked for {self.nearest}"] if self.words and self.difference else []
+        lines += [f"first difference: {self.difference}"] if self.difference else []
+        lines += [str(finding) for finding in self.findings]
+        lines += [f"same numbers: {'; '.join(self.same)}"] if self.same else []
+        lines += [f"arguments {line}" for line in self.arguments]
+        return "\n".join(lines + [f"unchecked: {each}" for each in self.unchecked])

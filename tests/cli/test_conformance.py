@@ -22,6 +22,16 @@ from dataclasses import dataclass
 import torch
 
 
+def ess(log_prob, old_log_prob, mask):
+    w = torch.exp(log_prob - old_log_prob) * mask
+    return w.sum() ** 2 / (w * w).sum() / mask.sum()
+
+
+def squared(log_prob, old_log_prob, mask):
+    w = torch.exp(log_prob - old_log_prob) * mask
+    return mask.sum() / (w * w).sum()
+
+
 def ppo(log_prob, behavior, proximal, advantages, mask):
     ratio = torch.where(mask > 0, log_prob - behavior, 0.0).exp()
     clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
@@ -286,3 +296,23 @@ def test_bad_input_ends_in_2_with_one_line(name, mine):
     result = call("conformance", *(text.format(mine) for text in arguments))
     assert result.exit_code == 2, result.output
     assert words in result.stderr and result.stderr.count("\n") == 1 and result.output == ""
+
+
+def test_a_metric_is_named(mine, tmp_path):
+    result = call("conformance", f"{mine}:ess", "--metric", "--like", "ess-token", "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.stderr
+    assert result.output.startswith("conforms like ess_token") and "hazard: masked NaN" in result.output
+    assert json.loads((tmp_path / "found.json").read_text())["name"] == "ess_token"
+    assert call("conformance", f"{mine}:ess", "--metric", "--strict").exit_code == 1
+    result = call("conformance", f"{mine}:squared", "--metric")
+    assert result.exit_code == 1 and "it reports 1.25 on 'equal weights' where 1 is the limit" in result.output
+    assert call("conformance", f"{mine}:squared", "--metric", "--allow", "not self-normalized").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(["--adapter", "verl"], "--adapter"), (["--set", "high=2"], "--set"), (["--like", "gspo"], "like = 'gspo'")],
+)
+def test_a_metric_takes_no_settings_of_losses(mine, more, words):
+    result = call("conformance", f"{mine}:ess", "--metric", *more)
+    assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
