@@ -27,11 +27,6 @@ Cells = list[Any] | np.ndarray | Coded
 """Integers have `MISSING`, floats NaN where a cell is empty; lists None."""
 
 
-def count(cells: Cells) -> int:
-    """Rows of a column."""
-    return len(cells.number) if isinstance(cells, Coded) else len(cells)
-
-
 def listed(cells: Cells) -> list[Any]:
     """A column as plain values, None where a cell is empty."""
     if isinstance(cells, Coded):

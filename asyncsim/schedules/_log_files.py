@@ -22,6 +22,8 @@ from asyncsim.schedules._log_rows import CELL, DEEPEST, NUMBER, ROW, Collected, 
 
 PIECE = 1 << 20
 """Bytes that are unpacked at once."""
+SAMPLE, RARE, SPARSE = 50, 50, 4
+"""Lines whose names a block is expected to have, others that it may have, and how many rows may lack one."""
 LARGE, BLOCK = 1 << 22, 1 << 25
 """Bytes from which on a file of JSON lines is worth another reader, and what that reads at once."""
 NUMBERED = "row:"
@@ -244,9 +246,12 @@ def _text(column: Any) -> int:
 
 
 def _jsonl(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+    left = budget.left
     at_once = _at_once(path, wanted, budget)
     if at_once is not None:
         return at_once
+    # What blocks took before they gave up is free again.
+    budget.left = left
     collected = Collected(wanted, budget)
     for number, line in enumerate(_lines(path, budget), 1):
         if not line.strip():
@@ -276,6 +281,8 @@ def _at_once(path: Path, wanted: set[str], budget: files.Budget) -> Table | None
     with open(path, "rb") as file:
         while piece := file.read(BLOCK):
             whole, end, rest = (rest + piece).rpartition(b"\n")
+            if not end and len(piece) == BLOCK:
+                return None  # lines as long as a block are read within the limit of a line
             if not end:
                 continue
             block = _block(whole + end, wanted, budget)
@@ -302,6 +309,8 @@ def _block(data: bytes, wanted: set[str], budget: files.Budget) -> Table | None:
     from pyarrow import json as rows_of
     from pyarrow import types
 
+    if not _dense(data):
+        return None
     try:
         options = rows_of.ReadOptions(block_size=max(len(data), 1))
         table = rows_of.read_json(pa.py_buffer(data), read_options=options)
@@ -328,6 +337,26 @@ def _block(data: bytes, wanted: set[str], budget: files.Budget) -> Table | None:
         isinstance(c, np.ndarray) and c.dtype.kind == "f" and (np.abs(c) >= EXACT).any() for c in cells.values()
     )
     return None if rounded else Table([*table.column_names, *nested], table.num_rows, cells)
+
+
+def _dense(data: bytes) -> bool:
+    """Whether rows have much the same names: a column for each of many rare ones would take rows times names."""
+    names: set[str] = set()
+    try:
+        for line in data.split(b"\n", SAMPLE)[:SAMPLE]:
+            names |= _names(json.loads(line)) if line else set()
+    except (ValueError, RecursionError):
+        return False
+    written = data.count(b'":') - data.count(b'\\":')
+    rare = written - sum(data.count(f"{json.dumps(name)}:".encode()) for name in names)
+    return rare <= RARE and len(names) * data.count(b"\n") <= SPARSE * written
+
+
+def _names(value: Any) -> set[str]:
+    """All names of a record, those inside it too."""
+    if isinstance(value, dict):
+        return set(value).union(*map(_names, value.values()))
+    return set().union(*map(_names, value)) if isinstance(value, list) else set()
 
 
 def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:

@@ -100,6 +100,35 @@ def test_a_long_log_is_the_same_in_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     assert np.array_equal(logs[0].grid, logs[1].grid) and logs[0].report() == logs[1].report()
 
 
+RARE = {
+    "a name of its own in every row": "".join(f'{{"id": {i}, "k{i}": 1}}\n' for i in range(2000)),
+    "many names, each in few rows": "".join(f'{{"k{i % 40}": 1}}\n' for i in range(2000)),
+    "one line as long as a block": '{"id": 0, "v": "' + "x" * 50_000 + '"}\n',
+}
+
+
+@pytest.mark.parametrize("case", RARE)
+def test_rare_names_and_long_lines_are_left_to_lines(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of them would take rows times names, or a line more than the limit of a line."""
+    blocks, lines = both(tmp_path, RARE[case], 10_000, monkeypatch)
+    assert blocks is None and lines is not None
+
+
+def test_what_blocks_took_before_they_gave_up_is_free_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"id": 1, "v": 1}\n' * 500 + '{"id": [1], "v": 1}\n')
+    monkeypatch.setattr(_log_files, "BLOCK", 1000)
+    left = []
+    for large in (0, 1 << 60):
+        monkeypatch.setattr(_log_files, "LARGE", large)
+        budget = files.Budget(path)
+        _log_files._jsonl(path, WANTED, budget)
+        left.append(budget.left)
+    assert left[0] == left[1]
+
+
 CELL = st.none() | st.integers(-3, 40) | st.sampled_from(["", "7", "-1"])
 
 
