@@ -43,7 +43,7 @@ def described(name: str) -> dict[str, Any]:
         "",
         f"Source: {stack.source}; read in November 2026.",
         *(
-            ("", "What it writes lacks a stamp. Paste this, and call it once a step:", "", f"{NEEDED}{writer}")
+            ("", "What it writes lacks a stamp. Paste this where its first line says:", "", f"{NEEDED}{writer}")
             if writer
             else ()
         ),

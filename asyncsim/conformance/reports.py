@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 
 class ConformanceError(AssertionError):
@@ -177,8 +177,39 @@ class BiasRow:
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
 
+class Judged:
+    """What reports on a user's function share: whether it conforms, and the findings."""
+
+    conforms: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Like `conforms`; what reports of other checks call it."""
+        return self.conforms
+
+    @property
+    def bugs(self) -> tuple[str, ...]:
+        """Names of the bugs."""
+        return tuple(finding.name for finding in self.findings if finding.kind == "bug")
+
+    def shows(self, name: str) -> bool:
+        """Whether a finding of this name is among them."""
+        return any(finding.name == name for finding in self.findings)
+
+    def raise_for_failure(self) -> Self:
+        """This report; raises `ConformanceError` where the function does not conform."""
+        if not self.conforms:
+            raise ConformanceError(self)
+        return self
+
+    def text(self) -> str:
+        """The report in lines."""
+        return str(self)
+
+
 @dataclass(frozen=True)
-class LossReport:
+class LossReport(Judged):
     """Which method a loss is, how biased it is, and what it shows of known mistakes.
 
     `conforms`: every token of every batch has the gradient of the asked method (or of some method), and there is no bug
@@ -212,35 +243,11 @@ class LossReport:
     excepted: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
 
-    @property
-    def passed(self) -> bool:
-        """Like `conforms`; what reports of other checks call it."""
-        return self.conforms
-
-    @property
-    def bugs(self) -> tuple[str, ...]:
-        """Names of the bugs."""
-        return tuple(finding.name for finding in self.findings if finding.kind == "bug")
-
-    def shows(self, name: str) -> bool:
-        """Whether a finding of this name is among them."""
-        return any(finding.name == name for finding in self.findings)
-
-    def raise_for_failure(self) -> LossReport:
-        """This report; raises `ConformanceError` where the loss does not conform."""
-        if not self.conforms:
-            raise ConformanceError(self)
-        return self
-
     def record(self) -> dict[str, Any]:
         """Everything as plain numbers, texts, lists and dictionaries."""
         fields = asdict(self)
         fields["match"] = {**asdict(self.match), "settings": dict(self.match.settings), "label": self.match.label}
         return fields
-
-    def text(self) -> str:
-        """The report in lines."""
-        return str(self)
 
     def __str__(self) -> str:
         return "\n".join([*self.heading(), *(str(finding) for finding in self.findings), *self.ending()])
@@ -290,7 +297,7 @@ class LossReport:
 
 
 @dataclass(frozen=True)
-class MetricReport:
+class MetricReport(Judged):
     """Which metric a function is, and what it shows of known mistakes.
 
     `conforms`: it gives the numbers of the asked metric (or of some metric), and there is no bug that was not allowed.
@@ -310,29 +317,9 @@ class MetricReport:
     arguments: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
-    @property
-    def passed(self) -> bool:
-        """Like `conforms`; what reports of other checks call it."""
-        return self.conforms
-
-    @property
-    def bugs(self) -> tuple[str, ...]:
-        """Names of the bugs."""
-        return tuple(finding.name for finding in self.findings if finding.kind == "bug")
-
-    def raise_for_failure(self) -> MetricReport:
-        """This report; raises `ConformanceError` where the metric does not conform."""
-        if not self.conforms:
-            raise ConformanceError(self)
-        return self
-
     def record(self) -> dict[str, Any]:
         """Everything as plain texts, lists and dictionaries."""
         return asdict(self)
-
-    def text(self) -> str:
-        """The report in lines."""
-        return str(self)
 
     def __str__(self) -> str:
         lines = [f"{'conforms' if self.conforms else 'deviates'}{f' like {self.like}' if self.like else ''}"]

@@ -47,7 +47,7 @@ PLAIN = Layout()
 
 
 def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
-    """The wanted columns of all files as lists of plain values, None where a cell is empty; at least one row.
+    """The wanted columns of all files, at least one row.
 
     Raises `InputError` for a file that is damaged, or would take more memory than its budget.
     """

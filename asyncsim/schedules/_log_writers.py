@@ -1,6 +1,6 @@
 """Writers to paste into a trainer that keeps no stamps on disk: one JSON line a sample, under this package's names.
 
-Each is called once for a training step, where its docstring says, and needs nothing of this package. Versions count
+Each is called where its docstring says, and needs nothing of this package. Versions count
 publishes from 0, so that `replay(path, stack=...)` reads what they write.
 """
 
