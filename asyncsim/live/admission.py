@@ -69,7 +69,8 @@ class Group:
 class Desk:
     """Groups under way and ready; every method of the learner and the thread that hears the actors share one lock.
 
-    `hooks`: the controller; `seconds`: the stand-in for each group's time, or None; `now`: the run's clock.
+    `hooks`: the controller; `seconds`: the stand-in for each group's time, or None; `now`: the run's clock;
+    `installs`: when each version was on the board.
     """
 
     system: Settings
@@ -88,6 +89,7 @@ class Desk:
     ready: list[Group] = field(default_factory=list)
     places: deque[int] = field(default_factory=deque)
     changed: threading.Condition = field(default_factory=threading.Condition)
+    installs: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.places.extend(range(len(self.system.rates)))
@@ -121,6 +123,7 @@ class Desk:
                 self.changed.wait(0.1)
             waited = self.now() - begun
             write()
+            self.installs.append(self.now())
             if version > 0:
                 self.version = version
                 self.hooks.tell("published", version)
@@ -135,16 +138,19 @@ class Desk:
             return sorted([*self.ready, *self.running.values()], key=lambda group: group.number)
 
     def _admit(self) -> None:
-        """Start quanta of groups as long as the controller and the places let it."""
-        quantum = self.system.quantum
+        """Start quanta of groups as long as the controller and the places let it; all are stamped before any is sent,
+        so that no permit lies idle while an actor wakes up."""
+        quantum, started = self.system.quantum, list[Group]()
         while self.open and len(self.places) >= quantum and self.hooks.capacity(self.version) >= quantum:
             for _ in range(quantum):
                 group = Group(self.admitted, self.places.popleft(), self.now(), self.version)
                 self.admitted, self.running[group.number] = self.admitted + 1, group
-                order = Order(group.number, group.place, self.seconds(group.number, group.place))
-                with suppress(OSError):  # an actor that is gone is named by the thread that hears it
-                    self.pipes[group.place % len(self.pipes)].send(order)
+                started.append(group)
             self.hooks.tell("submitted", quantum)
+        for group in started:
+            order = Order(group.number, group.place, self.seconds(group.number, group.place))
+            with suppress(OSError):  # an actor that is gone is named by the thread that hears it
+                self.pipes[group.place % len(self.pipes)].send(order)
 
     def _hear(self) -> None:
         """The thread: take in what actors send, until one of them is gone or all pipes are closed."""

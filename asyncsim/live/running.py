@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import time
-import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, rng, stopping, workers
+from asyncsim.base import checks, rng, stopping
 from asyncsim.base.laws import Law
 from asyncsim.base.trace import Trace
 from asyncsim.conformance.controller import Hooks, Names
@@ -32,6 +29,7 @@ from asyncsim.live import actor
 from asyncsim.live.admission import Desk, Group, Permits
 from asyncsim.live.board import Board
 from asyncsim.live.log import Writer
+from asyncsim.live.processes import started
 from asyncsim.schedules.fixed import fixed
 from asyncsim.schedules.replay import Replay, replay
 from asyncsim.systems._system import System
@@ -46,8 +44,6 @@ MOST = 256
 """Actors at most."""
 BLOCK = 1024
 """Groups whose waits are drawn at once."""
-PATIENCE = 2.0
-"""Seconds that an actor has to end by itself."""
 
 
 def rate(seconds: np.ndarray) -> float:
@@ -61,8 +57,8 @@ class Live:
 
     `log`: the file with one row for each sample; `trace`: the learning curve, as `sim.run` gives it; `schedule`: the
     log as an imposed schedule; `v_submit` `[B, G]`: versions at admission; `t_train`, `t_trained` `[B]`: seconds at
-    which each batch was dequeued, and was over; `load`: processes that wanted a core of this machine when the run
-    ended (mean of a minute).
+    which each batch was dequeued, and was over; `t_install` `[V]`: at which each version was on the board; `load`:
+    processes that wanted a core of this machine when the run ended (mean of a minute).
     """
 
     spec: Spec
@@ -75,6 +71,7 @@ class Live:
     v_submit: np.ndarray
     t_train: np.ndarray
     t_trained: np.ndarray
+    t_install: np.ndarray
     load: float
 
     @cached_property
@@ -161,7 +158,8 @@ def run(
         weights = spec.trained_policy.prepare(begun.parameters)
         clock = _Clock(spec.system, seed, second)
         made = Permits(spec.system) if controller is None else controller()
-        with _actors(actors, weights, block.source.sampler, clock, spec.system) as (board, processes, pipes):
+        moving = spec.system.mode in actor.MOVING
+        with started(actors, weights, block.source.sampler, clock.zero, moving) as (board, processes, pipes):
             seconds = partial(clock.seconds, samples=spec.samples_per_group)
             desk = Desk(spec.system, Hooks(made, names or {}), processes, pipes, seconds, clock.now)
             learner = _Learner(block.source.sampler, desk, board, writer, clock, received)
@@ -181,8 +179,9 @@ def run(
         trace = trace_of(spec, seed, source, [part], by)
     if received:
         raise Interrupted(trace, received[0])
-    clocks = np.array(learner.v_submit), np.array(learner.t_train), np.array(learner.t_trained)
-    return Live(spec, seed, actors, second, writer.path, trace, read, *clocks, load)
+    v_submit, t_train, t_trained = (np.array(made) for made in (learner.v_submit, learner.t_train, learner.t_trained))
+    clocks = {"t_train": t_train, "t_trained": t_trained, "t_install": np.array(desk.installs)}
+    return Live(spec, seed, actors, second, writer.path, trace, read, v_submit, **clocks, load=load)
 
 
 def _check(spec: Any, seed: Any, actors: Any, second: Any) -> None:
@@ -304,59 +303,3 @@ class _Learner:
         time.sleep(max(0.0, self.t_train[-1] + self.clock.training(number, self.sampler.samples) - self.clock.now()))
         self.writer.batch(self.groups, number, self.version, self.t_train[-1])
         return bool(self.received)
-
-
-@contextmanager
-def _actors(
-    count: int, weights: Weights, sampler: Any, clock: _Clock, system: System
-) -> Iterator[tuple[Board, list[Any], list[Any]]]:
-    """Board, processes and pipes; all are gone behind it."""
-    methods = multiprocessing.get_all_start_methods()
-    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        context.set_forkserver_preload(["asyncsim.live.actor"])
-    # What a policy has loaded stays here; every actor loads its own.
-    sampler = replace(sampler, policy=replace(sampler.policy))
-    board = Board.of(context, weights)
-    board.write(0, weights)
-    processes, pipes = [], []
-    try:
-        for number in range(count):
-            mine, theirs = context.Pipe()
-            pipes.append(mine)
-            given = (theirs, board, sampler, system.mode in actor.MOVING, clock.zero)
-            process = context.Process(target=actor.main, args=given, name=f"actor {number}", daemon=True)
-            with _plain_main():
-                process.start()
-            theirs.close()
-            processes.append(process)
-        yield board, processes, pipes
-    finally:
-        _end(processes, pipes)
-
-
-@contextmanager
-def _plain_main() -> Iterator[None]:
-    """A worker of this package has no script that its children would have to import."""
-    main = sys.modules["__main__"]
-    if workers.number() is not None:
-        sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-def _end(processes: list[Any], pipes: list[Any]) -> None:
-    """Tell actors that there are no more orders; those that do not end are killed."""
-    for pipe in pipes:
-        with suppress(OSError):
-            pipe.send(None)
-    last = time.monotonic() + PATIENCE
-    for process in processes:
-        process.join(max(0.0, last - time.monotonic()))
-        if process.is_alive():
-            process.kill()
-            process.join()
-    for pipe in pipes:
-        pipe.close()

@@ -171,7 +171,7 @@ BESIDE = {
         "learning.training",
         "diagnostics",
     },
-    "trials": {"validation", "predicting"},
+    "trials": {"validation", "predicting", "live"},
     "sweeping": {"comparing"},
     "live": {"conformance"},
     "app.page": {"app.evidence"},

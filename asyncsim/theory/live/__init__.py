@@ -1,0 +1,1 @@
+"""Claims on trainers with processes and real clocks."""

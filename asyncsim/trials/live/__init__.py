@@ -1,0 +1,1 @@
+"""Trials of the claims on live runs."""
