@@ -1,14 +1,17 @@
 """Do trainers with processes and real clocks get the staleness, throughput and learning that the event model predicts?
 
-Three systems train a token bandit live: update on arrival (4 workers, each result an update), capped (AReaL, two
-versions ahead, 2 groups a batch, 6 places) and one step off (4 groups a batch). Two actor processes generate.
-`mode`: "waits", where a response takes 10 ms on average and training a part of it, or "none", where nothing waits.
+Three systems train live: update on arrival (4 workers, each result an update), capped (AReaL, two versions ahead, 2
+groups a batch, 6 places) and one step off (4 groups a batch). Two actor processes generate. `mode`: "waits", a token
+bandit where a response takes 10 ms on average and training a part of it. In the others nothing waits, so seconds are
+those of computing: "none", the token bandit; "cartpole", episodes of CartPole; "characters", sums that the character
+model answers.
 
 One row per run and `quantity`: `measured` beside `predicted`, the event model fed with the latencies of that very run
-(`return`: 32 other replicates of the replayed log), with the band `low` to `high` of level 0.99. `start_staleness` and
+(`return`: other replicates of the replayed log), with the band `low` to `high` of level 0.99. `start_staleness` and
 `raced` have no band: staleness of the first token, and the publishes between admission and first token. `publishes` a
-second and the machine's `load` (processes that want a core, mean of a minute) stand beside them, `same_bits` says
-whether the replay has the parameters of the run. Clocks are real: no two runs give the same rows.
+second and the machine's `load` (processes that want a core, mean of a minute) stand beside them. `same_bits` says
+whether the replay has the parameters of the run; a language model rounds differently where batches are larger than
+groups. Clocks are real: no two runs give the same rows.
 """
 
 from __future__ import annotations
@@ -21,12 +24,27 @@ COLUMNS = [
     *("system", "mode", "run", "quantity", "measured", "predicted", "low", "high", "inside"),
     *("publishes", "load", "same_bits"),
 ]
+MODES: dict[str, dict[str, Any]] = {
+    "waits": {"runs": 12, "updates": 200, "samples": 4, "replicates": 33, "second": 0.01},
+    "none": {"runs": 4, "updates": 200, "samples": 4, "replicates": 33, "second": None},
+    "cartpole": {"runs": 3, "updates": 40, "samples": 8, "replicates": 13, "second": None, "steps": 100},
+    "characters": {"runs": 3, "updates": 40, "samples": 8, "replicates": 13, "second": None, "recipe": None},
+}
 SETTINGS = [
-    {"system": name, "mode": mode, "runs": runs, "updates": 200, "realizations": 200, "second": 0.01, "seed": 0}
-    for mode, runs in (("waits", 12), ("none", 4))
+    {"system": name, "mode": mode, **sizes, "realizations": 200, "seed": 0}
+    for mode, sizes in MODES.items()
     for name in NAMES
 ]
-QUICK = [{**setting, "runs": 1, "updates": 40, "realizations": 50} for setting in SETTINGS]
+_FEW = {"runs": 1, "realizations": 50, "replicates": 5}
+_SMALL: dict[str, dict[str, Any]] = {
+    "cartpole": {"steps": 20},
+    "characters": {"recipe": {"width": 32, "layers": 2, "steps": 0}},
+}
+QUICK = [
+    {**setting, **_FEW, "updates": min(40, setting["updates"] // 4), **_SMALL.get(setting["mode"], {})}
+    for setting in SETTINGS
+    if setting["mode"] in ("waits", "none") or setting["system"] == "capped"
+]
 
 
 def system_of(name: str) -> Any:
@@ -38,6 +56,20 @@ def system_of(name: str) -> Any:
     if name == "capped":
         return sim.systems.areal(2, 2, 6, length=LENGTH, train_time=0.5)
     return sim.systems.one_step_off(4, length=LENGTH, train_time=1.0)
+
+
+def trained(setting: dict[str, Any]) -> dict[str, Any]:
+    """Task, policy and update of a mode."""
+    import asyncsim as sim
+
+    if setting["mode"] == "cartpole":
+        task = sim.tasks.gym("CartPole-v1", steps=setting["steps"])
+        return {"task": task, "update": sim.chain(sim.updates.adam(0.01))}
+    if setting["mode"] == "characters":
+        task = sim.tasks.arithmetic(digits=2, shots=0, style="char", prompts=32, part="even")
+        policy = sim.policies.causal_lm("char", recipe=setting["recipe"])
+        return {"task": task, "policy": policy, "update": sim.chain(sim.updates.adam(2e-4))}
+    return {"task": sim.tasks.token_bandit(), "update": sim.chain(sim.updates.sgd(0.1))}
 
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,19 +84,18 @@ def one(setting: dict[str, Any], number: int) -> list[dict[str, Any]]:
     import asyncsim as sim
 
     spec = sim.Spec(
-        sim.tasks.token_bandit(),
-        system_of(setting["system"]),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(0.1)),
-        samples_per_group=4,
+        **trained(setting),
+        system=system_of(setting["system"]),
+        method=sim.methods.reinforce(),
+        samples_per_group=setting["samples"],
         updates=setting["updates"],
         replicates=1,
         diagnostics=["batch_return"],
         compiled=False,
     )
-    seed, second = setting["seed"] + number, setting["second"] if setting["mode"] == "waits" else None
-    live = sim.live.run(spec, seed=seed, second=second)
-    predicted = sim.live.predicted(live, replicates=33, realizations=setting["realizations"])
+    seed = setting["seed"] + number
+    live = sim.live.run(spec, seed=seed, second=setting["second"])
+    predicted = sim.live.predicted(live, replicates=setting["replicates"], realizations=setting["realizations"])
     again = sim.run(replace(spec, system=live.schedule), seed=seed, progress=False)
     live.log.unlink()
     live.log.parent.rmdir()

@@ -13,8 +13,13 @@ from experiments import live_staleness
 from paper_figures import _script
 
 EXPERIMENTS = ("live_staleness",)
-MODES = {"waits": ("measured", "o", 0.14), "none": ("contrast", "D", -0.14)}
-"""Color, marker and shift of each mode."""
+MODES = {
+    "waits": ("measured", "o", 0.24, "● bandit with waits"),
+    "none": ("contrast", "D", 0.08, "◆ bandit"),
+    "cartpole": ("contrast", "^", -0.08, "▲ CartPole"),
+    "characters": ("contrast", "s", -0.24, "■ language model"),
+}
+"""Color, marker, shift and name of each mode."""
 PANELS = {
     "staleness": "mean staleness",
     "total variation": "total variation",
@@ -43,9 +48,9 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
     ax.axvspan(0.0 if quantity == "total variation" else -1.0, 1.0, color=_style.COLORS["effect"], zorder=0)
     ax.axvline(0.0, **_style.PREDICTED)
     for line, system in enumerate(live_staleness.NAMES):
-        for mode, (color, marker, shift) in MODES.items():
+        for mode, (color, marker, shift, _) in MODES.items():
             own = _script.pick(rows, quantity=quantity, system=system, mode=mode)
-            spread = line + shift + np.linspace(-0.08, 0.08, len(own))
+            spread = line + shift + np.linspace(-0.06, 0.06, len(own))
             ax.plot(np.clip(places(own), -REACH, REACH), spread, color=_style.COLORS[color], marker=marker, **_LOOK)
     ax.set(xlim=(-1.1 * REACH, 1.1 * REACH), ylim=(-0.5, len(live_staleness.NAMES) - 0.5), xticks=[-1, 0, 1])
     ax.set_title(PANELS[quantity])
@@ -57,21 +62,22 @@ _LOOK: dict[str, Any] = {"linestyle": "none", "markersize": 2.6, "alpha": 0.8}
 def draw(rows: Any) -> Figure:
     """A panel for each quantity."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.2)
+        figure = _style.picture(_style.WIDTH, 2.5)
         axes = figure.subplots(1, len(PANELS), sharey=True)
         for ax, quantity in zip(axes, PANELS, strict=True):
             draw_panel(ax, rows, quantity)
         axes[0].set_yticks(range(len(live_staleness.NAMES)), live_staleness.NAMES)
-        axes[0].set_xlabel("shaded: band of level 0.99", loc="left")
-        for ax, (mode, label) in zip(axes[2:], {"waits": "with waits", "none": "without"}.items(), strict=True):
-            ax.set_xlabel(label, color=_style.COLORS[MODES[mode][0]])
+        axes[0].set_ylabel("shaded: band of level 0.99")
+        for ax, (color, _, _, label) in zip(axes, MODES.values(), strict=True):
+            ax.set_xlabel(label, color=_style.COLORS[color])
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Values inside their bands by mode, runs, and load."""
     judged = rows[rows.quantity.isin(list(PANELS))]
-    inside = {mode: _script.pick(judged, mode=mode).inside for mode in MODES}
+    with_waits = judged["mode"] == "waits"
+    inside = {"waits": judged[with_waits].inside, "none": judged[~with_waits].inside}
     runs = judged.groupby(["system", "mode"]).run.nunique().sum()
     load = f"{rows.load.min():.0f} to {rows.load.max():.0f}"
     return {mode: f"{own.sum():.0f} of {len(own)}" for mode, own in inside.items()} | {"runs": f"{runs}", "load": load}
