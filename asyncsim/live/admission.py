@@ -214,5 +214,6 @@ def _named(actor: Any, message: str | None) -> str:
         return f"{actor.name} (process {actor.pid}) failed: {message}"
     actor.join(2.0)
     code = actor.exitcode
-    reason = f"by signal {-code}" if code is not None and code < 0 else f"with status {code}"
-    return f"{actor.name} (process {actor.pid}) ended {reason}; the log has all batches trained before"
+    # Ray does not say how its task ended.
+    reason = "" if code is None else f" by signal {-code}" if code < 0 else f" with status {code}"
+    return f"{actor.name} (process {actor.pid}) ended{reason}; the log has all batches trained before"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,23 +34,41 @@ class Sheet(NamedTuple):
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
+class Mapped(mmap.mmap):
+    """Memory of a file, for processes without a common ancestor: pickled, it is the file's name."""
+
+    path: str
+
+    def __new__(cls, path: str) -> Mapped:
+        """Map the whole file."""
+        with open(path, "r+b") as file:
+            made = super().__new__(cls, file.fileno(), 0)
+        made.path = path
+        return made
+
+    def __reduce__(self) -> tuple[type[Mapped], tuple[str]]:
+        return Mapped, (self.path,)
+
+
 @dataclass(frozen=True)
 class Board:
     """A sequence lock with a checksum: one process writes, all read, nobody waits and nobody can be left waiting.
 
     The turn is odd while the board is written. A reader copies, and takes the copy if the turn was even and the
-    checksum fits: then no machine's order of memory can mix two versions. The memory has no name, so it ends with the
-    last process that holds it, however that ends.
+    checksum fits: then no machine's order of memory can mix two versions. Memory without a name ends with the last
+    process that holds it, however that ends; `Mapped` ends with its folder.
     """
 
     memory: Any
     sheets: tuple[Sheet, ...]
 
     @classmethod
-    def of(cls, context: Any, weights: Weights) -> Board:
-        """A board for weights of these names and shapes, for processes of a context."""
+    def of(cls, room: Callable[[int], Any], weights: Weights) -> Board:
+        """A board for weights of these names and shapes; `room` gives memory of so many bytes, all zero."""
         sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
-        return cls(context.RawArray("b", 8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
+        board = cls(room(8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
+        board.write(0, weights)
+        return board
 
     def _parts(self) -> tuple[np.ndarray, np.ndarray]:
         return np.frombuffer(self.memory, np.int64, HEAD), np.frombuffer(self.memory, np.uint8, offset=8 * HEAD)

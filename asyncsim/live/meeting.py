@@ -137,7 +137,7 @@ def _pmf(staleness: np.ndarray, top: int) -> np.ndarray:
 
 def _meeting(quantity: str, measured: float, realizations: np.ndarray, level: float, more: float = 0.0) -> Meeting:
     low, high = np.quantile(realizations, [(1 - level) / 2, (1 + level) / 2])
-    return Meeting(quantity, float(measured), float(realizations.mean()), float(low) - more, float(high) + more, level)
+    return Meeting(quantity, float(measured), float(realizations.mean()), float(low - more), float(high + more), level)
 
 
 def _curve(live: Live, replicates: int, level: float) -> tuple[Meeting, np.ndarray]:

@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from asyncsim.base import workers
@@ -31,8 +32,7 @@ def started(
         context.set_forkserver_preload(["asyncsim.live.actor"])
     # What a policy has loaded stays here; every actor loads its own.
     sampler = replace(sampler, policy=replace(sampler.policy))
-    board = Board.of(context, weights)
-    board.write(0, weights)
+    board = Board.of(partial(context.RawArray, "b"), weights)
     processes, pipes = [], []
     try:
         for number in range(count):
@@ -46,7 +46,7 @@ def started(
             processes.append(process)
         yield board, processes, pipes
     finally:
-        _end(processes, pipes)
+        end(processes, pipes)
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _plain_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _end(processes: list[Any], pipes: list[Any]) -> None:
+def end(processes: list[Any], pipes: list[Any]) -> None:
     """Tell actors that there are no more orders; those that do not end are killed."""
     for pipe in pipes:
         with suppress(OSError):

@@ -25,11 +25,10 @@ from asyncsim.learning.sources import Cut, Source
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.standing import Standing
 from asyncsim.learning.versions import Weights
-from asyncsim.live import actor
+from asyncsim.live import actor, by_ray, processes
 from asyncsim.live.admission import Desk, Group, Permits
 from asyncsim.live.board import Board
 from asyncsim.live.log import Writer
-from asyncsim.live.processes import started
 from asyncsim.schedules.fixed import fixed
 from asyncsim.schedules.replay import Replay, replay
 from asyncsim.systems._system import System
@@ -42,6 +41,8 @@ FREE = {
 FOLLOWED = {"order": ("done", "oldest_start"), "mode": ("drain", "pin", *actor.MOVING)}
 MOST = 256
 """Actors at most."""
+BACKENDS = {"processes": processes.started, "ray": by_ray.started}
+"""Who starts the actors."""
 BLOCK = 1024
 """Groups whose waits are drawn at once."""
 
@@ -114,6 +115,7 @@ def run(
     second: float | None = 0.01,
     controller: Callable[[], Any] | None = None,
     names: Names | None = None,
+    backend: str = "processes",
 ) -> Live:
     """Train a spec with actors that are processes, real clocks and real races; every sample is stamped in a log.
 
@@ -133,8 +135,9 @@ def run(
 
     Arguments: `spec`; `seed` of draws and waits; `log`, a new .jsonl file (default: in a temporary folder); `actors`,
     processes; `second`, real seconds for one of the system's, or None; `controller`, a function that makes an admission
-    controller of one's own, with `names` as in `sim.conformance.check_admission` (default: the system's). Returns a
-    `Live`. Raises `InputError` for what no live run can have, `RunError` where an actor ends or nothing can start.
+    controller of one's own, with `names` as in `sim.conformance.check_admission` (default: the system's); `backend`,
+    who starts the actors: "processes", or "ray" on this machine. Returns a `Live`. Raises `InputError` for what no live
+    run can have, `RunError` where an actor ends or nothing can start.
     Source: this package; IMPALA (1802.01561) for actors and learner.
 
     >>> import asyncsim as sim
@@ -149,6 +152,7 @@ def run(
     True
     """
     _check(spec, seed, actors, second)
+    started = BACKENDS[checks.one_of("backend", backend, BACKENDS, "choose who starts the actors")]
     writer = _writer(log, spec)
     shared = Shared(spec, seed, spec.updates // spec.passes)
     with stopping.deferred() as received, computing(spec):
@@ -159,9 +163,9 @@ def run(
         clock = _Clock(spec.system, seed, second)
         made = Permits(spec.system) if controller is None else controller()
         moving = spec.system.mode in actor.MOVING
-        with started(actors, weights, block.source.sampler, clock.zero, moving) as (board, processes, pipes):
+        with started(actors, weights, block.source.sampler, clock.zero, moving) as (board, crew, pipes):
             seconds = partial(clock.seconds, samples=spec.samples_per_group)
-            desk = Desk(spec.system, Hooks(made, names or {}), processes, pipes, seconds, clock.now)
+            desk = Desk(spec.system, Hooks(made, names or {}), crew, pipes, seconds, clock.now)
             learner = _Learner(block.source.sampler, desk, board, writer, clock, received)
             block.source = learner
             # Train until the end, whatever it is.

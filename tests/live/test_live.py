@@ -188,6 +188,24 @@ def test_a_killed_actor_is_named(monkeypatch):
         sim.live.run(spec_of("arrival"), seed=5, second=0.003)
 
 
+def test_actors_of_ray_are_the_same(monkeypatch):
+    """Same law, same bits, the same words where one is killed."""
+    pytest.importorskip("ray")
+    live = sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
+    again = sim.run(replace(live.spec, system=live.schedule), seed=5, progress=False)
+    assert (again.parameters == live.trace.parameters).all() and outstanding(live) == [4] * 59
+
+    class Killing(running._Learner):
+        def trained(self, at):
+            if at.batch == 5:
+                os.kill(self.desk.actors[1].pid, signal.SIGKILL)
+            return super().trained(at)
+
+    monkeypatch.setattr(running, "_Learner", Killing)
+    with pytest.raises(RunError, match=r"actor 1 \(process \d+\) ended; the log has all batches"):
+        sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
+
+
 def test_an_actor_that_fails_says_how(monkeypatch):
     class Wrong(running._Clock):
         def seconds(self, group, place, samples):
@@ -318,6 +336,7 @@ def test_ctrl_c_and_a_kill_leave_whole_logs_no_process_and_no_memory(tmp_path):
     ("changes", "arguments", "message"),
     [
         ({"replicates": 2}, {}, "replicates = 2: must be 1 in a live run"),
+        ({}, {"backend": "threads"}, r"backend = 'threads': must be one of"),
         ({}, {"actors": 0}, r"actors = 0: must be an integer in \[1, 256\]"),
         ({}, {"second": -1.0}, r"second = -1.0: must be"),
         ({}, {"log": "run.csv"}, "log = 'run.csv': must be a name that ends in .jsonl"),
@@ -356,7 +375,7 @@ def test_a_board_is_read_whole():
     from asyncsim.live.board import TURN, Board
 
     weights = {"a": torch.arange(3.0, dtype=torch.float64), "b": torch.ones(2, 2)}
-    board = Board.of(multiprocessing, weights)
+    board = Board.of(lambda size: multiprocessing.RawArray("b", size), weights)
     board.write(7, weights)
     version, copy = board.read()
     assert version == 7 and all((copy[name] == weights[name]).all() for name in weights)
