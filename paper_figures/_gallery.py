@@ -32,8 +32,10 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 CLAIMS, FOLD = "<!-- claims -->", "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-LENGTH = 6000
-"""Most words of the gallery as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
+LENGTH, FIRST, EACH = 6000, 32, 180
+"""Most words of the gallery with its first entries, how many those were, and what each further one may add.
+
+Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 LINK = re.compile(r"!\[[^]]*\]\(([^)#\s]+)\)")
@@ -64,10 +66,15 @@ def readme(folder: Path, numbers: Numbers, claims: str = "") -> tuple[str, list[
     return "".join(texts), [*wrong, *unread("".join(texts))]
 
 
+def most(text: str) -> int:
+    """Most words of a gallery with as many entries."""
+    return LENGTH + EACH * max(0, text.count('\n<a id="') - FIRST)
+
+
 def unread(text: str) -> list[str]:
     """What is too long in the gallery with its numbers, in one line each; ends of intervals are numbers."""
-    count = _prose.words(text)
-    wrong = [f"README.md: {count} words; at most {LENGTH}: shorten entries"] if count > LENGTH else []
+    count, limit = _prose.words(text), most(text)
+    wrong = [f"README.md: {count} words; at most {limit}: shorten entries"] if count > limit else []
     return wrong + [f"README.md: {line}" for line in _prose.faults(text)]
 
 

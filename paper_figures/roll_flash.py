@@ -1,0 +1,100 @@
+"""Speed of asynchronous training over synchronous on one pool, against the asynchronous ratio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import roll_flash
+from paper_figures import _script
+
+EXPERIMENTS = ("roll_flash",)
+ARMS: dict[tuple[str, float], tuple[str, str, str]] = {
+    ("reasoning", 0.0): ("equal lengths", "muted", "s"),
+    ("reasoning", 0.5): ("spread 0.5", "partial", "v"),
+    ("reasoning", 1.0): ("spread 1", "measured", "o"),
+    ("reasoning", 1.5): ("spread 1.5", "tuned", "^"),
+    ("agentic", 1.0): ("agentic, spread 1", "contrast", "D"),
+}
+"""Name, color and marker of each workload."""
+PAPER = {"RLVR": 2.24, "agentic": 2.72}
+"""Speed-ups that the abstract states."""
+ENOUGH = 0.95
+"""Share of the speed-up at the largest ratio that counts as having it."""
+
+
+def speeds(rows: Any, workload: str, sigma: float) -> dict[int, tuple[float, float]]:
+    """Speed over synchronous at each ratio with its best share, and half of its interval between realizations."""
+    own = _script.pick(rows, workload=workload, sigma=sigma, quantity="step_seconds")
+    base = own[own.ratio == 0].sort_values("realization").value.to_numpy()
+    found = {}
+    for ratio in roll_flash.RATIOS:
+        times = own[own.ratio == ratio].pivot_table(index="realization", columns="share", values="value")
+        best = times.mean().idxmin()
+        found[ratio] = _script.interval(base / times[best].to_numpy())
+    return found
+
+
+def price(rows: Any, workload: str, sigma: float) -> dict[int, float]:
+    """Mean staleness at each ratio with the share that is fastest."""
+    own = rows[(rows.workload == workload) & (rows.sigma == sigma)]
+    means: Any = own.groupby(["quantity", "ratio", "share"]).value.mean()
+    return {r: float(means["staleness", r, means["step_seconds", r].idxmin()]) for r in roll_flash.RATIOS}
+
+
+def rounded(mean: float, half: float) -> str:
+    """A speed-up to the hundredth."""
+    return f"{mean:.2f} ± {half:.2f}" if half >= 0.005 else f"{mean:.2f}"
+
+
+def draw_arm(axes: Any, rows: Any, arm: tuple[str, float]) -> None:
+    """Speed against the ratio, and against the staleness that it costs; the dashed line is a pool that never idles."""
+    name, color, marker = ARMS[arm]
+    found, stale = speeds(rows, *arm), price(rows, *arm)
+    values = [mean for mean, _ in found.values()]
+    look: dict[str, Any] = {"color": _style.COLORS[color], "marker": marker, "markersize": 4.0, "linewidth": 1.0}
+    axes[0].plot(list(found), values, **look)
+    axes[1].plot(list(stale.values()), values, **look, label=name)
+    own = _script.pick(rows, workload=arm[0], sigma=arm[1], quantity="step_seconds", ratio=0)
+    axes[0].plot(
+        [7.2, 8.8], [own.value.mean() / roll_flash.IDEAL] * 2, **{**_style.PREDICTED, "color": _style.COLORS[color]}
+    )
+
+
+def draw(rows: Any) -> Figure:
+    """Two panels on one axis of speed."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        axes: list[Axes] = list(figure.subplots(1, 2, sharey=True))
+        for arm in ARMS:
+            draw_arm(axes, rows, arm)
+        for value in (1.0, *PAPER.values()):
+            axes[0].axhline(value, **_style.REFERENCE)
+        axes[0].set(
+            xlabel="asynchronous ratio", ylabel="speed over synchronous", yscale="log", xticks=roll_flash.RATIOS
+        )
+        axes[0].set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+        axes[0].minorticks_off()
+        axes[1].set(xlabel="mean staleness in publishes")
+        axes[1].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Speed-ups with intervals at ratios 2 and 8, limits, and the ratio from which on little is gained."""
+    found: dict[str, str] = {}
+    keys = {"even": ("reasoning", 0.0), "mild": ("reasoning", 0.5), "long": ("reasoning", 1.0)}
+    for key, arm in (keys | {"longest": ("reasoning", 1.5), "agentic": ("agentic", 1.0)}).items():
+        own = speeds(rows, *arm)
+        last = own[roll_flash.RATIOS[-1]][0]
+        base = _script.pick(rows, workload=arm[0], sigma=arm[1], quantity="step_seconds", ratio=0).value.mean()
+        found |= {f"{key}_{ratio}": rounded(*own[ratio]) for ratio in (1, 2, 8)}
+        found[f"{key}_limit"] = f"{base / roll_flash.IDEAL:.2f}"
+        found[f"{key}_enough"] = str(next(r for r in own if own[r][0] >= ENOUGH * last))
+    found["long_4"], found["agentic_4"] = (rounded(*speeds(rows, kind, 1.0)[4]) for kind in ("reasoning", "agentic"))
+    found["rlvr"], found["agents"] = (f"{value}" for value in PAPER.values())
+    found |= {"most": f"{100 * ENOUGH:.0f}", "shares": str(len(roll_flash.SHARES))}
+    return found
