@@ -81,3 +81,16 @@ def shown(path: Path, settings: dict[str, Any], plot: Path | None) -> tuple[dict
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
     return replayed.log.report(), replayed.log.text()
+
+
+def recorded(path: Path, column: str, settings: list[str], beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The report of a column of delays, as JSON can hold it and as text; raises `InputError` for options of a log."""
+    from asyncsim import schedules
+
+    for option, value in beside.items():
+        checks.require(value is None, f"--{option}", str(value), "left out beside --delays", "it is for a whole log")
+    found = wording.settings(settings)
+    for key in found:
+        checks.one_of("--set", key, ("unit",), "see `asyncsim list schedules delays`")
+    report = schedules.delays(f"{path}:{column}", **found).report()
+    return report.row(), str(report)
