@@ -110,7 +110,7 @@ def test_the_law_of_a_record():
 
 
 def test_order_is_found_where_it_is_and_nowhere_else():
-    """A band of false alarm 1e-6 on 200 records without order, at the stated 1 percent; 20 percent is excluded by it."""
+    """A band of false alarm 1e-6 on 200 records without order, at the stated 1 percent; it excludes 20."""
     alarms = sum(statistics.order(sticky(seed, 200, 0.0).astype(float)).correlated for seed in range(200))
     assert_rate(alarms, 200, 0.01)
     with pytest.raises(AssertionError):
