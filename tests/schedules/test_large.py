@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.schedules import _log_cells, _log_files, replay
-from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, of_arrow, ranked, seconds
+from asyncsim.schedules import _log_cells, _log_lines, replay
+from asyncsim.schedules._log_arrow import of_arrow
+from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, ranked, seconds
 
 WANTED = {"id", "v", "run.policy", "lost"}
 
@@ -23,16 +24,16 @@ def both(tmp_path: Path, text: str, block: int, monkeypatch: pytest.MonkeyPatch)
     """What blocks give (None: they leave it to lines), and what lines give."""
     path = tmp_path / "log.jsonl"
     path.write_text(text)
-    monkeypatch.setattr(_log_files, "BLOCK", block)
+    monkeypatch.setattr(_log_lines, "BLOCK", block)
     found = []
     for large in (0, 1 << 60):
-        monkeypatch.setattr(_log_files, "LARGE", large)
+        monkeypatch.setattr(_log_lines, "LARGE", large)
         budget = files.Budget(path)
         if large == 0:
-            table = _log_files._at_once(path, WANTED, budget)
+            table = _log_lines._at_once(path, WANTED, budget)
         else:
             try:
-                table = _log_files._jsonl(path, WANTED, budget)
+                table = _log_lines.read(path, WANTED, budget)
             except InputError:
                 table = None
         found.append(None if table is None else {n: [_told(x) for x in listed(c)] for n, c in table.cells.items()})
@@ -90,10 +91,10 @@ def test_a_long_log_is_the_same_in_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = "sample_id=id,group_id=g,start_version=v,train_version=t,tokens=n"
-    monkeypatch.setattr(_log_files, "BLOCK", 10_000)
+    monkeypatch.setattr(_log_lines, "BLOCK", 10_000)
     logs = []
     for large in (0, 1 << 60):
-        monkeypatch.setattr(_log_files, "LARGE", large)
+        monkeypatch.setattr(_log_lines, "LARGE", large)
         logs.append(replay(path, columns=columns, unit="publishes").log)
     for name in ("row", "sample", "group", "trajectory", "v_train", "v_start", "head", "token_mean", "fate"):
         assert np.array_equal(logs[0].samples[name], logs[1].samples[name], equal_nan=name == "token_mean"), name
@@ -119,12 +120,12 @@ def test_rare_names_and_long_lines_are_left_to_lines(
 def test_what_blocks_took_before_they_gave_up_is_free_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"id": 1, "v": 1}\n' * 500 + '{"id": [1], "v": 1}\n')
-    monkeypatch.setattr(_log_files, "BLOCK", 1000)
+    monkeypatch.setattr(_log_lines, "BLOCK", 1000)
     left = []
     for large in (0, 1 << 60):
-        monkeypatch.setattr(_log_files, "LARGE", large)
+        monkeypatch.setattr(_log_lines, "LARGE", large)
         budget = files.Budget(path)
-        _log_files._jsonl(path, WANTED, budget)
+        _log_lines.read(path, WANTED, budget)
         left.append(budget.left)
     assert left[0] == left[1]
 
@@ -188,10 +189,10 @@ def test_missing_numbers_stay_missing() -> None:
 def test_planted_defects_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of one block lost, or two rows in a line taken as two: the comparison above would show either."""
     text = "\n".join(LINES["two rows in one line"])
-    right = _log_files._block
+    right = _log_lines._block
     assert right(text.encode(), WANTED, files.Budget("x")) is None
     blocks, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
     assert blocks == lines and len(blocks["id"]) == 40
-    monkeypatch.setattr(_log_files, "_block", lambda data, *rest: right(data.partition(b"\n")[2] or data, *rest))
+    monkeypatch.setattr(_log_lines, "_block", lambda data, *rest: right(data.partition(b"\n")[2] or data, *rest))
     lost, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
     assert lost != lines
