@@ -12,13 +12,16 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.schedules import _log_lines, _log_pickles, _log_places, _log_rows
-from asyncsim.schedules._log_arrow import field_inside, is_number, of_table, type_inside
+from asyncsim.schedules._log_arrow import field_inside, is_number, of_arrow, of_table, type_inside
+from asyncsim.schedules._log_cells import Cells
 from asyncsim.schedules._log_footer import footer
 from asyncsim.schedules._log_places import PATH, Place, opened
 from asyncsim.schedules._log_rows import CELL, DEEPEST, NUMBER, ROW, Table
 
 PIECE = 1 << 20
 """Bytes that are unpacked at once."""
+LARGE = 1 << 22
+"""Bytes from which on a CSV file is read in batches of so many."""
 NUMBERED = "row:"
 """The column that numbers the rows of a log, for one in which each row is one sample."""
 
@@ -103,12 +106,43 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
     chosen = [name for name in names if name in wanted]
     convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=chosen or names[:1])
+    if chosen and len(data) >= LARGE and (cells := _by_batches(source, parse, convert)) is not None:
+        rows = len(cells[chosen[0]])
+        del source, data
+        pa.default_memory_pool().release_unused()
+        budget.take(rows * (ROW + NUMBER * len(cells)))
+        return Table(names, rows, cells)
     table = csv.read_csv(source, parse_options=parse, convert_options=convert)
     columns, rows = {name: table.column(name) for name in chosen}, table.num_rows
     del table, source, data
+    pa.default_memory_pool().release_unused()
     kinds = [column.type for column in columns.values()]
     budget.take(rows * (ROW + sum(NUMBER if is_number(kind) else CELL for kind in kinds)))
     return Table(names, rows, of_table(columns, budget))
+
+
+def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | None:
+    """Columns of numbers from one batch of lines after the other; None where some column has other cells.
+
+    A table of ten million rows beside its text and what parsing leaves behind would take a gigabyte more.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    options = csv.ReadOptions(block_size=LARGE)
+    try:
+        with csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader:
+            parts: dict[str, list[Any]] = {name: [] for name in reader.schema.names}
+            if not all(is_number(kind) for kind in reader.schema.types):
+                return None
+            for batch in reader:
+                for name, cells in parts.items():
+                    cells.append(of_arrow(pa.chunked_array([batch.column(name)])))
+    except pa.ArrowInvalid:
+        return None  # the first lines do not tell the kind of the others
+    if any(isinstance(cells, list) for column in parts.values() for cells in column):
+        return None
+    return {name: np.concatenate(parts.pop(name)) for name in list(parts)}
 
 
 def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
@@ -142,7 +176,9 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     del table
     every = [*schema.names, *nested]
     checks.require(len(set(every)) == len(every), "columns", every, "of different names", "rename the columns")
-    return Table(every, declared.rows, of_table(columns, budget))
+    cells = of_table(columns, budget)
+    pa.default_memory_pool().release_unused()
+    return Table(every, declared.rows, cells)
 
 
 def _below(leaf: str, name: str) -> bool:

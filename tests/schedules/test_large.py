@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyarrow import csv
 
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.schedules import _log_cells, _log_lines, replay
+from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_read, replay
 from asyncsim.schedules._log_arrow import of_arrow
 from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, ranked, seconds
 
@@ -139,8 +143,6 @@ CELL = st.none() | st.integers(-3, 40) | st.sampled_from(["", "7", "-1"])
 @example([-1, 5, 5, 3])
 @example(["", "30", "7"])
 def test_arrays_and_texts_are_read_as_lists_are(cells: list[Any]) -> None:
-    import pyarrow as pa
-
     kinds = {type(cell) for cell in cells if cell is not None}
     if len(kinds) > 1:
         return
@@ -184,6 +186,75 @@ def test_missing_numbers_stay_missing() -> None:
     assert integers("x", np.array([np.nan, 2.0])).tolist() == [MISSING, 2]
     assert _log_cells.narrow(np.array([1 << 40])).dtype == np.int64
     assert _log_cells.narrow(np.array([5, -1])).dtype == np.int32
+
+
+BATCHES = {
+    "numbers": lambda i: (i, i // 4),
+    "floats": lambda i: (i / 2, i // 4),
+    "empty cells": lambda i: (i, "" if i % 7 == 3 else i),
+    "fractions that come late": lambda i: (i, i + (0.5 if i > 1900 else 0)),
+    "words that come late": lambda i: (i, "soon" if i > 1900 else i),
+    "words": lambda i: (f"s{i}", i),
+    "numbers too large for integers that come late": lambda i: (i, (1 << 70) if i > 1900 else i),
+    "not a number": lambda i: (i, "nan" if i == 1000 else i / 2),
+    "empty at first": lambda i: (i, "" if i < 1500 else i),
+}
+
+
+@pytest.mark.parametrize("case", BATCHES)
+def test_a_long_csv_is_the_same_in_batches(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.csv"
+    rows = [",".join(map(str, BATCHES[case](i))) for i in range(2000)]
+    path.write_text("\n".join(["id,v", *rows, ""]))
+    tables, batches = [], []
+    right = _log_files._by_batches
+    monkeypatch.setattr(_log_files, "_by_batches", lambda *a: batches.append(right(*a)) or batches[-1])
+    for large in (2000, 1 << 60):
+        monkeypatch.setattr(_log_files, "LARGE", large)
+        tables.append(_log_files._csv(path, WANTED, files.Budget(path)))
+    assert len(batches) == 1 and (batches[0] is not None) == (
+        case in ("numbers", "floats", "empty cells", "not a number")
+    ), case
+    first, second = tables
+    assert (first.names, first.rows, first.cells.keys()) == (second.names, second.rows, second.cells.keys())
+    for name, cells in first.cells.items():
+        assert type(cells) is type(second.cells[name]) and listed(cells) == listed(second.cells[name]), name
+
+
+@pytest.mark.long
+def test_ten_million_rows_take_less_than_two_gigabytes(tmp_path: Path) -> None:
+    path, rows = tmp_path / "log.csv", 512 * 19531
+    number = np.arange(rows)
+    version = number // 512
+    columns = {"sample_id": number, "group_id": number // 8, "start_version": np.maximum(version - number % 5, 0)}
+    columns |= {"end_version": np.maximum(version - 1, columns["start_version"]), "train_version": version}
+    csv.write_csv(pa.table(columns | {"tokens": 1 + number % 4000}), str(path))
+    code = "import resource, sys; from asyncsim.schedules import replay; "
+    code += "replay(sys.argv[1], unit='publishes', unknown='keep').log.report(); "
+    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 2e9
+
+
+def id_columns(kind: str) -> list[Any]:
+    a, b = [3, 3, 1, None, 3, None, 1, 3], [1, 2, 1, 1, 1, 1, 2, 2]
+    coded = Coded(np.array([1, 1, 0, -1, 1, -1, 0, 1]), ["x", "y"])
+    first = np.array([MISSING if each is None else each for each in a])
+    return {"numbers": [first, np.array(b)], "texts": [coded, np.array(b)], "three": [first, coded, np.array(b)]}[kind]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts", "three"])
+def test_joined_ids_are_numbered_as_tuples_are(kind: str) -> None:
+    table = dict(zip("abc", id_columns(kind), strict=False))
+    name = "+".join(table)
+    number, tuples = _log_read.cells(table, "sample_id", name), _log_read.cells(table, "batch", name)
+    assert isinstance(number, np.ndarray) and isinstance(tuples, list)
+    assert np.array_equal(codes("sample_id", number), codes("sample_id", tuples))
+    # A planted defect: numbers joined without a gap between them fall together.
+    fewer = codes("x", number // 2)
+    assert not np.array_equal(fewer, codes("x", tuples))
+    with pytest.raises(InputError, match="must be an integer"):
+        integers("batch", tuples)
 
 
 def test_planted_defects_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
