@@ -155,7 +155,7 @@ def test_windows_are_those_of_plain_loops():
 
 
 def test_means_of_staleness_vary_as_the_report_says():
-    """Over 3,000 realizations a variance has a relative error of 4 percent at most; independent ones are 7 times off."""
+    """Over 3,000 realizations a variance has a relative error of 4 percent; independent delays are far off."""
     record = np.minimum(sticky(2, 1000, 0.8), 20)
     ratio = schedules.delays(record).report().order.windows[0]
     assert ratio.size == 10
