@@ -64,8 +64,7 @@ def order(delays: np.ndarray) -> Order | None:
 def _sums(centered: np.ndarray) -> np.ndarray:
     """Sums of the autocorrelations up to each of `LAGS`."""
     lags = [lag for lag in LAGS if 4 * lag <= len(centered)]
-    products = [float(centered[lag:] @ centered[:-lag]) for lag in range(1, lags[-1] + 1)]
-    return np.cumsum(products)[np.array(lags) - 1] / float(centered @ centered)
+    return np.cumsum(_autocorrelations(centered, lags[-1])[1:])[np.array(lags) - 1]
 
 
 def _largest_sum(centered: np.ndarray) -> float:
@@ -88,7 +87,7 @@ def correlation_time(centered: np.ndarray) -> Estimate | None:
     2004, hep-lat/0306017, eq. 49). The error is the larger of Madras and Sokal's and that between stretches.
     """
     n = len(centered)
-    rho = _autocorrelations(centered)
+    rho = _autocorrelations(centered, n // 4)
     times = 1.0 + 2.0 * np.cumsum(rho[1:])
     closed = np.flatnonzero(np.arange(1, len(times) + 1) >= REACH * times)
     if not closed.size:
@@ -106,14 +105,13 @@ def correlation_time(centered: np.ndarray) -> Estimate | None:
     return Estimate(time, error, STRETCHES - 1.0, samples=n)
 
 
-def _autocorrelations(centered: np.ndarray) -> np.ndarray:
-    """rho_0, rho_1, ..., up to a quarter of the record, by Fourier transform."""
+def _autocorrelations(centered: np.ndarray, lags: int) -> np.ndarray:
+    """rho_0 to rho at so many lags, by Fourier transform."""
     from scipy import fft
 
-    n = len(centered)
-    size = fft.next_fast_len(n + n // 4 + 1, real=True)
+    size = fft.next_fast_len(len(centered) + lags + 1, real=True)
     power = np.abs(fft.rfft(centered, size)) ** 2
-    products = fft.irfft(power, size)[: n // 4 + 1]
+    products = fft.irfft(power, size)[: lags + 1]
     return np.asarray(products / products[0])
 
 
