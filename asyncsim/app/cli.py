@@ -586,20 +586,31 @@ def read_log(
             "start_is or first_version, as sim.schedules.replay has them; repeat for more.",
         ),
     ] = None,
+    delays: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Report on one column of delays instead, ms*0.001 with its factor."),
+    ] = None,
+    staleness: Annotated[
+        str | None, typer.Option(help="Expected staleness: constant:4, uniform, geometric:7 or capped.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the staleness to this path.")] = None,
     json_path: Json = None,
 ) -> int:
-    """How stale a real run was by its own log: staleness, fates, and what the log cannot tell.
+    """How stale a real run was by its own log: staleness, its distribution, fates, and what it cannot tell.
 
-    Versions that the log lacks stay unknown.
+    Versions that the log lacks stay unknown. With --delays it says how correlated measured delays are.
     """
     commands.outputs(plot, json=json_path)
-    chosen = logs.settings(settings or [])
     outputs = streams.Files()
-    report, text = logs.shown(path, {"stack": stack, "columns": columns, **chosen}, plot)
+    if delays is not None:
+        others = {"stack": stack, "columns": columns, "staleness": staleness, "plot": plot}
+        report, text = logs.recorded(path, delays, settings or [], others)
+    else:
+        chosen = logs.settings(settings or [])
+        report, text = logs.shown(path, {"stack": stack, "columns": columns, **chosen}, plot, staleness)
     outputs.write("--json", json_path, lambda place: commands.write_json(place, report))
     print(text)
-    return outputs.status(0)
+    return outputs.status(int("law" in report and report["law"]["verdict"] == "differs"))
 
 
 @app.command()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import wording
 from asyncsim.base import checks
+
+if TYPE_CHECKING:
+    from asyncsim.diagnosing import Finding
 
 NEEDED = "from typing import Any\n\n"
 """What a writer's annotations need where it is pasted."""
@@ -72,12 +75,44 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     return found
 
 
-def shown(path: Path, settings: dict[str, Any], plot: Path | None) -> tuple[dict[str, Any], str]:
-    """The report of a log as JSON can hold it and as text; unknown versions stay unknown. Draws it where asked."""
-    from asyncsim import plotting, schedules
+def shown(
+    path: Path, settings: dict[str, Any], plot: Path | None, staleness: str | None = None
+) -> tuple[dict[str, Any], str]:
+    """The report of a log as JSON can hold it and as text; unknown versions stay unknown. Draws it where asked.
+
+    It ends with the distribution that the staleness follows; `staleness`, the expected one.
+    """
+    from asyncsim import diagnosing, plotting, schedules
 
     replayed = schedules.replay(path, unknown="keep", **settings)
     if plot is not None:
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
-    return replayed.log.report(), replayed.log.text()
+    law = diagnosing.log_law(replayed.log, staleness)
+    return replayed.log.report() | {"law": law.row()}, f"{replayed.log.text()}\n{_law(law)}"
+
+
+def _law(finding: Finding) -> str:
+    """Which distribution the staleness follows, in three lines."""
+    from asyncsim.diagnosing.ages import HARMLESS
+
+    cause = f" ({finding.cause})" if finding.cause else ""
+    lines = [f"{finding.question}: {finding.verdict}{cause}", f"  {finding.sentence} [{finding.claim}]"]
+    if finding.measured is not None:
+        fit = "" if finding.p is None else f"; p {finding.p:.2g}"
+        against = "" if finding.predicted is None else f"; predicted {finding.predicted[0]:.4g}"
+        lines.append(f"  mean {finding.measured:.4g}, interval {finding.low:.4g} to {finding.high:.4g}{against}{fit}")
+    return "\n".join([*lines, *([f"  {finding.action}"] if finding.action != HARMLESS else [])])
+
+
+def recorded(path: Path, column: str, settings: list[str], beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The report of a column of delays, as JSON can hold it and as text; raises `InputError` for options of a log."""
+    from asyncsim import schedules
+
+    for option, value in beside.items():
+        checks.require(value is None, f"--{option}", str(value), "left out beside --delays", "it is for a whole log")
+    found = wording.settings(settings)
+    for key in found:
+        checks.one_of("--set", key, ("unit",), "see `asyncsim list schedules delays`")
+    report = schedules.delays(f"{path}:{column}", **found).report()
+    return report.row(), str(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -64,6 +65,8 @@ def written(field: str, value: Any) -> Any:
     """A value as JSON can hold it, a part as {name: arguments}; raises `InputError` for what cannot be made again."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if hasattr(value, "tolist"):
         return value.tolist()
     if type(value).__name__ == "Law":

@@ -6,7 +6,6 @@ A law turns one keyed uniform or normal number into one value, so a draw belongs
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.base import checks, files, rng
+from asyncsim.base import checks, measured, rng
 
-TEXT = 16
-"""Bytes of memory that a byte of a table can become."""
 LONGEST = 1 << 20
 """Largest value of an integer law."""
 MANY = 1 << 20
@@ -43,7 +40,7 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True)
 class Law:
-    """A law of non-negative numbers: constant, exponential, lognormal, pareto, gamma or empirical.
+    """A law of non-negative numbers: constant, exponential, lognormal, pareto, gamma, empirical or recorded.
 
     >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8") == lognormal(1.0, 0.8)
     ('lognormal:1.0:0.8', True)
@@ -72,8 +69,8 @@ class Law:
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
         values = [_number(f"distribution {kind}", number, remedy) for number in numbers]
-        if kind == "empirical":
-            return empirical(values)
+        if kind in OBSERVED:
+            return OBSERVED[kind](values)
         names = FAMILIES[kind].names
         checks.require(len(values) == len(names), "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
         return MAKERS[kind](*values)
@@ -110,7 +107,8 @@ class Law:
     def expected_least(self, k: int, n: int) -> float:
         """E[k-th smallest of n draws], the integral over x of P(fewer than k of n are at most x).
 
-        By quadrature; raises `InputError` where the mean is infinite and for k outside 1 .. n.
+        By quadrature, of a record over n consecutive numbers; raises `InputError` where the mean is infinite and for k
+        outside 1 .. n.
 
         >>> round(exponential(1.0).expected_least(2, 4), 6) == round(1/4 + 1/3, 6)
         True
@@ -119,6 +117,8 @@ class Law:
         k = checks.integer("k", k, 1, "count the draws from the smallest", n)
         if n == 1 or self.kind == "constant":
             return self.mean()
+        if self.kind == "recorded":
+            return _of_windows(self._numbers, k, n)
         if self.kind == "empirical":
             steps = _share_below(np.linspace(0.0, 1.0, len(self.parameters) + 1), k, n)
             return float(np.dot(np.sort(self.parameters), np.diff(steps)))
@@ -161,6 +161,10 @@ class Law:
         if self.kind == "constant":
             shape = np.broadcast_shapes(*(np.shape(c) for c in (first, second, third, draw)))
             return np.full(shape, self.parameters[0])
+        if self.kind == "recorded":
+            # Each realization (and third coordinate) starts anywhere in the record and goes round.
+            start = (stream.uniform(first, 0, third, draw) * len(self._numbers)).astype(np.int64)
+            return self._numbers[(start + np.asarray(second)) % len(self._numbers)]
         normal = family.from_normal
         if compiled:
             from asyncsim.base import rng_compiled
@@ -233,6 +237,18 @@ def empirical(values: object) -> Law:
     return Law("empirical", tuple(array.tolist()))
 
 
+def recorded(values: object) -> Law:
+    """The given positive numbers in their order, which keeps their autocorrelation; sample k has the k-th from a start.
+
+    The start is drawn anew for each realization, and the first number follows the last.
+
+    >>> law = recorded([1.0, 2.0, 6.0])
+    >>> law.mean(), law.sample(rng.Stream(0, "work"), 0, [0, 1, 2, 3]).tolist()
+    (3.0, [2.0, 6.0, 1.0, 2.0])
+    """
+    return Law("recorded", empirical(values).parameters)
+
+
 def uniform(low: int, high: int) -> tuple[float, ...]:
     """Probabilities of 0, 1, ..., high that are equal on low..high: an integer law for `schedules.random`.
 
@@ -268,15 +284,22 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     return weights / total
 
 
-def as_law(field: str, value: Law | float | str) -> Law:
-    """A law from a law, a number (constant) or its text; raises `InputError` that names the field."""
+def as_law(field: str, value: Any) -> Law:
+    """A law from a law, what has one as `law`, a number (constant) or its text; raises `InputError` naming the field.
+
+    `recorded:@delays.csv:column` replays the numbers of a file in their order; `@delays.csv:column` draws them.
+    """
     if isinstance(value, Law):
         return value
+    if isinstance(law := getattr(value, "law", None), Law):
+        return law
     if isinstance(value, str) and value.startswith("@"):
         return from_file(field, value[1:])
+    if isinstance(value, str) and value.startswith("recorded:@"):
+        return recorded(from_file(field, value.removeprefix("recorded:@")).parameters)
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
-    if isinstance(value, str) and not _is_number(value):
+    if isinstance(value, str) and not measured.is_number(value):
         remedy = "write a distribution as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
     return constant(checks.real(field, value, "give a distribution or a positive number", 0.0, open_low=True))
@@ -291,9 +314,9 @@ def from_file(field: str, place: str) -> Law:
     it lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not
     positive.
     """
-    column, numbers = _column(field, place)
+    column, numbers = measured.column(field, place)
     remedy = "drop rows without a number, and write a delay of zero as the smallest that was resolved"
-    _refuse_rows(field, column, numbers, numbers > 0.0, "a positive number", remedy)
+    measured.refuse_rows(field, column, numbers, numbers > 0.0, "a positive number", remedy)
     remedy = "draw so many of them at random"
     checks.require(
         len(numbers) <= MANY, f"{field} column {column}", f"{len(numbers)} values", f"at most {MANY} values", remedy
@@ -303,97 +326,17 @@ def from_file(field: str, place: str) -> Law:
 
 def _frequencies(field: str, place: str) -> np.ndarray:
     """Shares of 0, 1, 2, ... in a column of integers, one for each trajectory."""
-    column, numbers = _column(field, place)
+    column, numbers = measured.column(field, place)
     whole = (numbers >= 0.0) & (numbers <= LONGEST) & (numbers == np.floor(numbers))
-    _refuse_rows(
+    measured.refuse_rows(
         field, column, numbers, whole, f"an integer in [0, {LONGEST}]", "give versions of one trajectory a row"
     )
     return np.bincount(numbers.astype(np.int64)) / len(numbers)
 
 
-def _refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, bound: str, remedy: str) -> None:
-    """Name the first row of a column that is not as it must be; rows are counted from 1 below the line of names."""
-    checks.require(len(numbers) > 0, f"{field} column {column}", "no values", "one value at least", remedy)
-    bad = np.flatnonzero(~(good & np.isfinite(numbers)))
-    if bad.size:
-        where = f"values of {field} column {column}, row {bad[0] + 1}"
-        raise checks.InputError(where, float(numbers[bad[0]]), bound, remedy)
-
-
-def _column(field: str, place: str) -> tuple[str, np.ndarray]:
-    """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names."""
-    place, factor = _factor(field, place)
-    path, named = place, ""
-    if not os.path.exists(place) and ":" in place:
-        path, _, named = place.rpartition(":")
-    remedy = "write @lengths.csv, or @lengths.parquet:column"
-    with files.decoding(path, "CSV or Parquet file", remedy, field):
-        columns = _columns(path)
-    headless = [name for name in columns if _is_number(name)]
-    bound = "names, not numbers"
-    checks.require(not headless, f"{field} column names", ", ".join(headless), bound, "put a line of names on top")
-    numeric = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
-    if named:
-        checks.one_of(f"{field} column", named, numeric, f"choose a column of numbers of {path}")
-    several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
-    checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
-    name = named or numeric[0]
-    # A product beyond the largest number is refused as a row.
-    with np.errstate(over="ignore"):
-        return name, columns[name].astype(np.float64) * factor
-
-
-def _factor(field: str, place: str) -> tuple[str, float]:
-    """The place without its factor, and the factor, 1 where there is none."""
-    before, times, text = place.rpartition("*")
-    if not times or os.path.exists(place):
-        return place, 1.0
-    remedy = "write @delays.csv:reward_ms*0.001 for seconds of a column of milliseconds"
-    return before.rstrip(), checks.real(f"{field} factor", _read(text), remedy, 0.0, open_low=True)
-
-
-def _columns(path: str) -> dict[str, np.ndarray]:
-    """Columns of a table by name; of a Parquet file those of numbers are read, others stand for their names."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError("it is a folder or a device")
-    if not path.endswith((".parquet", ".pq")):
-        from pyarrow import csv
-
-        files.Budget(path).fit(TEXT * os.path.getsize(path))
-        # Given a path, the reader would unpack a compressed file of any length.
-        with open(path, "rb") as text:
-            table = csv.read_csv(text)
-        return {name: table[name].to_numpy() for name in table.column_names}
-    import pyarrow
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        types = {each.name: each.type for each in file.schema_arrow}
-        numeric = [n for n, t in types.items() if pyarrow.types.is_integer(t) or pyarrow.types.is_floating(t)]
-        # What is packed tightly may be long.
-        files.Budget(path).fit(TEXT * file.metadata.num_rows * len(numeric))
-        table = file.read(numeric)
-    return {name: table[name].to_numpy() if name in numeric else np.empty(0, dtype=object) for name in types}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
 def _number(field: str, text: str, remedy: str) -> float:
     """A parameter out of the text of a law."""
-    return checks.real(field, _read(text), remedy)
-
-
-def _read(text: str) -> float | str:
-    """The number that a text is, else the text."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return checks.real(field, measured.number(text), remedy)
 
 
 def _positive(field: str, value: float) -> float:
@@ -479,6 +422,7 @@ FAMILIES: dict[str, Family] = {
     "pareto": Family(("minimum", "alpha"), _pareto_mean, False, _pareto_value, _pareto_survival),
     "gamma": Family(("mean", "shape"), _first, False, _gamma_value, _gamma_survival),
     "empirical": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
+    "recorded": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
 }
 MAKERS: dict[str, Callable[..., Law]] = {
     "constant": constant,
@@ -487,7 +431,10 @@ MAKERS: dict[str, Callable[..., Law]] = {
     "pareto": pareto,
     "gamma": gamma,
     "empirical": empirical,
+    "recorded": recorded,
 }
+OBSERVED = {"empirical": empirical, "recorded": recorded}
+"""Laws of given numbers, drawn independently or replayed in their order."""
 
 
 def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
@@ -495,6 +442,16 @@ def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
     from scipy.special import betainc
 
     return np.asarray(below**n if k == n else betainc(k, n - k + 1, below))
+
+
+def _of_windows(values: np.ndarray, k: int, n: int) -> float:
+    """Mean of the k-th smallest of n consecutive numbers over all starts, the first behind the last."""
+    total, rows = 0.0, max(1, (1 << 22) // n)
+    for first in range(0, len(values), rows):
+        start = np.arange(first, min(first + rows, len(values)))
+        window = values[(start[:, None] + np.arange(n)) % len(values)]
+        total += float(np.partition(window, k - 1, axis=1)[:, k - 1].sum())
+    return total / len(values)
 
 
 def _integral_of_order(law: Law, k: int, n: int) -> float:

@@ -2,5 +2,6 @@
 
 from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose
 from asyncsim.diagnosing.findings import Finding
+from asyncsim.diagnosing.logged import log_law
 
-__all__ = ["Diagnosis", "Finding", "diagnose"]
+__all__ = ["Diagnosis", "Finding", "diagnose", "log_law"]

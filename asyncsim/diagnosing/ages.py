@@ -55,6 +55,11 @@ def ages(telemetry: Telemetry) -> Ages | None:
         row, staleness = np.arange(len(low)), low.astype(int)
     if not len(row) or (staleness < 0).any():
         return None
+    return after_warm_up(row, staleness)
+
+
+def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:
+    """Samples of the steps behind the first ones, in which none can be as stale as the stalest."""
     steps = int(row.max()) + 1
     warm = min(int(staleness.max(initial=0)), steps // 2)
     kept = row >= warm
@@ -63,7 +68,11 @@ def ages(telemetry: Telemetry) -> Ages | None:
 
 def distribution(telemetry: Telemetry) -> Draft:
     """Which named distribution the staleness follows; tested against the one that the user expects."""
-    found, expected = ages(telemetry), telemetry.setup.staleness
+    return followed(ages(telemetry), telemetry.setup.staleness)
+
+
+def followed(found: Ages | None, expected: str | None) -> Draft:
+    """The same of samples whose staleness is known already; None where it is missing."""
     if found is None or found.steps < FEWEST:
         return missing(
             QUESTION, "systems/mean-staleness-identity", "The staleness of samples is missing, or below 0.",
@@ -76,7 +85,7 @@ def distribution(telemetry: Telemetry) -> Draft:
     fitting = [law for law in laws if p[law.name] >= FITS]
     best = fitting[0] if fitting else None
     if expected is not None:
-        return _expected(found, laws, p, best, str(expected), measured)
+        return _expected(found, laws, p, best, expected, measured)
     if best is None:
         action = "Compare with `asyncsim timeline` of your trainer: no simple distribution fits."
         return Draft(

@@ -103,7 +103,7 @@ def diagnose(
     """
     setup = Setup(
         _positive("batch", batch, 1.0),
-        _law(staleness),
+        expected_law(staleness),
         _positive("learning_rate", learning_rate),
         _positive("curvature", curvature),
         None if momentum is None else _share(momentum),
@@ -133,7 +133,8 @@ def _share(value: float) -> float:
     return number
 
 
-def _law(value: Any) -> Any:
+def expected_law(value: Any) -> str | None:
+    """An expected staleness as text, None where nothing is expected; raises `InputError`."""
     if value is None:
         return None
     name, _, number = str(value).partition(":")

@@ -309,6 +309,8 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     names, columns = loaded.names, loaded.columns
     used = columns["trained"]
     segments = loaded.rows - len(columns["row"])
+    unknown = int(np.isnan(loaded.steps.token_mean()[used]).sum())
+    rest = f"token_mean rests on the {int(used.sum()) - unknown} of {int(used.sum())} samples with all versions known"
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of a staleness limit can be checked": "fate" not in names,
@@ -321,7 +323,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
         "the version at the end, so neither the span nor what was in flight and in queue": bool(
             (columns["v_end"][used] < 0).any()
         ),
-        "versions inside samples that weights changed under": bool(np.isnan(loaded.steps.token_mean()[used]).any()),
+        f"versions inside samples that weights changed under: {rest}": unknown > 0,
         "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
         "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
         "no times "

@@ -157,32 +157,3 @@ def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return found, member.reshape(-1)
     new = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
     return values[new], np.cumsum(new) - 1
-
-
-def of_arrow(column: Any) -> Cells:
-    """A column of a library's table."""
-    import pyarrow as pa
-    from pyarrow import compute, types
-
-    kind = column.type
-    if types.is_integer(kind):
-        try:
-            numbers = column.cast(pa.int64())
-            return np.asarray((compute.fill_null(numbers, MISSING) if numbers.null_count else numbers).to_numpy())
-        except pa.ArrowInvalid:
-            return list(column.to_pylist())
-    if types.is_floating(kind):
-        # "Not a number" is a value that somebody wrote; only an empty cell is none.
-        if compute.any(compute.is_nan(column)).as_py():
-            return list(column.to_pylist())
-        return np.asarray(compute.fill_null(column.cast(pa.float64()), math.nan).to_numpy())
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_string(inner) or types.is_large_string(inner):
-        coded = column if types.is_dictionary(kind) else column.dictionary_encode()
-        coded = coded.unify_dictionaries().combine_chunks()
-        chunks = coded.chunks if isinstance(coded, pa.ChunkedArray) else [coded]
-        if not chunks:
-            return []
-        found = [compute.fill_null(chunk.indices.cast(pa.int32()), -1).to_numpy() for chunk in chunks]
-        return Coded(np.concatenate(found), chunks[0].dictionary.to_pylist())
-    return list(column.to_pylist())

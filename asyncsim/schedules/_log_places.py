@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import hashlib
+import io
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asyncsim.base import checks
 
@@ -89,3 +91,12 @@ def digest(places: list[Place]) -> str:
     for place in places:
         whole.update(f"{place.name}\0{digest([place])}\0".encode())
     return whole.hexdigest()
+
+
+def opened(path: Path) -> Any:
+    """A file for reading, unpacked where its name says so."""
+    if path.suffix.lower() == ".zst":
+        import pyarrow as pa
+
+        return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else open(path, "rb")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from asyncsim.base import checks
-from asyncsim.schedules._log_cells import Cells, listed
+from asyncsim.schedules._log_cells import Cells, Coded, listed, ranked
 from asyncsim.schedules._log_stacks import COLUMNS, Stack
+
+IDS = ("sample_id", "group_id")
+"""Columns that only name rows: what joins them may be any number for each."""
 
 
 def candidates(stack: Stack, mapping: Mapping[str, str]) -> set[str]:
@@ -45,8 +50,21 @@ def _listing(names: list[str]) -> str:
     return ", ".join(names[: checks.MANY]) + (", ..." if len(names) > checks.MANY else "")
 
 
-def cells(table: Mapping[str, Cells], name: str) -> Cells:
-    """One column, or several joined into tuples."""
+def cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
+    """One column, or several joined: into one number for each distinct row where they are ids, else into tuples."""
     if "+" not in name:
         return table[name]
-    return list(zip(*(listed(table[part]) for part in name.split("+")), strict=True))
+    parts = [table[part] for part in name.split("+")]
+    if ours in IDS and all(isinstance(p, Coded) or (isinstance(p, np.ndarray) and p.dtype.kind == "i") for p in parts):
+        return _numbered(parts)
+    return list(zip(*map(listed, parts), strict=True))
+
+
+def _numbered(parts: list[Cells]) -> np.ndarray:
+    """Number of each distinct row of several columns in order of appearance, int64; an empty cell is a value too."""
+    columns = [ranked(part.number if isinstance(part, Coded) else np.asarray(part)) for part in parts]
+    number = columns[0]
+    for other in columns[1:]:
+        # Ranks are below the number of rows, so that no product of two overflows.
+        number = ranked(number * (int(other.max(initial=0)) + 1) + other)
+    return number

@@ -50,7 +50,7 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     names = reading.choose(table.names, declared.stack, declared.columns)
     _require(names, declared)
     rows = table.rows
-    cells = {ours: reading.cells(table.cells, theirs) for ours, theirs in names.items()}
+    cells = {ours: reading.cells(table.cells, ours, theirs) for ours, theirs in names.items()}
     table.cells.clear()
     columns = _plain(cells, rows)
     # What was read leaves as soon as it is laid out: it would double the memory of a long log.
@@ -60,7 +60,6 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     for name in ("train_version", "train_step", "batch"):
         cells.pop(name, None)
     steps, last = _generated(cells, rows, names, declared, budget)
-    cells.clear()
     columns["v_last"] = cells_of.narrow(last)
     columns, steps = _joined(columns, steps)
     last = columns["v_last"]
@@ -190,7 +189,7 @@ def _trained(
 
 
 def _generated(
-    cells: Mapping[str, Cells], rows: int, names: Mapping[str, str], declared: Declared, budget: files.Budget
+    cells: dict[str, Cells], rows: int, names: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
     """Versions of tokens and of the last token, in publishes, -1 where missing."""
     # Read lengths, ends and listed versions.
@@ -199,8 +198,45 @@ def _generated(
     has_list, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
     if "versions" in cells:
         has_list, lists = versions.of_cells(names["versions"], cells["versions"], budget)
-    steps = versions.joined(start, last, length, has_list, lists)
-    # Compare lists with lengths.
+    # What was read leaves as soon as it is laid out: it would double the memory of a long log.
+    cells.clear()
+    steps = versions.joined(start, last, length, has_list, lists) if has_list.any() else None
+    if steps is not None:
+        _compare_lengths(steps, length, has_list)
+    # Convert to publishes.
+    stamp, offset = _offset(names, declared)
+
+    def converted(field: str, values: np.ndarray, row_of: np.ndarray) -> np.ndarray:
+        return cells_of.narrow(declared.units.stamps(field, values, offset, row_of))
+
+    each = np.arange(rows, dtype=np.int32)
+    first = converted(names.get("start_version", stamp), start, each)
+    del start
+    newest = converted(names.get("end_version", stamp), last, each)
+    del last, each
+    length = cells_of.narrow(length)
+    if steps is None:
+        return versions.of_ends(first, newest, length), newest
+    steps = Steps(steps.first, cells_of.narrow(steps.at), steps.version, cells_of.narrow(steps.length))
+    steps = steps._replace(version=converted(names[stamp], steps.version, steps.owner))
+    # Compare lists with their ends.
+    for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", newest, steps.newest())):
+        _agree(name, stamps, listed, has_list & (stamps >= 0))
+    return steps, np.where(has_list, steps.newest(), newest)
+
+
+def _offset(names: Mapping[str, str], declared: Declared) -> tuple[str, int]:
+    """The column that has the stamps, and what is added to them."""
+    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
+    if declared.stamp_offset is not None:
+        return stamp, declared.stamp_offset
+    is_theirs = names[stamp] in declared.stack.columns.get(stamp, ())
+    beside = names.get("train_version", "")
+    return stamp, declared.stack.paired.get(beside, declared.stack.stamp_offset) if is_theirs else 0
+
+
+def _compare_lengths(steps: Steps, length: np.ndarray, has_list: np.ndarray) -> None:
+    """Refuse lists of versions that are not as long as their samples."""
     refuse(
         has_list & (length > 0) & (steps.length != length),
         "tokens",
@@ -215,28 +251,6 @@ def _generated(
         "more than the first token of the last version",
         "count all generated tokens",
     )
-    # Choose the offset of the stamps.
-    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
-    offset = declared.stamp_offset
-    if offset is None:
-        is_theirs = names[stamp] in declared.stack.columns.get(stamp, ())
-        beside = names.get("train_version", "")
-        offset = declared.stack.paired.get(beside, declared.stack.stamp_offset) if is_theirs else 0
-
-    # Convert to publishes.
-    def converted(field: str, values: np.ndarray, row_of: np.ndarray) -> np.ndarray:
-        return cells_of.narrow(declared.units.stamps(field, values, offset, row_of))
-
-    each = np.arange(rows, dtype=np.int32)
-    first = converted(names.get("start_version", stamp), start, each)
-    last = converted(names.get("end_version", stamp), last, each)
-    del start, each
-    steps = Steps(steps.first, cells_of.narrow(steps.at), steps.version, cells_of.narrow(steps.length))
-    steps = steps._replace(version=converted(names[stamp], steps.version, steps.owner))
-    # Compare lists with their ends.
-    for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", last, steps.newest())):
-        _agree(name, stamps, listed, has_list & (stamps >= 0))
-    return steps, np.where(has_list, steps.newest(), last)
 
 
 def _ends(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files
-from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, whole
+from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, narrow, whole
 
 
 def refuse(wrong: np.ndarray, field: str, describe: Callable[[int], str], bound: str, remedy: str) -> None:
@@ -105,11 +105,24 @@ class Steps(NamedTuple):
         """Mean version over the tokens, float64 [n]; NaN where one is unknown, or the lengths of steps are."""
         if len(self.at) == len(self.length):
             return np.where(self.version >= 0, self.version, np.nan)
+        # In parts: for ten million samples the arrays below would take a gigabyte.
+        n = len(self.length)
+        parts = [self._part(i, min(i + PART, n))._token_mean() for i in range(0, n, PART)]
+        return np.concatenate(parts)
+
+    def _part(self, low: int, high: int) -> Steps:
+        """Samples low to high - 1."""
+        entries = slice(self.first[low], self.first[high])
+        first = self.first[low : high + 1] - self.first[low]
+        return Steps(first, self.at[entries], self.version[entries], self.length[low:high])
+
+    def _token_mean(self) -> np.ndarray:
         single = np.diff(self.first) == 1
         until = np.append(self.at[1:], 0)
         until[self.first[1:] - 1] = self.length
-        weight = np.where(single[self.owner], 1, until - self.at).astype(np.float64)
-        known = (self.version >= 0) & (single | (self.length > 0))[self.owner]
+        owner = self.owner
+        weight = np.where(single[owner], 1, until - self.at).astype(np.float64)
+        known = (self.version >= 0) & (single | (self.length > 0))[owner]
         value = np.where(known, self.version, np.nan)
         total = np.add.reduceat(weight, self.first[:-1])
         return np.add.reduceat(value * weight, self.first[:-1]) / total
@@ -127,6 +140,8 @@ class Steps(NamedTuple):
         return self.version[entry]
 
 
+PART = 1 << 19
+"""Samples whose mean versions are worked out at once."""
 STEP = 100
 """Bytes that one change of version takes until the log is laid out: measured."""
 
@@ -201,8 +216,6 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
-    if not has_list.any():
-        return _of_ends(start, last, length)
     read = iter(lists)
     # Plain lists take five times as much where versions change with every token.
     at, version, first = array("q"), array("q"), array("q", [0])
@@ -221,19 +234,20 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
     return Steps(np.array(first), np.array(at), np.array(version), lengths)
 
 
-def _of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray) -> Steps:
-    """The same where no row has a list, without a loop over rows."""
+def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray) -> Steps:
+    """The same where no row has a list, of stamps in publishes (-1 unknown), without a loop over rows."""
     one = (start == last) | (length == 1)
-    open_end = ~one & ((last == MISSING) | (length < 0))
+    open_end = ~one & ((last < 0) | (length < 0))
     middle = ~one & ~open_end & (length != 2)
-    size = np.where(one, 1, np.where(middle, 3, 2))
-    first = np.concatenate([[0], np.cumsum(size)])
-    at, version = np.zeros(first[-1], dtype=np.int64), np.full(first[-1], MISSING)
-    begin, end = first[:-1], first[1:] - 1
-    version[begin] = start
-    at[begin[~one] + 1] = 1
-    version[end[~one & ~open_end]] = last[~one & ~open_end]
-    at[end[middle]] = length[middle] - 1
+    first = np.zeros(len(start) + 1, dtype=np.int64)
+    np.cumsum(np.where(one, np.int8(1), np.where(middle, np.int8(3), np.int8(2))), out=first[1:])
+    at, version = np.zeros(first[-1], dtype=np.int32), np.full(first[-1], -1, dtype=np.result_type(start, last))
+    first = narrow(first)
+    version[first[:-1]] = start
+    at[first[:-1][~one] + 1] = 1
+    closed = ~one & ~open_end
+    version[first[1:][closed] - 1] = last[closed]
+    at[first[1:][middle] - 1] = length[middle] - 1
     return Steps(first, at, version, length.copy())
 
 

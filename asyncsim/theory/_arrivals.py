@@ -13,6 +13,7 @@ import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law
+from asyncsim.theory import _work
 from asyncsim.theory._declared import Declared, Draw, Integer, Parsed, Vector
 
 
@@ -63,7 +64,7 @@ def service(**details: Any) -> Parsed[Law]:
 def _law(field: str, value: Any) -> Law:
     is_text = isinstance(value, str) and ":" in value
     checks.require(is_text, field, value, "the text of a distribution of service times", "write it as name:numbers")
-    law = Law.parse(value)
+    law = _work.independent(field, Law.parse(value))
     law.mean()
     return law
 

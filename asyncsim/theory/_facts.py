@@ -166,6 +166,12 @@ class Facts:
         """Law of the work of a sample, without the prompt's factor."""
         return Law.parse(self.length)
 
+    def why_dependent(self) -> str | None:
+        """Why draws are not independent: a record is replayed in its order."""
+        names = ("length", "difficulty", "reward", "environment", "train_time")
+        recorded = [name for name in names if str(self.settings.get(name)).startswith("recorded:")]
+        return f"{recorded[0]} is a record in its order, so its values are not independent" if recorded else None
+
     @property
     def rate_curve(self) -> Any:
         """Speed with n active samples, None where it is that of one."""

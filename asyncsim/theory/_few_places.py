@@ -81,7 +81,7 @@ def spread(law: Law, n: int) -> float:
 
 def find(s: Facts) -> CrowdedMean | str:
     """Mean staleness of a ticket system whose places or slots are fewer, or why it is not known."""
-    reason = _why_not(s)
+    reason = s.why_dependent() or _why_not(s)
     if reason:
         return reason
     mean = _bounded.mean(s)

@@ -126,7 +126,7 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
     oldest = s.order == "oldest_start" and s.window is None and s.age_action != "wait"
     roomy = s.places >= s.tickets and s.capacity is None
     running = s.mode in ("keep", "pin", "reprefill") and s.batches == 1 and s.quantum == 1 and s.visible == "completion"
-    if not (plain and oldest and roomy and running and s.period and s.rate) or s.redundant:
+    if not (plain and oldest and roomy and running and s.period and s.rate) or s.redundant or s.why_dependent():
         return None
     first = math.ceil(s.tickets / s.batch + (s.release == "dequeue"))
     point = {

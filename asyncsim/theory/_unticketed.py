@@ -61,7 +61,7 @@ def _why_not(s: Facts) -> str | None:
         or s.age_action == "wait",
     }
     first = next((reason for reason, holds in reasons.items() if holds), None)
-    return first or s.why_some_never_train() or s.why_stamps_move() or s.why_starved()
+    return s.why_dependent() or first or s.why_some_never_train() or s.why_stamps_move() or s.why_starved()
 
 
 def _room(s: Facts) -> int | None:

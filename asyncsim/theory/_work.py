@@ -18,13 +18,24 @@ _STEP = 1.0 / 64.0
 """Spacing of the trapezoidal rule in log z: the integrand is analytic, so only rounding remains."""
 
 
+def independent(field: str, law: Law) -> Law:
+    """The same law; a recorded one is refused: formulas count on independent draws.
+
+    >>> str(independent("length", laws.exponential(2.0)))
+    'exponential:2.0'
+    """
+    remedy = "give the numbers as empirical:..., or @file.csv:column: then the formula is that of independent draws"
+    checks.require(law.kind != "recorded", field, repr(law), "a distribution of independent draws", remedy)
+    return law
+
+
 def law_of(field: str, value: Any) -> Law:
-    """A law of finite mean from its text, or a constant from a number.
+    """A law of finite mean and independent draws from its text, or a constant from a number.
 
     >>> law_of("length", "pareto:1:2").mean()
     2.0
     """
-    law = laws.as_law(field, value)
+    law = independent(field, laws.as_law(field, value))
     law.mean()
     return law
 

@@ -26,6 +26,7 @@ FLOORS = {
             "calls",
             "manifest",
             "laws",
+            "measured",
             "knobs",
             "feeds",
             "trace",

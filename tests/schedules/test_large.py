@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyarrow import csv
 
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.schedules import _log_cells, _log_files, replay
-from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, of_arrow, ranked, seconds
+from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_read, replay
+from asyncsim.schedules._log_arrow import of_arrow
+from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, ranked, seconds
 
 WANTED = {"id", "v", "run.policy", "lost"}
 
@@ -23,16 +28,16 @@ def both(tmp_path: Path, text: str, block: int, monkeypatch: pytest.MonkeyPatch)
     """What blocks give (None: they leave it to lines), and what lines give."""
     path = tmp_path / "log.jsonl"
     path.write_text(text)
-    monkeypatch.setattr(_log_files, "BLOCK", block)
+    monkeypatch.setattr(_log_lines, "BLOCK", block)
     found = []
     for large in (0, 1 << 60):
-        monkeypatch.setattr(_log_files, "LARGE", large)
+        monkeypatch.setattr(_log_lines, "LARGE", large)
         budget = files.Budget(path)
         if large == 0:
-            table = _log_files._at_once(path, WANTED, budget)
+            table = _log_lines._at_once(path, WANTED, budget)
         else:
             try:
-                table = _log_files._jsonl(path, WANTED, budget)
+                table = _log_lines.read(path, WANTED, budget)
             except InputError:
                 table = None
         found.append(None if table is None else {n: [_told(x) for x in listed(c)] for n, c in table.cells.items()})
@@ -90,10 +95,10 @@ def test_a_long_log_is_the_same_in_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = "sample_id=id,group_id=g,start_version=v,train_version=t,tokens=n"
-    monkeypatch.setattr(_log_files, "BLOCK", 10_000)
+    monkeypatch.setattr(_log_lines, "BLOCK", 10_000)
     logs = []
     for large in (0, 1 << 60):
-        monkeypatch.setattr(_log_files, "LARGE", large)
+        monkeypatch.setattr(_log_lines, "LARGE", large)
         logs.append(replay(path, columns=columns, unit="publishes").log)
     for name in ("row", "sample", "group", "trajectory", "v_train", "v_start", "head", "token_mean", "fate"):
         assert np.array_equal(logs[0].samples[name], logs[1].samples[name], equal_nan=name == "token_mean"), name
@@ -119,12 +124,12 @@ def test_rare_names_and_long_lines_are_left_to_lines(
 def test_what_blocks_took_before_they_gave_up_is_free_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"id": 1, "v": 1}\n' * 500 + '{"id": [1], "v": 1}\n')
-    monkeypatch.setattr(_log_files, "BLOCK", 1000)
+    monkeypatch.setattr(_log_lines, "BLOCK", 1000)
     left = []
     for large in (0, 1 << 60):
-        monkeypatch.setattr(_log_files, "LARGE", large)
+        monkeypatch.setattr(_log_lines, "LARGE", large)
         budget = files.Budget(path)
-        _log_files._jsonl(path, WANTED, budget)
+        _log_lines.read(path, WANTED, budget)
         left.append(budget.left)
     assert left[0] == left[1]
 
@@ -138,8 +143,6 @@ CELL = st.none() | st.integers(-3, 40) | st.sampled_from(["", "7", "-1"])
 @example([-1, 5, 5, 3])
 @example(["", "30", "7"])
 def test_arrays_and_texts_are_read_as_lists_are(cells: list[Any]) -> None:
-    import pyarrow as pa
-
     kinds = {type(cell) for cell in cells if cell is not None}
     if len(kinds) > 1:
         return
@@ -185,13 +188,82 @@ def test_missing_numbers_stay_missing() -> None:
     assert _log_cells.narrow(np.array([5, -1])).dtype == np.int32
 
 
+BATCHES = {
+    "numbers": lambda i: (i, i // 4),
+    "floats": lambda i: (i / 2, i // 4),
+    "empty cells": lambda i: (i, "" if i % 7 == 3 else i),
+    "fractions that come late": lambda i: (i, i + (0.5 if i > 1900 else 0)),
+    "words that come late": lambda i: (i, "soon" if i > 1900 else i),
+    "words": lambda i: (f"s{i}", i),
+    "numbers too large for integers that come late": lambda i: (i, (1 << 70) if i > 1900 else i),
+    "not a number": lambda i: (i, "nan" if i == 1000 else i / 2),
+    "empty at first": lambda i: (i, "" if i < 1500 else i),
+}
+
+
+@pytest.mark.parametrize("case", BATCHES)
+def test_a_long_csv_is_the_same_in_batches(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.csv"
+    rows = [",".join(map(str, BATCHES[case](i))) for i in range(2000)]
+    path.write_text("\n".join(["id,v", *rows, ""]))
+    tables, batches = [], []
+    right = _log_files._by_batches
+    monkeypatch.setattr(_log_files, "_by_batches", lambda *a: batches.append(right(*a)) or batches[-1])
+    for large in (2000, 1 << 60):
+        monkeypatch.setattr(_log_files, "LARGE", large)
+        tables.append(_log_files._csv(path, WANTED, files.Budget(path)))
+    assert len(batches) == 1 and (batches[0] is not None) == (
+        case in ("numbers", "floats", "empty cells", "not a number")
+    ), case
+    first, second = tables
+    assert (first.names, first.rows, first.cells.keys()) == (second.names, second.rows, second.cells.keys())
+    for name, cells in first.cells.items():
+        assert type(cells) is type(second.cells[name]) and listed(cells) == listed(second.cells[name]), name
+
+
+@pytest.mark.long
+def test_ten_million_rows_take_less_than_two_gigabytes(tmp_path: Path) -> None:
+    path, rows = tmp_path / "log.csv", 512 * 19531
+    number = np.arange(rows)
+    version = number // 512
+    columns = {"sample_id": number, "group_id": number // 8, "start_version": np.maximum(version - number % 5, 0)}
+    columns |= {"end_version": np.maximum(version - 1, columns["start_version"]), "train_version": version}
+    csv.write_csv(pa.table(columns | {"tokens": 1 + number % 4000}), str(path))
+    code = "import resource, sys; from asyncsim.schedules import replay; "
+    code += "replay(sys.argv[1], unit='publishes', unknown='keep').log.report(); "
+    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 2e9
+
+
+def id_columns(kind: str) -> list[Any]:
+    a, b = [3, 3, 1, None, 3, None, 1, 3], [1, 2, 1, 1, 1, 1, 2, 2]
+    coded = Coded(np.array([1, 1, 0, -1, 1, -1, 0, 1]), ["x", "y"])
+    first = np.array([MISSING if each is None else each for each in a])
+    return {"numbers": [first, np.array(b)], "texts": [coded, np.array(b)], "three": [first, coded, np.array(b)]}[kind]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts", "three"])
+def test_joined_ids_are_numbered_as_tuples_are(kind: str) -> None:
+    table = dict(zip("abc", id_columns(kind), strict=False))
+    name = "+".join(table)
+    number, tuples = _log_read.cells(table, "sample_id", name), _log_read.cells(table, "batch", name)
+    assert isinstance(number, np.ndarray) and isinstance(tuples, list)
+    assert np.array_equal(codes("sample_id", number), codes("sample_id", tuples))
+    # A planted defect: numbers joined without a gap between them fall together.
+    fewer = codes("x", number // 2)
+    assert not np.array_equal(fewer, codes("x", tuples))
+    with pytest.raises(InputError, match="must be an integer"):
+        integers("batch", tuples)
+
+
 def test_planted_defects_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of one block lost, or two rows in a line taken as two: the comparison above would show either."""
     text = "\n".join(LINES["two rows in one line"])
-    right = _log_files._block
+    right = _log_lines._block
     assert right(text.encode(), WANTED, files.Budget("x")) is None
     blocks, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
     assert blocks == lines and len(blocks["id"]) == 40
-    monkeypatch.setattr(_log_files, "_block", lambda data, *rest: right(data.partition(b"\n")[2] or data, *rest))
+    monkeypatch.setattr(_log_lines, "_block", lambda data, *rest: right(data.partition(b"\n")[2] or data, *rest))
     lost, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
     assert lost != lines

@@ -784,3 +784,22 @@ assert "pyarrow" in sys.modules and not set(sys.modules) & {{"torch", "numba"}}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_report_says_on_how_many_samples_the_token_mean_rests():
+    """Weights changed inside samples 1 and 2: of three tokens one is unknown, of two tokens none."""
+    spans = [(0, 0, 4), (0, 1, 3), (1, 2, 2), (3, 3, 5)]
+    rows = [
+        {"sample_id": k, "start_version": a, "end_version": b, "tokens": n, "train_version": k}
+        for k, (a, b, n) in enumerate(spans)
+    ]
+    law = replay(written(rows), unit="publishes", unknown="keep")
+    assert "token_mean rests on the 3 of 4 samples" in law.log.text()
+    assert law.log.report()["staleness"]["token_mean"] == {
+        "mean": (0.0 + 0.5 + 0.0) / 3,
+        "max": 0.5,
+        "known": 3,
+        "of": 4,
+    }
+    whole = [row | {"end_version": row["start_version"]} for row in rows]
+    assert "token_mean rests" not in replay(written(whole), unit="publishes").log.text()

@@ -22,7 +22,7 @@ import numpy as np
 
 from asyncsim.base import checks, laws, rng
 from asyncsim.base.laws import Law
-from asyncsim.theory import _engines, _few_places
+from asyncsim.theory import _engines, _few_places, _work
 from asyncsim.theory._declared import Choice, Declared, Draw, Flag, Integer, Parsed, Positive
 from asyncsim.theory._stated import stated
 
@@ -32,7 +32,7 @@ _UNUSED = 1e-3
 
 def _text(field: str, value: Any) -> Law:
     checks.require(isinstance(value, str), field, value, "the text of a distribution", "write name:numbers")
-    return laws.as_law(field, value)
+    return _work.independent(field, laws.as_law(field, value))
 
 
 class _Queue(NamedTuple):

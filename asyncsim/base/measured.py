@@ -1,0 +1,111 @@
+"""Measured numbers: one column of a CSV, JSON lines or Parquet file, named as `file.csv:column*factor`."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import numpy as np
+
+from asyncsim.base import checks, files
+
+TEXT = 16
+"""Bytes of memory that a byte of a table can become."""
+LINES = (".jsonl", ".ndjson")
+"""Ends of the names of files with a JSON object a line."""
+
+
+def refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, bound: str, remedy: str) -> None:
+    """Name the first row of a column that is not as it must be; rows are counted from 1 below the line of names."""
+    checks.require(len(numbers) > 0, f"{field} column {column}", "no values", "one value at least", remedy)
+    bad = np.flatnonzero(~(good & np.isfinite(numbers)))
+    if bad.size:
+        where = f"values of {field} column {column}, row {bad[0] + 1}"
+        raise checks.InputError(where, float(numbers[bad[0]]), bound, remedy)
+
+
+def column(field: str, place: str) -> tuple[str, np.ndarray]:
+    """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names."""
+    place, factor = _factor(field, place)
+    path, named = place, ""
+    if not os.path.exists(place) and ":" in place:
+        path, _, named = place.rpartition(":")
+    remedy = "write @lengths.csv, or @lengths.parquet:column"
+    with files.decoding(path, "JSON lines file" if path.endswith(LINES) else "CSV or Parquet file", remedy, field):
+        columns = _columns(path)
+    headless = [name for name in columns if is_number(name)]
+    bound = "names, not numbers"
+    checks.require(not headless, f"{field} column names", ", ".join(headless), bound, "put a line of names on top")
+    numeric = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
+    if named in columns or len(columns) == 1:
+        _refuse_text(field, named or next(iter(columns)), columns)
+    if named:
+        checks.one_of(
+            f"{field} column", named, numeric or ["none: no column of numbers"], f"choose a column of numbers of {path}"
+        )
+    several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
+    checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
+    name = named or numeric[0]
+    # A product beyond the largest number is refused as a row.
+    with np.errstate(over="ignore"):
+        return name, columns[name].astype(np.float64) * factor
+
+
+def _refuse_text(field: str, column: str, columns: dict[str, np.ndarray]) -> None:
+    """Name the text that makes texts of a column whose other cells are numbers."""
+    cells = columns[column]
+    if cells.dtype.kind in "iufb":
+        return
+    odd = [row for row, cell in enumerate(cells) if cell is not None and not is_number(str(cell))]
+    if odd and len(odd) < len(cells):
+        where = f"values of {field} column {column}, row {odd[0] + 1}"
+        raise checks.InputError(where, cells[odd[0]], "a number", "write plain numbers, and no text among them")
+
+
+def _factor(field: str, place: str) -> tuple[str, float]:
+    """The place without its factor, and the factor, 1 where there is none."""
+    before, times, text = place.rpartition("*")
+    if not times or os.path.exists(place):
+        return place, 1.0
+    remedy = "write @delays.csv:reward_ms*0.001 for seconds of a column of milliseconds"
+    return before.rstrip(), checks.real(f"{field} factor", number(text), remedy, 0.0, open_low=True)
+
+
+def _columns(path: str) -> dict[str, np.ndarray]:
+    """Columns of a table by name; of a Parquet file those of numbers are read, others stand for their names."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("it is a folder or a device")
+    if not path.endswith((".parquet", ".pq")):
+        from pyarrow import csv, json
+
+        files.Budget(path).fit(TEXT * os.path.getsize(path))
+        # Given a path, the reader would unpack a compressed file of any length.
+        with open(path, "rb") as text:
+            table = json.read_json(text) if path.endswith(LINES) else csv.read_csv(text)
+        return {name: table[name].to_numpy() for name in table.column_names}
+    import pyarrow
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        types = {each.name: each.type for each in file.schema_arrow}
+        numeric = [n for n, t in types.items() if pyarrow.types.is_integer(t) or pyarrow.types.is_floating(t)]
+        # What is packed tightly may be long.
+        files.Budget(path).fit(TEXT * file.metadata.num_rows * len(numeric))
+        table = file.read(numeric)
+    return {name: table[name].to_numpy() if name in numeric else np.empty(0, dtype=object) for name in types}
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def number(text: str) -> float | str:
+    """The number that a text is, else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,100 @@
+"""Which distribution a log's staleness follows: logs of systems with a known one, and of one with none."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import asyncsim as sim
+from asyncsim import theory
+from asyncsim.base.checks import InputError
+from asyncsim.diagnosing import ages, log_law
+from tests.cli.test_cli import call
+from tests.statistics import assert_rate
+
+LINE = "sample_id,group_id,start_version,end_version,train_version,batch\n"
+
+
+def written(folder, system, batches=400, samples=2, seed=0, drop=0):
+    """The log of a system: a row for each trained sample; `drop` start versions are empty."""
+    schedule = system.schedule(batches, samples, 1, 1, seed)
+    version = schedule.version[0, ..., 0]
+    rows = []
+    for (b, g, _), v in np.ndenumerate(version):
+        start = "" if len(rows) >= version.size - drop else v
+        rows.append(f"{len(rows)},{b}-{g},{start},{start},{b // schedule.batches_per_publish},{b}\n")
+    path = folder / "log.csv"
+    path.write_text(LINE + "".join(rows))
+    return path
+
+
+def law_of(path, staleness=None):
+    return log_law(sim.schedules.replay(path, unit="publishes", unknown="keep").log, staleness)
+
+
+ARRIVALS = sim.systems.update_on_arrival(5)
+UNIFORM = sim.schedules.random("uniform:0:4", per="trajectory", groups_per_batch=4)
+MIXED = sim.systems.areal(2, 4, length="lognormal:1.0:0.8", load=0.5, model={"rates": (1.0,) * 3 + (0.1,)})
+
+
+@pytest.mark.parametrize(
+    ("system", "cause", "claim", "expected"),
+    [
+        (sim.systems.fixed_lag(3, 2, length="exponential:1", load=0.5), "constant staleness", "systems/hard-bounds", 3),
+        (ARRIVALS, "geometric staleness", "systems/geometric", "geometric:4"),
+        (UNIFORM, "uniform staleness", "staleness/random-mean", "uniform"),
+    ],
+    ids=["constant", "geometric", "uniform"],
+)
+def test_a_known_distribution_is_named_with_its_claim(tmp_path, system, cause, claim, expected):
+    path = written(
+        tmp_path, system, batches=1500 if system is ARRIVALS else 400, samples=1 if system is ARRIVALS else 2
+    )
+    found = law_of(path)
+    assert (found.verdict, found.cause, found.claim) == ("as predicted", cause, claim)
+    assert found.low <= found.predicted[0] <= found.high and claim in theory.claims()
+    assert law_of(path, expected).verdict == "as predicted"
+    # A planted defect: stamps one version late are another distribution.
+    assert law_of(path, "constant:7").verdict == "differs"
+
+
+def test_a_system_without_a_named_distribution(tmp_path):
+    path = written(tmp_path, MIXED)
+    found = law_of(path)
+    assert (found.verdict, found.cause) == (
+        "cannot tell",
+        "mixed staleness",
+    ) and found.low < found.measured < found.high
+    assert law_of(path, "geometric").verdict == "differs" and law_of(path, 2).verdict == "differs"
+
+
+def test_a_right_expectation_is_rarely_called_wrong(tmp_path):
+    """Band of false alarm 1e-6 on 60 logs at a level of 0.01; a geometric one of 4 workers is always excluded."""
+    p = [law_of(written(tmp_path, ARRIVALS, 300, 1, seed), "geometric:4").p for seed in range(60)]
+    assert_rate(sum(each < ages.FITS for each in p), 60, ages.FITS)
+    fewer = sim.systems.update_on_arrival(9)
+    assert all(law_of(written(tmp_path, fewer, 300, 1, k), "geometric:4").verdict == "differs" for k in range(10))
+
+
+def test_unknown_stamps_and_short_logs_cannot_tell(tmp_path):
+    found = law_of(written(tmp_path, UNIFORM, 40, 2, drop=3))
+    assert found.verdict == "cannot tell" and "3 of 320" in found.sentence and "start_version" in found.action
+    found = law_of(written(tmp_path, UNIFORM, 6, 2))
+    assert found.verdict == "cannot tell" and "over 8 steps" in found.action
+    with pytest.raises(InputError, match="staleness"):
+        law_of(written(tmp_path, UNIFORM, 6, 2), "often")
+
+
+def test_the_report_of_a_log_ends_with_its_distribution(tmp_path):
+    path, data = written(tmp_path, UNIFORM), tmp_path / "out.json"
+    words = ["log", path, "--set", "unit=publishes"]
+    result = call(*words, "--json", data)
+    assert result.exit_code == 0, result.stderr
+    assert "distribution of staleness: as predicted (uniform staleness)" in result.output
+    assert "[staleness/random-mean]" in result.output and "predicted 2" in result.output
+    law = json.loads(data.read_text())["law"]
+    assert law["claim"] == "staleness/random-mean" and law["low"] < 2.0 < law["high"]
+    assert call(*words, "--staleness", "constant:1").exit_code == 1
+    assert call(*words, "--staleness", "often").exit_code == 2
