@@ -3,7 +3,7 @@
 Every arm is compared by `sim.compare` with `RLOO`, which does nothing about staleness. All arms of a place have the
 same grid of learning rates, the same replicates and draws; the best rate is chosen on seeds of its own, never at an
 edge. Places are three tasks under five laws of staleness. Batches have 4 groups of 8 samples. Tasks: `bandit`, a prompt
-with 8 arms paid 0 or 1 for each group; `graded`, 16 tokens out of 8, paid by the share that is right plus noise;
+with 8 arms paid 0 or 1 for each group; `graded`, 16 tokens out of 8, paid by the share that is right;
 `sparse`, 16 bits, paid 1 if at least three quarters are right, else 0. Laws, in updates: `fresh`, 0; `constant 8` and
 `constant 32`; `sawtooth`, weights published every 17 batches, so 0 to 16; `heavy`, each batch its own, P(s) falling as
 (1 + s)^-2 up to 128. One update a batch by Adam. Read is the mean return of the batches over the run: learning soon and
@@ -67,7 +67,7 @@ METHODS: dict[str, Any] = {
 HEAVY = (1.0 + np.arange(129.0)) ** -2.0
 TASKS: dict[str, Any] = {
     "bandit": sim.tasks.softmax_bandit(8, means=np.random.default_rng(0).random((GROUPS, 8))),
-    "graded": sim.tasks.token_bandit(8, 16, "markov", rewards="gaussian", deviation=0.2),
+    "graded": sim.tasks.token_bandit(8, 16, "markov"),
     "sparse": sim.tasks.bit_chain(16, 0.75),
 }
 LAWS: dict[str, Any] = {
