@@ -2,7 +2,6 @@
 
 from typing import Unpack
 
-from asyncsim.base import checks
 from asyncsim.base.laws import as_law
 from asyncsim.systems._knobs import Length, Times, alike, count, optional, preset
 from asyncsim.systems._system import System
