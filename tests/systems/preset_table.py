@@ -179,8 +179,8 @@ ROWS = [
     ("nemo_rl_in_order", (4,), {}, gate(8, 4, order="target")),
     ("nemo_rl_weight_fifo", (4, 2), {}, gate(12, 4, order="version_strict", max_age=2, release_dropped="never")),
     ("nemo_rl_ready_first", (4,), {}, gate(8, 4)),
-    ("nemo_rl_windowed", (4,), {}, loop(4, 4, capacity=8, max_age=1, **ALL)),
-    ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, loop(6, 4, capacity=5, order="freshest", max_age=2, **ALL)),
+    ("nemo_rl_windowed", (4,), {}, ahead(8, 4, 4, release="dequeue", max_age=1, **ALL)),
+    ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, ahead(5, 4, 6, release="dequeue", order="freshest", max_age=2, **ALL)),
     ("trl", (32,), {}, loop(128, 4, permits=128, capacity=146, overflow="close", max_age=4, age_reference="submit")),
     (
         "trl",
