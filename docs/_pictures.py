@@ -87,9 +87,9 @@ def steps_per_rollout(found: Results) -> Figure:
     ax.errorbar(counts, [result["update_staleness"] for result in found[:-1]], yerr=half * counts, **look)
     look |= {"color": COLORS["measured"], "marker": "s"}
     ax.errorbar(counts, [result["staleness"]["mean"] for result in found[:-1]], yerr=half, **look)
-    say(ax, 5.2, 21.5, "in updates", "contrast", ha="right")
-    say(ax, 5.2, 4.3, "in versions", "measured", ha="right")
-    ax.set(ylim=(0, 30), xlabel="optimizer steps on a rollout", ylabel="mean staleness", xticks=counts)
+    say(ax, 5.2, 26.5, "in updates", "contrast", ha="right")
+    say(ax, 5.2, 6.0, "in versions", "measured", ha="right")
+    ax.set(ylim=(0, 40), xlabel="optimizer steps on a rollout", ylabel="mean staleness", xticks=counts)
     ax.set_title("Steps on a rollout add staleness in updates, not in versions")
     return figure
 

@@ -87,7 +87,13 @@ def described(kind: str, name: str) -> dict[str, Any]:
         ]
         doc = "\n".join([ast.get_docstring(module) or "", "", *(["Parameters of a point:"] if lines else []), *lines])
         return {"name": claim.id, "signature": "", "arguments": point, "doc": doc.rstrip(), **facts}
-    return plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
+    about = plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
+    if kind == "systems":
+        from asyncsim.systems._sources import SOURCES
+
+        read = SOURCES.get(name)
+        about |= {"doc": f"{about['doc']}\n\n{read.line()}", "read": read._asdict()} if read else {}
+    return about
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:

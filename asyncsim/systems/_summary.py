@@ -13,7 +13,7 @@ from asyncsim.systems._state import State
 
 
 def warm_up(system: Settings, batches: int) -> int:
-    """Batches that are left out: 2 ceil(K / M), K the tickets, or places and capacity where there are none.
+    """Batches that are left out: 2 ceil(K / M), K the tickets; where there are none places, capacity and packed groups.
 
     The groups admitted on version 0 age one batch after the other. Of a short run half is left out.
     """
@@ -26,6 +26,7 @@ def ramp(system: Settings) -> int:
     if out is None:
         # A queue that is longer than what is in flight need not fill up.
         out = len(system.rates) + min(system.capacity or 0, len(system.rates))
+        out += system.prefetch * system.groups_per_batch
     return 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
 
 

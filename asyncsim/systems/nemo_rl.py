@@ -135,15 +135,15 @@ def nemo_rl_windowed(
 ) -> System:
     """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped.
 
-    An open loop before a bounded buffer, older than N is cut: staleness 0 .. N, hard, biased to the fresh.
+    K groups may be out, back at the dequeue, C in generation, older than N is cut: staleness 0 .. N, hard.
 
     Law `systems/mean-staleness-identity` with drops; what is over age at the dequeue is cut, ready or running. Long
     samples are lost more often (`systems/age-cut-length-bias`). Stamped with the weight version at the start, in
     publishes.
 
     Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `sample_freshest_first`,
-    whether the latest start goes first; `max_inflight_prompts` C in groups (P unless given); `max_buffered_rollouts`,
-    groups that the buffer holds ((N + 1) P unless given). Source: NVIDIA NeMo-RL.
+    whether the latest start goes first; `max_inflight_prompts` C in groups (P unless given); `max_buffered_rollouts`
+    K, groups in generation or finished, ((N + 1) P unless given). Source: NVIDIA NeMo-RL.
 
     >>> nemo_rl_windowed(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -153,13 +153,13 @@ def nemo_rl_windowed(
     fresh = checks.boolean("sample_freshest_first", sample_freshest_first, "say whether the latest start goes first")
     places = optional("max_inflight_prompts", max_inflight_prompts, 1, "count groups") or batch
     room = f"hold a batch of num_prompts_per_step = {batch}"
-    capacity = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (limit + 1) * batch
+    tickets = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (limit + 1) * batch
     knobs = {
         "num_prompts_per_step": batch,
         "max_staleness_versions": limit,
         "sample_freshest_first": fresh,
         "max_inflight_prompts": places,
-        "max_buffered_rollouts": capacity,
+        "max_buffered_rollouts": tickets,
     }
     return System(
         "nemo_rl_windowed",
@@ -167,8 +167,8 @@ def nemo_rl_windowed(
         as_law("length", length),
         alike("max_inflight_prompts", places, places),
         groups_per_batch=batch,
-        capacity=capacity,
-        overflow="block",
+        tickets=tickets,
+        release="dequeue",
         order="freshest" if fresh else "done",
         max_age=limit,
         age_action="drop",

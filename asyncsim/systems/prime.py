@@ -29,7 +29,7 @@ def prime_rl(
     dropped. Groups that would be more than m versions old are cut at the dequeue and at the install, ready or running.
     A batch that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's first and last
     token and counts steps, of which each is a publish. A permit returns with each rollout, and a group begins when one
-    is free. Its concurrency adapts below the ceiling; here it is the ceiling.
+    is free. Its concurrency adapts below the ceiling to what the engines' caches hold; here it is the ceiling.
 
     Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
     samples of a group, as in the run (`rollouts_per_example` in earlier revisions). Source: prime-rl.

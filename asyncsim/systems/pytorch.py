@@ -27,8 +27,9 @@ def torchforge(
     An open loop of C groups, random batches of what is at most m versions old: staleness 0 .. m, hard.
 
     With a slow trainer all of a default run is 1 version old; law `systems/mean-staleness-identity` with drops. A full
-    buffer loses its oldest. The stamp is the generator's version, in publishes; a generator finishes its requests
-    before it takes new weights (drain), so all tokens of a sample have it.
+    buffer loses its oldest; in the revision read it forgets its size at the first eviction. The stamp is the
+    generator's version, in publishes; a generator finishes its requests before it takes new weights (drain), so all
+    tokens of a sample have it.
 
     Arguments: `batch_size` P in groups; `max_policy_age` m in versions; `max_buffer_size` in groups, P at least, or
     None; `max_resample_count`, how often a group may be used again; `rollout_threads` C in groups. Source: torchforge.

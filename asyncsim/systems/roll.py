@@ -27,7 +27,8 @@ def roll_single_turn(
 
     No group of a later step is trained while one of an earlier step runs (`systems/hard-bounds`). With an integer a all
     mass is on a when generation is ahead. At every install what is older than ceil(a) is cut, ready or running; that
-    happens with additional prompts only, which K grows by. ROLL stamps the step at which sampling was asked for.
+    happens with additional prompts only, which K grows by. There they start while fewer than so many run, however many
+    are finished. ROLL stamps the step at which sampling was asked for.
 
     Arguments: `rollout_batch_size` P in groups; `async_generation_ratio` a >= 1 in batches;
     `is_use_additional_prompts`, whether `max_additional_running_prompts` more groups run. Source: ROLL Flash

@@ -56,18 +56,19 @@ def slime_fully_async(
 ) -> System:
     """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
 
-    An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P at most; soft.
+    An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P + 1 at most; soft.
 
     Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C permits,
-    which every sample takes, serves the samples of all engines in turn. Law `systems/mean-staleness-identity` with O,
-    the groups outstanding at a publish, below 2 C by the two bounds. No age is checked. slime stamps the versions of
-    engine calls when they return.
+    which every sample takes, serves the samples of all engines in turn. The next rollout is collected while this one
+    trains, before the publish. Law `systems/mean-staleness-identity` with O, the groups outstanding at a publish, below
+    2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go on from their
+    tokens. slime stamps the versions of engine calls when they return.
 
     Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least. Source:
     slime.
 
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
-    [0.0, 1.0, 2.0, 3.0, 2.0, 3.0]
+    [0.0, 1.0, 2.0, 3.0, 3.0, 4.0]
     """
     batch = count("rollout_batch_size", rollout_batch_size)
     per_engine = count("sglang_server_concurrency", sglang_server_concurrency)
@@ -88,10 +89,11 @@ def slime_fully_async(
         alike("sglang_server_concurrency", per_engine, places),
         groups_per_batch=batch,
         slots=places,
+        prefetch=1,
         capacity=places,
         overflow="close",
         order="done",
-        mode="keep",
+        mode="reprefill",
         **times,
     )
 
@@ -111,12 +113,13 @@ def miles(
 ) -> System:
     """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
 
-    C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c where the trainer is slower.
+    C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c + 1 where the trainer is slower.
 
-    Law `systems/mean-staleness-identity`, `systems/cap-idle` for a slow generator. A limit m cuts at the dequeue, by
-    the stamp that miles has: the version at which the engine call returned. So 0 .. m is hard in that unit only. A
-    group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are
-    recommended, an update on each.
+    Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, before the publish: that
+    is the 1. A limit m cuts at the dequeue, by the version at which the engine call returned and that of the engines
+    then. One publish later, when the batch trains, 0 .. m + 1 is hard in that stamp only. A group refused is dropped,
+    or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are recommended, an update on
+    each.
 
     Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
@@ -151,10 +154,12 @@ def miles(
         as_law("length", length),
         alike("async_max_concurrent_samples", places, places),
         groups_per_batch=batch,
+        prefetch=1,
         capacity=room,
         overflow="block",
         order="done",
-        max_age=limit,
+        # The engines' version at the dequeue is one below that at which the batch trains.
+        max_age=None if limit is None else limit + 1,
         age_action="drop" if handler == "drop" else "requeue",
         age_reference="end",
         mode="reprefill" if pause_mode == "retract" else "keep",

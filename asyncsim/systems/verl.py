@@ -206,7 +206,8 @@ def vcpo(
 
     Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
     version 0, so no batch is older than its own number. Staleness 128 takes 128 batches. The recipe logs the gap to the
-    version at a sample's end, which understates that of its head.
+    version at a sample's end, which understates that of its head. Its fork calls `concurrent_samples_per_replica`
+    `bsz_per_dp_rank`.
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` k >= 0 (up to 128 in
     the recipes); `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;

@@ -155,20 +155,22 @@ ROWS = [
     ),
     ("slime_train_async", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("slime_train_async", (4, 3), {}, gate(4, 4, batches_per_publish=3, release="dequeue", **DRAIN)),
-    ("slime_fully_async", (4,), {}, loop(512, 4, slots=512, capacity=512, overflow="close")),
-    ("slime_fully_async", (4, 6, 2), {}, loop(12, 4, slots=12, capacity=12, overflow="close")),
-    ("miles", (4,), {}, loop(4, 4, capacity=8, age_reference="end", **READ)),
+    ("slime_fully_async", (4,), {}, loop(512, 4, slots=512, prefetch=1, capacity=512, overflow="close", **READ)),
+    ("slime_fully_async", (4, 6, 2), {}, loop(12, 4, slots=12, prefetch=1, capacity=12, overflow="close", **READ)),
+    ("miles", (4,), {}, loop(4, 4, prefetch=1, capacity=8, age_reference="end", **READ)),
     (
         "miles",
         (4,),
         {"num_steps_per_rollout": 2},
-        loop(4, 4, capacity=8, age_reference="end", recommended={"minibatches": 2, "cut": "samples"}, **READ),
+        loop(
+            4, 4, prefetch=1, capacity=8, age_reference="end", recommended={"minibatches": 2, "cut": "samples"}, **READ
+        ),
     ),
     (
         "miles",
         (4, 1, 1.7, "retry", "in_place", 6),
         {},
-        loop(6, 4, capacity=6, max_age=1, age_action="requeue", age_reference="end"),
+        loop(6, 4, prefetch=1, capacity=6, max_age=2, age_action="requeue", age_reference="end"),
     ),
     ("openrlhf", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("openrlhf", (4, 3, True), {}, gate(12, 4, places=4, release="dequeue")),
@@ -177,8 +179,8 @@ ROWS = [
     ("nemo_rl_in_order", (4,), {}, gate(8, 4, order="target")),
     ("nemo_rl_weight_fifo", (4, 2), {}, gate(12, 4, order="version_strict", max_age=2, release_dropped="never")),
     ("nemo_rl_ready_first", (4,), {}, gate(8, 4)),
-    ("nemo_rl_windowed", (4,), {}, loop(4, 4, capacity=8, max_age=1, **ALL)),
-    ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, loop(6, 4, capacity=5, order="freshest", max_age=2, **ALL)),
+    ("nemo_rl_windowed", (4,), {}, ahead(8, 4, 4, release="dequeue", max_age=1, **ALL)),
+    ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, ahead(5, 4, 6, release="dequeue", order="freshest", max_age=2, **ALL)),
     ("trl", (32,), {}, loop(128, 4, permits=128, capacity=146, overflow="close", max_age=4, age_reference="submit")),
     (
         "trl",
@@ -231,6 +233,61 @@ ROWS = [
     ),
     ("m2po", (4,), {}, ahead(260, 4, window=1, recommended={"minibatches": 4, "cut": "samples"}, **OLDEST)),
     ("oapl", (4, 3), {}, ahead(12, 4, batches_per_publish=3, **DRAIN)),
+    ("xtuner", (4,), {}, gate(4, 4, **OLDEST, mode="restart")),
+    ("xtuner", (4, 2, 0.0, 3, True), {}, ahead(36, 4, 4, batches_per_publish=3, quantum=4, **OLDEST, **READ)),
+    # ceil(0.3 * 4) = 2 groups beyond (1 + 1) * 2 batches of 4.
+    (
+        "xtuner",
+        (4, 1, 0.3, 2, True, 64),
+        {},
+        ahead(
+            18,
+            4,
+            6,
+            batches_per_publish=2,
+            max_age=1,
+            age_action="requeue",
+            age_checks=("pack", "publish"),
+            **ALL,
+            **OLDEST,
+            **READ,
+        ),
+    ),
+    (
+        "xtuner",
+        (5, 1, 0.5),
+        {},
+        ahead(13, 5, 8, max_age=1, age_checks=("pack", "publish"), mode="restart", **ALL, **OLDEST),
+    ),
+    ("unirl", (4,), {}, gate(4, 4, **DRAIN)),
+    ("unirl", (4, 3, None, 2), {}, gate(12, 4, places=8, batches_per_publish=3, **DRAIN)),
+    # A budget of 7 batches after the first, of which 2 + 3 can be out; or of 3, all of which can.
+    (
+        "unirl",
+        (4, 3, 7, 2, 2),
+        {},
+        gate(20, 4, places=8, batches_per_publish=3, recommended={"minibatches": 2, "cut": "samples"}, **DRAIN),
+    ),
+    ("unirl", (4, 3, 3, 9), {}, gate(16, 4, batches_per_publish=3, **DRAIN)),
+    ("megatron_rl", (4, 2), {}, gate(12, 4, order="target", recommended={"epochs": 2})),
+    # round(2.5) = 2 batches, round(2.5 * 5) = 12 groups, round(2.1 * 5 * 3) = 32 samples.
+    (
+        "megatron_rl",
+        (4, 1.5),
+        {"rl_kv_cache_management_mode": "recompute", "grpo_iterations": 1},
+        gate(8, 4, order="target", **READ),
+    ),
+    (
+        "megatron_rl",
+        (5, 1.5, "G", "G"),
+        {"grpo_iterations": 1, "rl_kv_cache_management_mode": "offload"},
+        ahead(12, 5, release="dequeue"),
+    ),
+    ("megatron_rl", (5, 1.5, "G"), {"grpo_iterations": 1}, ahead(12, 5, release="dequeue", order="target")),
+    ("megatron_rl", (5, 1.1, "R", "G", 3), {"grpo_iterations": 1}, loop(32, 5, permits=32)),
+    ("megatron_rl", (5, 1.1, "R", "B", 3), {"grpo_iterations": 1}, loop(32, 5, permits=32, order="target")),
+    ("minimax_forge", (4, 10), {}, ahead(10, 4, release="dequeue", window=3, **OLDEST)),
+    ("minimax_forge", (4, 6, 0.1), {}, ahead(6, 4, release="dequeue", window=1, **OLDEST)),
     ("update_on_arrival", (5,), {}, {"places": 5, "tickets": 5, "mode": "pin"}),
     ("update_on_arrival", (2, 1.0, None, True), {}, {"places": 2, "tickets": 2, "mode": "pin", "offsets": (0.0, 0.5)}),
     ("buffered", (5, 2), {}, {"places": 5, "groups_per_batch": 2, "mode": "pin"}),
@@ -266,6 +323,7 @@ AHEAD = [
     ("torchtitan", (3, 2), {"windowed_fifo_batches": None}),
     ("tinker_cookbook_pipelined", (3, 2, 2), {}),
     ("verl_separate_async", (6, 1, 2, 8, "wait"), {}),
+    ("unirl", (3, 2, 4, 5), {}),
 ]
 
 # name, positional knobs, knobs by name, hard bound
@@ -288,6 +346,11 @@ BOUNDED = [
     ("torchtitan", (3, 2), {"windowed_fifo_batches": 2}, 4),
     ("torchforge", (3, 1, None, 0, 2), {}, 1),
     ("oapl", (3, 3), {}, 0),
+    ("xtuner", (3, 1, 0.5, 2, True), {}, 1),
+    ("xtuner", (3, 2, 0.0, 1, True), {}, 2),
+    ("unirl", (3, 2, 4, 5), {}, 2),
+    ("unirl", (3, 3, None, 2), {}, 0),
+    ("minimax_forge", (3, 8, 0.5), {}, 4),
 ]
 
 EXACT = [
@@ -304,6 +367,9 @@ EXACT = [
     ("openrlhf", (3,), {}, 1),
     ("synchronous", (3,), {}, 0),
     ("vcpo", (3, 0), {"partial_rollout": False}, 0),
+    ("megatron_rl", (3, 2), {}, 2),
+    ("unirl", (3, 1, 2, 2), {}, 2),
+    ("xtuner", (3,), {}, 0),
 ]
 
 # What a knob of its type can never be is tried for every preset unasked; here stand bounds of its own.
@@ -399,4 +465,20 @@ BAD_KNOBS = [
     ("fixed_lag", (1, 0), {}, "groups_per_batch"),
     ("synchronous", (0,), {}, "groups_per_batch"),
     ("one_step_off", (0,), {}, "groups_per_batch"),
+    ("xtuner", (0,), {}, "train_batch_size"),
+    ("xtuner", (4, 0, 0.0, 0), {}, "sync_weights_interval"),
+    ("xtuner", (4, 0, 1e9), {}, "over_sample_threshold"),
+    ("xtuner", (4,), {"tail_batch_trigger_size": -2}, "tail_batch_trigger_size"),
+    ("unirl", (0,), {}, "batch_size"),
+    ("unirl", (4, 3, 1), {}, "buffer_max_staleness"),
+    ("unirl", (4, 1, 0, 0), {}, "max_inflight"),
+    ("unirl", (4,), {"num_updates_per_batch": 0}, "num_updates_per_batch"),
+    ("megatron_rl", (0, 1), {}, "grpo_prompts_per_step"),
+    ("megatron_rl", (4, -0.5), {}, "rl_generation_lag"),
+    ("megatron_rl", (4, 1e9), {}, "rl_generation_lag"),
+    ("megatron_rl", (4, 1, "B", "G"), {}, "rl_consumption_granularity"),
+    ("megatron_rl", (4, 1, "G", "R"), {}, "rl_consumption_granularity"),
+    ("minimax_forge", (0, 4), {}, "train_batch_size"),
+    ("minimax_forge", (4, 3), {}, "generation_batch_size"),
+    ("minimax_forge", (4, 8, 0.0), {}, "window_fraction"),
 ]
