@@ -56,14 +56,17 @@ METHODS: dict[str, Any] = {
     "areal": sim.methods.m2po_areal(TAU, advantage=GAIN),
 }
 RATES = [0.1 * 2.0**k for k in (-7, -6, -5, -4, -3, -2, 0, 2)]
+MASKING, BETWEEN = ("m2po", "clip", "release"), (0.0019, 0.0022, 0.0026, 0.0037, 0.0044, 0.0052)
+"""Arms and rates for where the clip masks about one percent."""
 _COMPARE = {"part": "compare", "staleness": 256, "updates": 1024, "every": 25, "most": 128, "seed": 1}
 _GRID = {"part": "grid", "updates": 1024, "every": 25, "rates": RATES, "replicates": 16, "seed": 2}
 SETTINGS = [
     *({**_GRID, "task": t, "staleness": 256, "arms": [*METHODS]} for t in TASKS),
     *({**_COMPARE, "task": t, "over": "mean", "arms": [*METHODS, "fresh"]} for t in TASKS),
-    *({**_COMPARE, "task": t, "over": "end", "arms": ["m2po", "none", "fresh"]} for t in TASKS),
+    *({**_COMPARE, "task": t, "over": "end", "arms": ["m2po", "none", "fresh"], "most": 512} for t in TASKS),
     *({**_GRID, "task": t, "staleness": 16, "arms": ["m2po", "clip", "none"]} for t in TASKS),
     *({**_GRID, "task": t, "staleness": 0, "arms": ["clip"]} for t in TASKS),
+    *({**_GRID, "task": t, "staleness": 256, "arms": list(MASKING), "rates": list(BETWEEN)} for t in TASKS),
 ]
 _FEW = {"updates": 40, "every": 5}
 QUICK = [
