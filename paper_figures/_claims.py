@@ -61,6 +61,10 @@ def _gac(*words: str, **more: Any) -> Claim:
     return Claim("GAC", *words, **{"rebuilt": True, **more})
 
 
+def _m2po(*words: str, **more: Any) -> Claim:
+    return Claim("M2PO", *words, **more)
+
+
 CLAIMS = (
     _vcpo(
         "Few samples dominate a stale batch",
@@ -167,6 +171,36 @@ CLAIMS = (
         when="the bound is ours and speaks of plain descent",
         rebuilt=False,
     ),
+    _m2po(
+        "It masks 0.06 % of tokens, the clip 1.22 %",
+        "under conditions",
+        "{m2po_masked:forks_m2po}, {m2po_masked:graded_m2po} or {m2po_masked:bandit_m2po} where the clip masks as said",
+        "m2po_masked",
+        when="fewer at small learning rates; twenty times fewer at the smallest alone",
+    ),
+    _m2po(
+        "… and those of high variance",
+        "under conditions",
+        "{m2po_entropy:forks_m2po} times the mean entropy; clip {m2po_entropy:forks_clip}",
+        "m2po_entropy",
+        when="some tokens certain; the clip does too",
+    ),
+    _m2po(
+        "It matches fresh training at 256 updates",
+        "under conditions",
+        "fresh, at the end: {m2po_returns:forks_fresh_end}; {m2po_returns:graded_fresh_end}",
+        "m2po_returns",
+        when="tuned; at the end of the run",
+        stated="2510.01161/second-moment",
+    ),
+    _m2po(
+        "Stale data informs as fresh data does",
+        "under conditions",
+        "no region, at the end: {m2po_returns:graded_none_end}",
+        "m2po_returns",
+        when="no trust region, tuned; slower",
+    ),
+    _m2po("… until training collapses", "not reproduced", "at most {m2po_returns:collapsed} of runs", "m2po_returns"),
     Claim(
         "delay theory",
         "Staleness sets the largest stable step",
@@ -245,7 +279,6 @@ SHORT = {
     "2607.01083/step-limit": "largest step falls as 1/staleness",
     "2607.01083/collapse-time": "collapse at constant time × step",
     "2607.01083/ballistic": "positive cosine means drift",
-    "2510.01161/second-moment": "a second moment suffices",
     "2609.20807/score-drift": "score drift is the main cause",
     "2604.22407/inflation": "Adam inflates what is projected",
     "2206.08307/average-delay": "average delay decides, not largest",

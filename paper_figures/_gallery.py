@@ -32,7 +32,7 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 CLAIMS, FOLD = "<!-- claims -->", "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-LENGTH = 6000
+LENGTH = 6450
 """Most words of the gallery as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
