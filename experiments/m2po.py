@@ -6,8 +6,9 @@ with probability 0.62 and the others with 0.05, paid 1 if nine tenths are right;
 prompts of 8 arms paid 0 or 1. Advantages are those of GRPO, averaged over tokens, Adam behind a clip at norm 1.
 Arms: `m2po`, the paper's mask at tau = 0.04; `release` and `areal`, what two code bases made of it; `clip`, PPO's at
 0.2; `none`, the ratio alone, no trust region; `fresh`, clip at staleness 0.
-`part` "compare": `sim.compare` of all arms with `m2po` ("mean") or `fresh` ("end"), each at its own best `rate` of one grid, chosen on seeds of its
-own, never an edge. `over` says what of the exact return is read: "mean" over updates, "end", its last tenth.
+`part` "compare": `sim.compare` of all arms with `m2po` ("mean") or `fresh` ("end"), each at its own best `rate` of one
+grid, chosen on seeds of its own, never an edge. `over` says what of the exact return is read: "mean" over updates,
+"end", its last tenth.
   level       mean reading of an arm; difference  arm minus that one, `word` the verdict; intervals count all looks
 `part` "grid": every arm at every `rate`; 95 percent intervals between replicates.
   return, end, peak  exact return: mean over updates, over the last tenth, and its largest
