@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -60,8 +59,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for key, arm in (("matched", "m2po"), ("equal", "none")):
         words = [row.word for task in arms.TASKS if (row := arms.verdict(rows, task, arm, "end")) is not None]
         found |= {key: f"{words.count('equal')}", "tasks": f"{len(words)}"}
-    lost = [arms.grid(rows, task, "none", "collapsed").value.max() for task in arms.TASKS]
-    found["collapsed"] = f"{100 * np.max(lost):.0f} %"
+    lost = [row for task in arms.TASKS for _, row in arms.grid(rows, task, "none", "collapsed").iterrows()]
+    found["collapsed"] = look.share(max(lost, key=lambda row: float(row.value)))
     return found
 
 
