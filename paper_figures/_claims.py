@@ -61,6 +61,10 @@ def _gac(*words: str, **more: Any) -> Claim:
     return Claim("GAC", *words, **{"rebuilt": True, **more})
 
 
+def _m2po(*words: str, **more: Any) -> Claim:
+    return Claim("M2PO", *words, **more)
+
+
 CLAIMS = (
     _vcpo(
         "Few samples dominate a stale batch",
@@ -167,6 +171,35 @@ CLAIMS = (
         when="the bound is ours and speaks of plain descent",
         rebuilt=False,
     ),
+    _m2po(
+        "It masks 0.06 % of tokens, the clip 1.22 %",
+        "under conditions",
+        "at most {m2po_masked:worst} where the clip masks {m2po_masked:clipped}",
+        "m2po_masked",
+        when="small learning rates",
+    ),
+    _m2po(
+        "… and those of high variance",
+        "under conditions",
+        "entropy {m2po_entropy:forks_m2po} times the mean",
+        "m2po_entropy",
+        when="some tokens certain; so does the clip",
+    ),
+    _m2po(
+        "It matches fresh training at 256 updates",
+        "under conditions",
+        "at the end on {m2po_returns:matched} of {m2po_returns:tasks} tasks",
+        "m2po_returns",
+        when="pass-or-fail rewards, tuned",
+        stated="2510.01161/second-moment",
+    ),
+    _m2po(
+        "Stale data informs as fresh data does",
+        "reproduced",
+        "no trust region equals fresh on {m2po_returns:equal} of {m2po_returns:tasks} tasks",
+        "m2po_returns",
+    ),
+    _m2po("… until training collapses", "not reproduced", "at most {m2po_returns:collapsed} of runs", "m2po_returns"),
     Claim(
         "ROLL Flash",
         "2.24 times faster on reasoning",
@@ -269,7 +302,6 @@ SHORT = {
     "2607.01083/step-limit": "largest step falls as 1/staleness",
     "2607.01083/collapse-time": "collapse at constant time × step",
     "2607.01083/ballistic": "positive cosine means drift",
-    "2510.01161/second-moment": "a second moment suffices",
     "2609.20807/score-drift": "score drift is the main cause",
     "2604.22407/inflation": "Adam inflates what is projected",
     "2206.08307/average-delay": "average delay decides, not largest",

@@ -32,7 +32,7 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 CLAIMS, FOLD = "<!-- claims -->", "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-LENGTH, FIRST, EACH = 6000, 32, 180
+LENGTH, FIRST, EACH = 6000, 32, 150
 """Most words of the gallery with its first entries, how many those were, and what each further one may add.
 
 Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""

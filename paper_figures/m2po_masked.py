@@ -1,0 +1,53 @@
+"""Share of tokens masked by M2PO and by PPO's clip on stale data, against the learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from asyncsim.plotting import _style
+from paper_figures import _m2po as arms
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("m2po",)
+CLIPPED, MASKED = 0.0122, 0.0006
+"""Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
+SHOWN = {f"masked {arm}": (arm, arms.ARMS[arm]) for arm in ("clip", "release", "m2po")}
+
+
+def draw(rows: Any) -> Figure:
+    """A panel a task, on a logarithmic scale, with the published shares."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.5)
+        axes = figure.subplots(1, len(arms.TASKS), sharey=True)
+        for ax, (task, name) in zip(axes, arms.TASKS.items(), strict=True):
+            ax.set(yscale="log", ylim=(5e-5, 1.0), title=name)
+            arms.lines(ax, rows, task, SHOWN)
+            for level in (CLIPPED, MASKED):
+                ax.axhline(level, **_style.REFERENCE)
+        figure.suptitle("M2PO masks far fewer tokens than the clip at small rates alone", x=0.01, ha="left")
+        axes[0].set_ylabel("tokens masked")
+        axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
+        for y, arm in zip((1.6e-3, 3e-4, 1e-4), ("clip", "m2po", "release"), strict=True):
+            look.say(axes[2], 0.02, y, arms.NAMES[arm], arms.ARMS[arm]["color"])
+        look.say(axes[0], 0.02, 2e-4, "dotted: paper")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Shares at the rate where the clip masks what it does in the paper, and where M2PO masks least beside the clip."""
+    found = {
+        "staleness": f"{rows.staleness.max()}",
+        "clipped": arms.percent(CLIPPED),
+        "published": arms.percent(MASKED),
+    }
+    for task in arms.TASKS:
+        clip, m2po = (arms.grid(rows, task, arm, "masked") for arm in ("clip", "m2po"))
+        most = (m2po.value / clip.value).max()
+        found[f"{task}_m2po"] = arms.percent(arms.beside(rows, task, CLIPPED, "m2po"))
+        found[f"{task}_release"] = arms.percent(arms.beside(rows, task, CLIPPED, "release"))
+        found[f"{task}_most"] = f"{most:.2f}"
+    worst = max(arms.beside(rows, task, CLIPPED, "m2po") for task in arms.TASKS)
+    return found | {"worst": arms.percent(worst)}
