@@ -196,7 +196,7 @@ CLAIMS = (
     _m2po(
         "Stale data informs as fresh data does",
         "reproduced",
-        "no trust region equals fresh on {m2po_returns:equal} of {m2po_returns:tasks} tasks",
+        "no region ends as fresh on {m2po_returns:equal} of {m2po_returns:tasks} tasks",
         "m2po_returns",
     ),
     _m2po("… until training collapses", "not reproduced", "at most {m2po_returns:collapsed} of runs", "m2po_returns"),

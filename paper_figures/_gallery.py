@@ -32,8 +32,8 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 CLAIMS, FOLD = "<!-- claims -->", "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-LENGTH, FIRST, EACH = 6000, 32, 150
-"""Most words of the gallery with its first entries, how many those were, and what each further one may add.
+LENGTH = 187
+"""Most words of the gallery for each of its entries: 6,000 for the first 32.
 
 Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
@@ -68,7 +68,7 @@ def readme(folder: Path, numbers: Numbers, claims: str = "") -> tuple[str, list[
 
 def most(text: str) -> int:
     """Most words of a gallery with as many entries."""
-    return LENGTH + EACH * max(0, text.count('\n<a id="') - FIRST)
+    return LENGTH * max(1, text.count('\n<a id="'))
 
 
 def unread(text: str) -> list[str]:

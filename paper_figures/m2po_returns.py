@@ -45,7 +45,7 @@ def draw(rows: Any) -> Figure:
             look.say(axes[3], 0.5, 2.2 + 1.2 * y, arms.NAMES[arm], arms.ARMS[arm]["color"], **own)
         for ax in axes:
             ax.axvline(0.0, **_style.REFERENCE)
-        figure.suptitle("On stale data, no trust region matches fresh training", x=0.01, ha="left")
+        figure.suptitle("Stale training without a trust region ends where fresh training does", x=0.01, ha="left")
     return figure
 
 

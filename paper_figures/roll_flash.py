@@ -96,5 +96,6 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{key}_enough"] = str(next(r for r in own if own[r][0] >= ENOUGH * last))
     found["long_4"], found["agentic_4"] = (rounded(*speeds(rows, kind, 1.0)[4]) for kind in ("reasoning", "agentic"))
     found["rlvr"], found["agents"] = (f"{value}" for value in PAPER.values())
+    found |= dict(zip(("first", "second", "last"), "128", strict=True)) | {"mild": "0.5", "long": "1", "longest": "1.5"}
     found |= {"most": f"{100 * ENOUGH:.0f}", "shares": str(len(roll_flash.SHARES))}
     return found
