@@ -248,6 +248,14 @@ CLAIMS = (
     ),
     Claim(
         "asyncsim",
+        "Stabilizers beat doing nothing, all tuned",
+        "under conditions",
+        "{league:better} of {league:judged} better, {league:worse} worse",
+        "league",
+        when="graded sequences at staleness 32; most undecided",
+    ),
+    Claim(
+        "asyncsim",
         "PPO equals stable-baselines3 on CartPole",
         "reproduced",
         "curve areas within {cartpole_parity:cut_high} %",

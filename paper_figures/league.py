@@ -1,0 +1,83 @@
+"""Every stabilizer beside doing nothing, each at its own best learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from asyncsim.plotting import _style
+from experiments import league
+from paper_figures import _script
+
+EXPERIMENTS = ("league",)
+WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
+"""The color of each word; undecided is a dot."""
+TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
+SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32", "sawtooth": "0 to 16", "heavy": "heavy"}
+STALE = [law for law in SHORT if law != "fresh"]
+
+
+def order(rows: Any) -> list[str]:
+    """Arms by their mean difference at stale places, the best first."""
+    stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh")]
+    means: Any = stale.groupby("arm").difference.mean().sort_values(ascending=False, kind="stable")
+    return list(means.index)
+
+
+def draw_task(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
+    """A line for each arm, a column for each law; a stronger color is a larger difference."""
+    for row in _script.pick(rows, task=task).itertuples():
+        if row.arm not in arms:
+            continue
+        x, y = list(SHORT).index(row.law), arms.index(row.arm)
+        if row.word in WORDS:
+            strong = 1.0 if row.word == "equal" else 0.35 + 0.65 * min(1.0, abs(row.difference) / 0.2)
+            color = _style.COLORS[WORDS[row.word]]
+            ax.add_patch(Rectangle((x - 0.45, y - 0.42), 0.9, 0.84, color=color, alpha=strong, linewidth=0))
+        elif row.word == "undecided":
+            ax.plot(x, y, ".", color=_style.COLORS["muted"], markersize=2.0)
+    ax.set(xlim=(-0.5, len(SHORT) - 0.5), ylim=(len(arms) - 0.5, -0.5))
+    ax.set_xticks(range(len(SHORT)), list(SHORT.values()), rotation=45)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_title(TITLES[task])
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each task."""
+    arms = order(rows)
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 0.9 + 0.165 * len(arms))
+        axes = figure.subplots(1, len(TITLES), sharey=True)
+        for ax, task in zip(axes, TITLES, strict=True):
+            draw_task(ax, rows, task, arms)
+        axes[0].set_yticks(range(len(arms)), arms)
+        axes[1].set_xlabel("staleness in updates")
+        marks: list[Any] = [Patch(color=_style.COLORS[color], label=word) for word, color in WORDS.items()]
+        marks.append(Line2D([], [], linestyle="none", marker=".", color=_style.COLORS["muted"], label="undecided"))
+        figure.legend(handles=marks, loc="outside upper left", ncols=4, title="Against RLOO, each at its best rate")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """How many arms win, tie and lose at stale places, and the best and worst of them."""
+    stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh")]
+    judged = stale[stale.word.notna()]
+    found = {word: str(int((judged.word == word).sum())) for word in (*WORDS, "undecided")}
+    arms, losers = order(rows), set(judged[judged.word == "worse"].arm)
+    wins = judged[judged.word == "better"]
+    found |= {"judged": str(len(judged)), "smallest": f"{league.SMALLEST:g}"}
+    found["winners"] = _script.listed(sorted(set(wins.arm))) or "none"
+    found["gain"] = f"{wins.difference.max():.3f}" if len(wins) else "0"
+    found["safe"] = _script.listed(arm.replace(", ", " ") for arm in arms if arm not in losers)
+    base = rows[rows.arm == league.BASE].set_index(["task", "law"])["mean"]
+    cost = {task: base[task, "fresh"] - base[task, "constant 32"] for task in TITLES}
+    found["cost_low"], found["cost_high"] = f"{min(cost.values()):.2f}", f"{max(cost.values()):.2f}"
+    fresh = rows[(rows.arm != league.BASE) & (rows.law == "fresh")]
+    found["same"] = str(int((fresh.word == "equal").sum()))
+    found["fresh"] = str(len(fresh))
+    return found
