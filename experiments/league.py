@@ -80,8 +80,9 @@ LAWS: dict[str, Any] = {
 _SIZES = {"updates": 200, "most": 256, "arms": list(METHODS), "seed": 0}
 SETTINGS = [{"task": task, "law": law, **_SIZES} for task in TASKS for law in LAWS]
 QUICK = [
-    {"task": task, "law": law, **_SIZES, "updates": 24, "most": 64, "arms": [BASE, "TIS, sequence", "VCPO", "GAC"]}
-    for task, law in (("bandit", "constant 8"), ("sparse", "sawtooth"))
+    {"task": task, "law": law, **_SIZES, "updates": 36, "most": 64, "arms": [BASE, "TIS, sequence", "VCPO", "GAC"]}
+    for task in TASKS
+    for law in ("fresh", "constant 32")
 ]
 
 
