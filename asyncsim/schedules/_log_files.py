@@ -22,6 +22,8 @@ PIECE = 1 << 20
 """Bytes that are unpacked at once."""
 LARGE = 1 << 22
 """Bytes from which on a CSV file is read in batches of so many."""
+BATCH = 1 << 18
+"""Rows of a Parquet file that are read at once."""
 NUMBERED = "row:"
 """The column that numbers the rows of a log, for one in which each row is one sample."""
 
@@ -102,8 +104,7 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     # Parse the columns that are wanted.
     source, parse = pa.py_buffer(data), csv.ParseOptions(newlines_in_values=True)
     with csv.open_csv(source, parse_options=parse) as begun:
-        names = begun.schema.names
-    checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
+        names = _different(begun.schema.names)
     chosen = [name for name in names if name in wanted]
     convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=chosen or names[:1])
     if chosen and len(data) >= LARGE and (cells := _by_batches(source, parse, convert)) is not None:
@@ -132,14 +133,20 @@ def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | Non
     options = csv.ReadOptions(block_size=LARGE)
     try:
         with csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader:
-            parts: dict[str, list[Any]] = {name: [] for name in reader.schema.names}
-            if not all(is_number(kind) for kind in reader.schema.types):
-                return None
-            for batch in reader:
-                for name, cells in parts.items():
-                    cells.append(of_arrow(pa.chunked_array([batch.column(name)])))
+            numbers = all(is_number(kind) for kind in reader.schema.types)
+            return _numbers(reader, reader.schema.names) if numbers else None
     except pa.ArrowInvalid:
         return None  # the first lines do not tell the kind of the others
+
+
+def _numbers(batches: Iterable[Any], names: list[str]) -> dict[str, Cells] | None:
+    """Columns of numbers, a batch at a time; None where some cell turns out to be none."""
+    import pyarrow as pa
+
+    parts: dict[str, list[Any]] = {name: [] for name in names}
+    for batch in batches:
+        for name, cells in parts.items():
+            cells.append(of_arrow(pa.chunked_array([batch.column(name)])))
     if any(isinstance(cells, list) for column in parts.values() for cells in column):
         return None
     return {name: np.concatenate(parts.pop(name)) for name in list(parts)}
@@ -168,17 +175,28 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     kinds = {name: schema.field(name).type for name in names} | nested
     numbers = {name for name, kind in kinds.items() if is_number(kind)}
     budget.take(sum((NUMBER if leaf.path in numbers else CELL) * leaf.values + 2 * leaf.size for leaf in leaves))
+    if names and not nested and len(numbers) == len(names) and declared.rows * NUMBER >= LARGE:
+        with parquet.ParquetFile(path, **sizes) as file:
+            found = _numbers(file.iter_batches(batch_size=BATCH, columns=names), names)
+        pa.default_memory_pool().release_unused()
+        if found is not None:
+            return Table(_different([*schema.names]), declared.rows, found)
     # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
         table = file.read(columns=chosen) if chosen else pa.table({})
     columns = {name: table.column(name) for name in names} | {name: field_inside(table, name) for name in nested}
     del table
-    every = [*schema.names, *nested]
-    checks.require(len(set(every)) == len(every), "columns", every, "of different names", "rename the columns")
+    every = _different([*schema.names, *nested])
     cells = of_table(columns, budget)
     pa.default_memory_pool().release_unused()
     return Table(every, declared.rows, cells)
+
+
+def _different(names: list[str]) -> list[str]:
+    """Names of columns, none of them twice."""
+    checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
+    return names
 
 
 def _below(leaf: str, name: str) -> bool:

@@ -56,6 +56,8 @@ def _at_once(path: Path, wanted: set[str], budget: files.Budget) -> Table | None
     size = os.path.getsize(path)
     if size < LARGE or path.suffix.lower() in (".gz", ".zst"):
         return None
+    import pyarrow as pa
+
     tables, rest, kinds = [], b"", dict[str, str]()
     with open(path, "rb") as file:
         while piece := file.read(BLOCK):
@@ -71,7 +73,9 @@ def _at_once(path: Path, wanted: set[str], budget: files.Budget) -> Table | None
     last = _block(rest, wanted, budget) if rest.strip() else None
     if rest.strip() and last is None:
         return None
-    table = _log_rows.joined([*tables, *([last] if last is not None else [])])
+    tables += [last] if last is not None else []
+    table = _log_rows.joined(tables)
+    pa.default_memory_pool().release_unused()
     # Columns that are empty everywhere.
     for name in wanted & set(table.names) - table.cells.keys():
         table.cells[name] = np.full(table.rows, MISSING)

@@ -117,12 +117,13 @@ def spread(table: Table, where: str) -> Table:
 
 
 def joined(tables: list[Table]) -> Table:
-    """One table of the rows of several; a column that one of them lacks is empty there."""
+    """One table of the rows of several, which it takes apart; a column that one of them lacks is empty there."""
     if len(tables) == 1:
         return tables[0]
     names = list(dict.fromkeys(name for table in tables for name in table.names))
     wanted = dict.fromkeys(name for table in tables for name in table.cells)
-    cells = {name: _behind([(table.cells.get(name), table.rows) for table in tables]) for name in wanted}
+    # Parts of a column are gone before the next one is joined: all at once would double the memory of a long log.
+    cells = {name: _behind([(table.cells.pop(name, None), table.rows) for table in tables]) for name in wanted}
     return Table(names, sum(table.rows for table in tables), cells)
 
 

@@ -267,3 +267,20 @@ def test_planted_defects_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_log_lines, "_block", lambda data, *rest: right(data.partition(b"\n")[2] or data, *rest))
     lost, lines = both(tmp_path, '{"id": 0, "v": 1}\n' * 40, 100, monkeypatch)
     assert lost != lines
+
+
+@pytest.mark.parametrize("late", [None, 1.5, float("nan")])
+def test_a_parquet_file_in_batches_gives_what_the_whole_table_gives(
+    late: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted: a NaN that somebody wrote, and an empty cell, in the last batch."""
+    from pyarrow import parquet
+
+    monkeypatch.setattr(_log_files, "BATCH", 3)
+    path, found = tmp_path / "log.parquet", []
+    parquet.write_table(pa.table({"id": [0, 1, 2, 3, 4, 5, 6], "v": [0.5, 1.0, None, 2.0, 3.0, 4.0, late]}), path)
+    for large in (0, 1 << 60):
+        monkeypatch.setattr(_log_files, "LARGE", large)
+        table = _log_files._parquet(path, {"id", "v", "lost"}, files.Budget(path))
+        found.append((table.names, table.rows, {n: [_told(x) for x in listed(c)] for n, c in table.cells.items()}))
+    assert found[0] == found[1]
