@@ -195,11 +195,18 @@ CLAIMS = (
     ),
     _m2po(
         "Stale data informs as fresh data does",
-        "reproduced",
+        "under conditions",
         "no region ends as fresh on {m2po_returns:equal} of {m2po_returns:tasks} tasks",
         "m2po_returns",
+        when="tables, tuned, at the end",
     ),
-    _m2po("… until training collapses", "not reproduced", "at most {m2po_returns:collapsed} of runs", "m2po_returns"),
+    _m2po(
+        "… until training collapses",
+        "not reproduced",
+        "at most {m2po_returns:collapsed} of runs",
+        "m2po_returns",
+        when="tables",
+    ),
     Claim(
         "ROLL Flash",
         "2.24 times faster on reasoning",

@@ -81,6 +81,16 @@ def count_of(workers: int | None, calls: int) -> int:
     return max(1, min(workers or cores(), calls))
 
 
+def imported_ray() -> Any:
+    """Ray, where it is installed; else raises `InputError` for the backend that needs it."""
+    try:
+        import ray
+    except ImportError:
+        remedy = "pip install 'asyncsim[cluster]'"
+        raise checks.InputError("backend", "ray", "used where ray is installed", remedy) from None
+    return ray
+
+
 class Crew:
     """So many worker processes, started when they are needed.
 

@@ -7,12 +7,12 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, workers
 from asyncsim.learning.versions import Weights
 from asyncsim.live import actor
 from asyncsim.live.board import Board, Mapped
@@ -53,7 +53,9 @@ def started(
 
     Pipes are sockets in a folder that only this user may enter, so tasks have to run on this machine.
     """
-    ray = _imported()
+    ray = workers.imported_ray()
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
     mine = not ray.is_initialized()
     if mine:
         ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -62,34 +64,20 @@ def started(
     try:
         with tempfile.TemporaryDirectory(prefix="asyncsim-ray-") as folder:
             board = Board.of(_room(Path(folder, "board")), weights)
-            # What a policy has loaded stays here; every actor loads its own.
-            given = (board, replace(sampler, policy=replace(sampler.policy)), moving, zero)
-            here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-                ray.get_runtime_context().get_node_id(), soft=False
-            )
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
             serve = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy=here)(_serve)
             with socket.socket(socket.AF_UNIX) as door:
                 door.bind(address := str(Path(folder, "door")))
                 door.listen(1)
                 for number in range(count):
-                    task = Task(f"actor {number}", ray, serve.remote(address, *given))
-                    pipes.append(_met(door, task))
+                    task = Task(f"actor {number}", ray, serve.remote(address, board, sampler, moving, zero))
                     tasks.append(task)
+                    pipes.append(_met(door, task))
             yield board, tasks, pipes
     finally:
         end(tasks, pipes)
         if mine:
             ray.shutdown()
-
-
-def _imported() -> Any:
-    try:
-        import ray
-        import ray.util.scheduling_strategies
-    except ImportError:
-        remedy = "pip install 'asyncsim[cluster]'"
-        raise checks.InputError("backend", "ray", "used where ray is installed", remedy) from None
-    return ray
 
 
 def _room(path: Path) -> Callable[[int], Mapped]:

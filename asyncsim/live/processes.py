@@ -8,7 +8,6 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,8 +29,6 @@ def started(
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
         context.set_forkserver_preload(["asyncsim.live.actor"])
-    # What a policy has loaded stays here; every actor loads its own.
-    sampler = replace(sampler, policy=replace(sampler.policy))
     board = Board.of(partial(context.RawArray, "b"), weights)
     processes, pipes = [], []
     try:

@@ -163,7 +163,9 @@ def run(
         clock = _Clock(spec.system, seed, second)
         made = Permits(spec.system) if controller is None else controller()
         moving = spec.system.mode in actor.MOVING
-        with started(actors, weights, block.source.sampler, clock.zero, moving) as (board, crew, pipes):
+        # What a policy has loaded stays here; every actor loads its own.
+        sampler = replace(block.source.sampler, policy=replace(block.source.sampler.policy))
+        with started(actors, weights, sampler, clock.zero, moving) as (board, crew, pipes):
             seconds = partial(clock.seconds, samples=spec.samples_per_group)
             desk = Desk(spec.system, Hooks(made, names or {}), crew, pipes, seconds, clock.now)
             learner = _Learner(block.source.sampler, desk, board, writer, clock, received)

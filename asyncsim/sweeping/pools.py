@@ -83,12 +83,7 @@ class ByRay:
     """Tasks of a Ray cluster, or of a local one that is started for the sweep."""
 
     def __init__(self, asked: int | None, address: str | None) -> None:
-        try:
-            import ray
-        except ImportError:
-            remedy = "pip install 'asyncsim[cluster]'"
-            raise checks.InputError("backend", "ray", "used where ray is installed", remedy) from None
-        self._ray = ray
+        self._ray = ray = workers.imported_ray()
         self._mine = not ray.is_initialized()
         if self._mine:
             _join(ray, asked, address)

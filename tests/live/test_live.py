@@ -176,13 +176,16 @@ def test_without_waits_it_is_fast():
     assert live.publishes_per_second(20) > 5.0
 
 
-def test_a_killed_actor_is_named(monkeypatch):
-    class Killing(running._Learner):
-        def trained(self, at):
-            if at.batch == 5:
-                os.kill(self.desk.actors[1].pid, signal.SIGKILL)
-            return super().trained(at)
+class Killing(running._Learner):
+    """Planted: an actor is killed behind batch 5."""
 
+    def trained(self, at):
+        if at.batch == 5:
+            os.kill(self.desk.actors[1].pid, signal.SIGKILL)
+        return super().trained(at)
+
+
+def test_a_killed_actor_is_named(monkeypatch):
     monkeypatch.setattr(running, "_Learner", Killing)
     with pytest.raises(RunError, match=r"actor 1 \(process \d+\) ended by signal 9"):
         sim.live.run(spec_of("arrival"), seed=5, second=0.003)
@@ -194,12 +197,6 @@ def test_actors_of_ray_are_the_same(monkeypatch):
     live = sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
     again = sim.run(replace(live.spec, system=live.schedule), seed=5, progress=False)
     assert (again.parameters == live.trace.parameters).all() and outstanding(live) == [4] * 59
-
-    class Killing(running._Learner):
-        def trained(self, at):
-            if at.batch == 5:
-                os.kill(self.desk.actors[1].pid, signal.SIGKILL)
-            return super().trained(at)
 
     monkeypatch.setattr(running, "_Learner", Killing)
     with pytest.raises(RunError, match=r"actor 1 \(process \d+\) ended; the log has all batches"):
