@@ -17,18 +17,14 @@ whose parameters left the range of numbers. `reason`: why an arm has no word.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.checks import InputError
+from experiments import _compared
 
-COLUMNS = [
-    *("task", "law", "arm", "word", "difference", "low", "high", "mean", "end", "end_error", "rate", "tried"),
-    *("diverged", "replicates", "reason"),
-]
+COLUMNS = ["task", "law", *_compared.COLUMNS]
 SMALLEST = 0.02
 """Least difference in return that matters; returns lie between 0 and 1."""
 BASE = "RLOO"
@@ -97,31 +93,7 @@ def spec(task: str, law: str, arm: str, updates: int) -> sim.Spec:
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of all arms at one place."""
     arms = {arm: spec(setting["task"], setting["law"], arm, setting["updates"]) for arm in setting["arms"]}
-    reasons: dict[str, str] = {}
-    while True:
-        try:
-            found = sim.compare(
-                arms, smallest=SMALLEST, tune="adam.lr", max_replicates=setting["most"], seed=setting["seed"]
-            ).tasks[0]
-            break
-        except InputError as refusal:
-            # An arm whose best rate stays at an edge has no place in a comparison at best rates.
-            arm = next((name for name in arms if refusal.field == f"best adam.lr of arm {name}"), BASE)
-            if arm == BASE:
-                raise
-            reasons[arm] = str(refusal)
-            arms.pop(arm)
-    pairs = {pair.arm: pair for pair in found.pairs}
-    shared = {"task": setting["task"], "law": setting["law"]}
-    rows = [{**shared, "arm": arm, "reason": reason} for arm, reason in reasons.items()]
-    for each in found.arms:
-        row = {"arm": each.name, "mean": each.mean, "end": each.end, "end_error": each.end_error}
-        row |= {"rate": each.tuned.chosen, "tried": len(each.tuned.grid), "diverged": each.diverged}
-        if each.name in pairs:
-            last = pairs[each.name].last
-            row |= {"word": last.word, "difference": last.difference, "low": last.low, "high": last.high}
-            row |= {"replicates": last.replicates}
-            if math.isinf(pairs[each.name].pairing) and last.difference == 0.0:
-                row |= {"word": "equal", "low": 0.0, "high": 0.0, "reason": f"the same as {BASE} in every replicate"}
-        rows.append(shared | row)
-    return [{name: row.get(name) for name in COLUMNS} for row in rows]
+    found = _compared.rows(
+        arms, BASE, smallest=SMALLEST, tune="adam.lr", max_replicates=setting["most"], seed=setting["seed"]
+    )
+    return [{"task": setting["task"], "law": setting["law"], **row} for row in found]

@@ -1,78 +1,23 @@
-"""Every claim in one picture: what came out, and the number that decides."""
+"""Every claim of a paper that a figure decides: what came out, and the number that decides."""
 
 from __future__ import annotations
 
-import importlib
-import textwrap
-from typing import Any, Literal
+from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim.plotting import _style
-from paper_figures import _claims
+from paper_figures import _claim, _claim_map, _claims
 
-FIGURES = tuple(dict.fromkeys(each.figure for each in _claims.CLAIMS))
-SCRIPTS = {name: importlib.import_module(f"paper_figures.{name}") for name in FIGURES}
-EXPERIMENTS = tuple(dict.fromkeys(each for script in SCRIPTS.values() for each in script.EXPERIMENTS))
-COLORS = dict(zip(_claims.VERDICTS, ("held", "inconclusive", "violated", "muted"), strict=True))
-EXACT = "papers, decided by exact results"
-LETTERS, PAD = 46, 176.0
-"""Letters of a number's line, and points that the longest claim takes."""
-
-
-def quoted(*tables: Any) -> dict[str, dict[str, str]]:
-    """Numbers of the figures that show a claim."""
-    rows = dict(zip(EXPERIMENTS, tables, strict=True))
-    return {name: script.numbers(*(rows[each] for each in script.EXPERIMENTS)) for name, script in SCRIPTS.items()}
+EXPERIMENTS = _claim_map.experiments(_claims.PAPERS)
 
 
 def draw(*tables: Any) -> Figure:
-    """A line a claim, a column a verdict; claims of one source stand under its name."""
-    found = _claims.rows(quoted(*tables))
-    sources = [claim["source"] if claim["figure"] else EXACT for claim in found]
-    # A line of its own for every source: claims move down by the sources up to theirs.
-    begins = [k for k, source in enumerate(sources) if sources.index(source) == k]
-    lines = [k + sum(begin <= k for begin in begins) for k in range(len(found))]
-    with _style.applied():
-        figure = _style.picture(_style.WIDTH, 0.5 + 0.13 * (lines[-1] + 1))
-        ax = figure.subplots()
-        for column, verdict in enumerate(_claims.VERDICTS):
-            color = _style.COLORS[COLORS[verdict]]
-            own = [line for line, claim in zip(lines, found, strict=True) if claim["verdict"] == verdict]
-            ax.scatter([column] * len(lines), lines, marker="s", s=30, color=_style.COLORS["effect"], linewidth=0)
-            ax.scatter([column] * len(own), own, marker="s", s=30, color=color, linewidth=0, label=verdict)
-        words = [
-            f"{claim['source']}: " * (not claim["figure"]) + claim["text"] + "*" * claim["rebuilt"] for claim in found
-        ]
-        _labels(ax, lines, words, "left")
-        ax.set(xlim=(-0.6, 3.6), ylim=(lines[-1] + 0.6, -0.6), xticks=[])
-        heads, right = ax.twinx(), ax.twinx()
-        _labels(heads, [lines[k] - 1 for k in begins], [sources[k] for k in begins], "left")
-        _labels(right, lines, [textwrap.fill(claim["number"], LETTERS) for claim in found], "right")
-        for each in (heads, right):
-            each.set_ylim(ax.get_ylim())
-        for tick in heads.get_yticklabels():
-            tick.set_color(_style.COLORS["muted"])
-        figure.legend(
-            loc="outside upper left", ncols=4, handletextpad=0.1, title="Claims by source, verdict, deciding number"
-        )
-        ax.set_xlabel("* judged on our reconstruction", fontsize=7)
-    return figure
-
-
-def _labels(ax: Axes, lines: list[int], words: list[str], side: Literal["left", "right"]) -> None:
-    """Words beside lines, flush left on both sides."""
-    ax.set_yticks(lines, words)
-    ax.yaxis.set_ticks_position(side)
-    ax.tick_params(length=0, labelsize=7.0, pad=PAD if side == "left" else 2)
-    for tick in ax.get_yticklabels():
-        tick.set_horizontalalignment("left")
-    ax.spines[:].set_visible(False)
+    """A line a claim, a column a verdict."""
+    return _claim_map.draw(_claims.PAPERS, tables, "Claims of papers, verdict, deciding number")
 
 
 def numbers(*tables: Any) -> dict[str, str]:
     """How many claims came out how."""
     names = [each.verdict for each in (*_claims.CLAIMS, *_claims.exact())]
     keys = ("reproduced", "conditions", "not_reproduced", "not_tested")
-    return {key: str(names.count(verdict)) for key, verdict in zip(keys, _claims.VERDICTS, strict=True)}
+    return {key: str(names.count(verdict)) for key, verdict in zip(keys, _claim.VERDICTS, strict=True)}

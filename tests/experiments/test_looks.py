@@ -7,7 +7,7 @@ import pytest
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
-from paper_figures import _claims, _looks, _pipeline
+from paper_figures import _claim, _claims, _looks, _pipeline
 
 
 def figure(panels=1, height=2.0, caption="", size=7.0):
@@ -61,8 +61,8 @@ def test_every_claim_names_a_figure_with_an_entry_and_says_its_conditions():
     for each in _claims.CLAIMS:
         assert f"[{each.text}](#{each.figure})" in _claims.table()
     with pytest.raises(InputError, match="given where under conditions"):
-        _claims.Claim("X", "a claim", "under conditions", "1", "stability")
+        _claim.Claim("X", "a claim", "under conditions", "1", "stability")
     with pytest.raises(InputError, match="verdict"):
-        _claims.Claim("X", "a claim", "perhaps", "1", "stability")
+        _claim.Claim("X", "a claim", "perhaps", "1", "stability")
     with pytest.raises(InputError, match="number of its figure"):
         _claims.filled("{stability:nothing}", {"stability": {}})

@@ -20,11 +20,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"same": Estimate(float(same.mean()), samples=same.size)}
 
 
-def _guessed(live: Any) -> Any:
-    """The replay of another schedule: the mean staleness for every sample, as if clocks did not matter."""
-    system = live.spec.system
-    mean = round(float(live.staleness[10:].mean()))
-    return replace(live, schedule=fixed(mean, groups_per_batch=system.groups_per_batch))
+def _as_fresh(live: Any) -> Any:
+    """The replay without staleness.
+
+    Permits for three batches are out at once, so some groups train stale whatever the clocks do. The mean staleness
+    for every sample is no defect: runs whose processes happen to take turns have it exactly."""
+    return replace(live, schedule=fixed(0, groups_per_batch=live.spec.system.groups_per_batch))
 
 
 _POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
@@ -32,7 +33,7 @@ _POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
 trial = Trial(
     points=(_POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"}),
     measure=_measure,
-    defects={"the mean staleness for every sample": Defect(on_runs(_guessed), _POINT)},
+    defects={"every sample as if it were fresh": Defect(on_runs(_as_fresh), _POINT)},
     effect=0.02,
     reach=few,
     through="live",

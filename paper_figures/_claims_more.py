@@ -1,0 +1,85 @@
+"""Claims of the theory of delays, of AReaL, and of the package itself."""
+
+from __future__ import annotations
+
+from paper_figures._claim import Claim
+
+CLAIMS = (
+    Claim(
+        "delay theory",
+        "Staleness sets the largest stable step",
+        "reproduced",
+        "{stability:boundaries} boundaries within {stability:off} %",
+        "stability",
+    ),
+    Claim(
+        "AReaL",
+        "A cap of 4 fixes the mean staleness",
+        "reproduced",
+        "mean {systems_stories:lognormal_mean}",
+        "systems_stories",
+    ),
+    Claim(
+        "asyncsim",
+        "Asynchrony raises throughput",
+        "under conditions",
+        "{system_spread:open_loop_quick} times on long tails",
+        "system_spread",
+        when="long-tailed lengths; even lengths gain one half at most",
+    ),
+    Claim(
+        "asyncsim",
+        "Stabilizers beat doing nothing, all tuned",
+        "under conditions",
+        "{league:better} of {league:judged} better, {league:worse} worse",
+        "league",
+        when="graded sequences at staleness 32; most undecided",
+    ),
+    Claim(
+        "asyncsim",
+        "PPO equals stable-baselines3 on CartPole",
+        "reproduced",
+        "curve areas within {cartpole_parity:cut_high} %",
+        "cartpole_parity",
+    ),
+    Claim(
+        "asyncsim",
+        "A recomputed anchor cannot see staleness",
+        "not tested",
+        "return {cartpole:blind_last} against {cartpole:behavior_last} on one task",
+        "cartpole",
+        when="PPO on CartPole alone",
+    ),
+    Claim(
+        "asyncsim",
+        "ESS falls as exp(-variance × length)",
+        "under conditions",
+        "ESS {pendulum_tails:ess}, predicted {pendulum_tails:law}",
+        "pendulum_tails",
+        when="Pendulum, early training",
+    ),
+    Claim(
+        "asyncsim",
+        "One update forecasts a language model's ESS",
+        "under conditions",
+        "{language_ess:met} of {language_ess:levels} levels of staleness within a tenth",
+        "language_ess",
+        when="random rewards; real ones drift faster",
+    ),
+    Claim(
+        "asyncsim",
+        "Language models learn from stale data, slower",
+        "under conditions",
+        "accuracy {language_learning:char_stale_held_last}, fresh {language_learning:char_held_last}",
+        "language_learning",
+        when="one model size, one learning rate",
+    ),
+    Claim(
+        "asyncsim",
+        "Token ratios beat sequence ratios on stale data",
+        "not tested",
+        "one step probed, nothing trained",
+        "atlas",
+        when="the atlas probes one step; no method was trained",
+    ),
+)
