@@ -115,6 +115,16 @@ class Law:
         """
         n = checks.integer("n", n, 1, "take the maximum of at least one draw")
         k = checks.integer("k", k, 1, "count the draws from the smallest", n)
+        # Every realization of a system asks for the same.
+        if (k, n) not in self._leasts:
+            self._leasts[k, n] = self._least(k, n)
+        return self._leasts[k, n]
+
+    @cached_property
+    def _leasts(self) -> dict[tuple[int, int], float]:
+        return {}
+
+    def _least(self, k: int, n: int) -> float:
         if n == 1 or self.kind == "constant":
             return self.mean()
         if self.kind == "recorded":
