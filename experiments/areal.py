@@ -1,7 +1,7 @@
 """Does a separate proximal policy let training use staler data than PPO's own clip does, and what does staleness buy?
 
-AReaL (arXiv 2505.24298): `areal`'s admission with the bound `eta`, so that batches are `eta` publishes stale on average, some
-more. Batches have 4 groups of 8 samples and 4 minibatches, lengths are lognormal. Tasks are those of `league`.
+AReaL (arXiv 2505.24298): `areal`'s admission with the bound `eta`, so batches are `eta` publishes stale on average,
+some more. Batches have 4 groups of 8 samples and 4 minibatches, lengths are lognormal. Tasks are those of `league`.
 `part` "objective": `sim.compare` of arms at their own best learning rates, `over` the "mean" of returns over updates or
 their "end", with `decoupled` the one beside which others stand: `naive`, PPO's clip on the ratio to behavior;
 `uncorrected`, the clip around the weights before the batch without a correction for staleness (what the code base does
