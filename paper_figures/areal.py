@@ -1,4 +1,4 @@
-"""AReaL's objectives against its bound on staleness, each at its best learning rate, and the speed that the bound buys."""
+"""AReaL's objectives against its bound on staleness, each at its best learning rate, and the speed it buys."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Claims of AReaL (arXiv 2505.24298)."""
