@@ -1,1 +1,39 @@
 """Claims of AReaL (arXiv 2505.24298)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paper_figures._claim import Claim
+
+
+def _claim(*words: str, **more: Any) -> Claim:
+    return Claim("AReaL", *words, **more)
+
+
+CLAIMS = (
+    _claim(
+        "A cap of 4 fixes the mean staleness", "reproduced", "mean {systems_stories:lognormal_mean}", "systems_stories"
+    ),
+    _claim(
+        "Staleness harms naive PPO",
+        "under conditions",
+        "{areal:naive_worse} of {areal:places} worse over training, {areal:naive_end_worse} at the end",
+        "areal",
+        when="while it learns",
+    ),
+    _claim(
+        "The decoupled objective stands `eta = 8`",
+        "under conditions",
+        "{areal:held} of {areal:within} equal to fresh data at the end",
+        "areal",
+        when="at the end; while it learns, fresh data are better",
+    ),
+    _claim(
+        "Up to 2.77 times faster",
+        "under conditions",
+        "{areal:long_4} times at `eta = 4`, {areal:longest_4} for longer tails",
+        "areal",
+        when="long-tailed lengths",
+    ),
+)

@@ -1,4 +1,4 @@
-"""Claims of the theory of delays, of AReaL, and of the package itself."""
+"""Claims of the theory of delays and of the package itself."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ CLAIMS = (
         "reproduced",
         "{stability:boundaries} boundaries within {stability:off} %",
         "stability",
-    ),
-    Claim(
-        "AReaL",
-        "A cap of 4 fixes the mean staleness",
-        "reproduced",
-        "mean {systems_stories:lognormal_mean}",
-        "systems_stories",
     ),
     Claim(
         "asyncsim",

@@ -89,19 +89,24 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Words of the comparisons, ranges of differences, and speeds."""
+    """Words of the comparisons, largest differences, and speeds."""
     etas, found = bounds(rows), {"smallest": f"{areal.SMALLEST:g}"}
     for arm in ARMS:
         for over in ("mean", "end"):
             own = [row for task in TASKS for eta in etas if (row := pair(rows, task, eta, arm, over)) is not None]
-            words = [row.word for row in own]
-            found |= {
-                f"{arm}_{over}_{word}": str(words.count(word)) for word in ("better", "equal", "worse", "undecided")
-            }
-            found[f"{arm}_{over}_low"] = f"{min(row.difference for row in own):+.2f}".replace("-", "−")
-            found[f"{arm}_{over}_high"] = f"{max(row.difference for row in own):+.2f}".replace("-", "−")
+            found[f"{arm}_{over}"] = said([row.word for row in own], max((row.difference for row in own), key=abs))
             found["places"] = str(len(own))
+    naive = {over: _script.pick(rows, arm="naive", over=over, word="worse") for over in ("mean", "end")}
+    found |= {"naive_worse": str(len(naive["mean"])), "naive_end_worse": str(len(naive["end"]))}
+    held = _script.pick(rows, part="objective", arm="fresh", over="end")
+    held = held[held.eta <= 8]
+    found |= {"held": str(int((held.word == "equal").sum())), "within": str(len(held))}
     for key, sigma in (("mild", 0.5), ("long", 1.0), ("longest", 1.5)):
-        own = speeds(rows, sigma)
-        found |= {f"{key}_{eta}": f"{own[eta][0]:.2f}" for eta in (1, 4, 16)}
-    return found | {"paper": f"{PAPER}", "largest": str(etas[-1])}
+        found[f"{key}_4"] = f"{speeds(rows, sigma)[4][0]:.2f}"
+    return found | {"paper": f"{PAPER}"}
+
+
+def said(words: list[str], largest: float) -> str:
+    """How often each word was said, and the largest difference."""
+    counts = [f"{words.count(word)} {word}" for word in ("better", "equal", "worse", "undecided") if word in words]
+    return f"{_script.listed(counts)} ({largest:+.2f})".replace("-", "−")

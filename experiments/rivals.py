@@ -1,0 +1,34 @@
+"""Do VCPO and GAC beat the stabilizers that their papers are compared with, each at its own best learning rate?
+
+Places, arms and grids are those of `league`; here others stand beside VCPO or GAC (`base`) instead of RLOO. `fresh` is
+RLOO on fresh data. Columns as in `_compared`: `word` says whether an arm is better or worse than the base.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments import _compared, league
+
+COLUMNS = ["task", "law", "base", *_compared.COLUMNS]
+ARMS = [
+    *("RLOO", "GRPO", "PPO", "decoupled PPO", "TIS, token", "TIS, sequence", "MIS, token", "MIS, sequence"),
+    *("MIS, geometric", "CISPO", "GSPO", "TOPR", "M2PO", "BAPO", "fresh"),
+]
+BASES, LAWS = ("VCPO", "GAC"), ("constant 8", "constant 32", "heavy")
+_SIZES = {"updates": 200, "most": 512, "arms": ARMS, "seed": 1}
+SETTINGS = [{"task": t, "law": law, "base": base, **_SIZES} for t in league.TASKS for law in LAWS for base in BASES]
+QUICK = [
+    {"task": "bandit", "law": "constant 32", "base": b, **_SIZES, "updates": 36, "most": 64, "arms": ["RLOO", "fresh"]}
+    for b in BASES
+]
+
+
+def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of all arms beside one base at one place."""
+    task, updates = setting["task"], setting["updates"]
+    laws = {arm: "fresh" if arm == "fresh" else setting["law"] for arm in [setting["base"], *setting["arms"]]}
+    arms = {arm: league.spec(task, law, "RLOO" if arm == "fresh" else arm, updates) for arm, law in laws.items()}
+    choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "max_replicates": setting["most"]}
+    found = _compared.rows(arms, setting["base"], seed=setting["seed"], progress=False, workers=1, **choices)
+    return [{name: ({**setting, **row}).get(name) for name in COLUMNS} for row in found]
