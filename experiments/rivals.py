@@ -15,7 +15,7 @@ ARMS = [
     *("RLOO", "GRPO", "PPO", "decoupled PPO", "TIS, token", "TIS, sequence", "MIS, token", "MIS, sequence"),
     *("MIS, geometric", "CISPO", "GSPO", "TOPR", "M2PO", "BAPO", "fresh"),
 ]
-BASES, LAWS = ("VCPO", "GAC"), ("constant 8", "constant 32", "heavy")
+BASES, LAWS = ("VCPO", "GAC"), ("constant 32", "heavy")
 _SIZES = {"updates": 200, "most": 512, "arms": ARMS, "seed": 1}
 SETTINGS = [{"task": t, "law": law, "base": base, **_SIZES} for t in league.TASKS for law in LAWS for base in BASES]
 QUICK = [
