@@ -1,0 +1,78 @@
+"""AReaL, PipelineRL and the rivals of VCPO and GAC: committed rows against what must hold, beside what would not pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from experiments import _store, areal, pipeline_rl, rivals, roll_flash
+from paper_figures import pipeline_rl as figure
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return _store.read("pipeline_rl")
+
+
+@pytest.mark.parametrize("name", ["areal", "rivals"])
+def test_words_follow_from_intervals(name):
+    rows = _store.read(name)
+    judged = rows[rows.word.notna()]
+    assert len(judged) and (judged.low <= judged.difference).all() and (judged.difference <= judged.high).all()
+    assert (judged[judged.word == "better"].low > 0).all() and (judged[judged.word == "worse"].high < 0).all()
+    equal = judged[judged.word == "equal"]
+    assert (equal.low > -areal.SMALLEST).all() and (equal.high < areal.SMALLEST).all()
+    # Each has as many rates to choose from, and its own.
+    assert (rows[rows.rate.notna()].tried >= 11).all()
+
+
+def test_every_rival_stands_beside_each_base_at_every_place():
+    rows = _store.read("rivals")
+    counts = rows.groupby(["task", "law", "base"]).arm.nunique()
+    assert (counts == len(rivals.ARMS) + 1).all() and len(counts) == len(rivals.SETTINGS)
+
+
+def test_no_pool_beats_the_one_that_never_idles():
+    rows = _store.read("areal")
+    own = rows[rows.part == "speed"]
+    assert (own.value > roll_flash.IDEAL * (1 - 1e-3)).all()
+    assert (own[own.eta >= 0].value >= roll_flash.TRAINING / own[own.eta >= 0].share * (1 - 1e-3)).all()
+
+
+@pytest.mark.parametrize("sigma", pipeline_rl.SPREADS)
+def test_tokens_are_as_stale_as_predicted(pipeline, sigma):
+    """Planted: samples that begin at any phase of a publish, which is half a publish off along nearly all of them."""
+    own = pipeline[(pipeline.part == "stairs") & (pipeline.sigma == sigma)].groupby("place").value.mean()
+    places = own.index.to_numpy()
+    assert np.abs(own.to_numpy() - figure.predicted(sigma, places)).max() < 0.05
+    assert np.abs(own.to_numpy() - (pipeline_rl.HEAD - pipeline_rl.PUBLISHES * places)).max() > 0.4
+
+
+def test_conventional_lags_are_exact_and_no_step_beats_the_pool(pipeline):
+    own = pipeline[(pipeline.part == "speed") & (pipeline.steps > 0)]
+    assert (own.lag == (own.steps - 1) / 2).all()
+    ideal = pipeline_rl.GROUPS * pipeline_rl.SAMPLES / roll_flash.POOL + pipeline_rl.TRAINING
+    assert (pipeline[pipeline.part == "speed"].seconds > ideal * (1 - 1e-2)).all()
+
+
+def test_chosen_rates_lie_inside_the_grid_and_everyone_gets_there(pipeline):
+    chosen = pipeline[(pipeline.part == "learning") & pipeline.chosen.eq(True)]
+    assert len(chosen) == len(pipeline_rl.TASKS) * (len(pipeline_rl.STEPS) + 1)
+    assert chosen.rate.between(pipeline_rl.RATES[1], pipeline_rl.RATES[-2]).all() and (chosen.missed <= 0.05).all()
+
+
+def test_the_return_of_graded_sequences_is_exact():
+    """Against the task's own count over all sequences, three tokens long; planted: the last token's chance alone."""
+    import asyncsim as sim
+
+    task = sim.tasks.token_bandit(3, 3, "position")
+    parameters = torch.randn(2, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    class Step:
+        policy = task.policy()
+
+    Step.task, Step.parameters = task, parameters
+    exact = task.exact(Step.policy, parameters)[0]
+    torch.testing.assert_close(pipeline_rl.expected(Step), exact)
+    assert not torch.allclose(torch.softmax(parameters.reshape(2, 3, 3), -1)[:, -1, 0], exact)
