@@ -13,6 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asyncsim.app._lessons_arms import picks as picks
+from asyncsim.app._lessons_arms import returns_at as returns_at
+from asyncsim.app._lessons_losses import drawn_gradients as drawn_gradients
+from asyncsim.app._lessons_losses import score_weights as score_weights
+from asyncsim.app._lessons_sizes import SIZES as SIZES
+from asyncsim.app._lessons_sizes import ess as ess
+from asyncsim.app._lessons_sizes import large_batch as large_batch
+from asyncsim.app._lessons_sizes import micro_batched as micro_batched
+from asyncsim.app._lessons_sizes import responses as responses
+from asyncsim.app._lessons_sizes import shown_size as shown_size
+from asyncsim.app._lessons_sizes import sizes as sizes
+from asyncsim.app._lessons_sizes import sizes_by_length as sizes_by_length
 from asyncsim.base import checks, notation, uncertainty
 from asyncsim.base.records import Comparison, Estimate, Verdict
 from asyncsim.plotting._points import points
@@ -146,20 +158,6 @@ def batch(mu: np.ndarray, pi: np.ndarray, tokens: int, shape: tuple[int, ...], s
     for size in shape:
         checks.integer("samples", size, 1, "draw one response at least")
     return np.random.default_rng(seed).multinomial(tokens, mu, size=shape) @ np.log(pi / mu)
-
-
-def ess(log_ratios: np.ndarray) -> np.ndarray:
-    """ESS / N of each batch of equally likely samples: log ratios `[batch, sample]` in nats to `[batch]`.
-
-    >>> ess(np.log([[1.0, 3.0]])).round(12).tolist()
-    [0.8]
-    """
-    import torch
-
-    from asyncsim.learning import ratios
-
-    log = torch.from_numpy(np.asarray(log_ratios, dtype=float))
-    return ratios.ess(log, torch.full_like(log, 1.0 / log.shape[-1])).numpy()
 
 
 def stale_batch(staleness: int, learning_rate: float, tokens: int, samples: int, seed: int) -> Figure:

@@ -67,7 +67,8 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
     ax.set_xlabel("replicates")
     ax.set_ylabel(f"difference in {answer.unit}")
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
-    ax.legend(loc="best")
+    # On a ground of its own: the line at 0 may run behind it.
+    ax.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
     return ax
 
 

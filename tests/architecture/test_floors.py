@@ -101,6 +101,9 @@ FLOORS = {
             "markdown",
             "reporting",
             "verdicts",
+            "_lessons_arms",
+            "_lessons_losses",
+            "_lessons_sizes",
             "lessons",
             "wording",
             "streams",
@@ -211,6 +214,7 @@ BESIDE = {
         "app.verdicts",
         "app.wording",
     },
+    "app.lessons": {"app._lessons_arms", "app._lessons_losses", "app._lessons_sizes"},
 }
 """What a part may import from its own floor."""
 
