@@ -35,7 +35,7 @@ def knob(
 def lengths(part: Any) -> set[int]:
     """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
     counts: set[int] = set()
-    for name, is_knob in _fields(type(part)):
+    for name, is_knob in _fields(part.__class__):
         value = getattr(part, name)
         if is_knob and isinstance(value, tuple):
             counts.add(len(value))
