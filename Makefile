@@ -13,6 +13,9 @@ WORKERS ?= 2
 # Tests that ask whether every part has what it needs.
 EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or knows_every_preset or has_its_ends or has_its_paper
 
+# Where it is set, every process of a test compiles this package anew, and every worker rewrites every test.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := demo
 .PHONY: demo test try test-long mutants lint figures notebooks docs bench llm cluster clean
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,22 +29,28 @@ def knob(
     values = checks.finite_array(field, value, (None,), f"{remedy} (a number, or one per replicate)")
     for extreme in (values.min(), values.max()):
         checks.real(field, float(extreme), remedy, low, high, open_low=open_low)
-    return tuple(float(x) for x in values)
+    return tuple(values.tolist())
 
 
 def lengths(part: Any) -> set[int]:
     """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
     counts: set[int] = set()
-    if dataclasses.is_dataclass(part):
-        for f in dataclasses.fields(part):
-            value = getattr(part, f.name)
-            if f.metadata.get("knob") and isinstance(value, tuple):
-                counts.add(len(value))
-            elif isinstance(value, tuple):
-                counts.update(*(lengths(v) for v in value))
-            else:
-                counts |= lengths(value)
+    for name, is_knob in _fields(part.__class__):
+        value = getattr(part, name)
+        if is_knob and isinstance(value, tuple):
+            counts.add(len(value))
+        elif isinstance(value, tuple):
+            counts.update(*(lengths(v) for v in value))
+        else:
+            counts |= lengths(value)
     return counts
+
+
+@cache
+def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
+    """Each field of a dataclass, and whether it is a knob; nothing of another class."""
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return tuple((f.name, bool(f.metadata.get("knob"))) for f in fields)
 
 
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:

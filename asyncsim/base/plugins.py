@@ -232,7 +232,8 @@ class Namespace(ModuleType):
         return value
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        # No part has such a name; what looks at a module asks for many, and entry points are read for each one unknown.
+        if name.startswith("_"):
             raise AttributeError(name)
         package = self.__name__
         if name in self._beside:

@@ -227,11 +227,15 @@ class Answer(NamedTuple):
 
 @dataclass
 class Subject:
-    """The loss of a caller; `mutated` names inputs that it has changed, `attached` those that a gradient reaches."""
+    """The loss of a caller; `mutated` names inputs that it has changed, `attached` those that a gradient reaches.
+
+    It is a function of its inputs, which `admit` checks, so each batch is asked once; `answers` has them by identity.
+    """
 
     fn: Loss
     mutated: list[str] = field(default_factory=list)
     attached: list[str] = field(default_factory=list)
+    answers: dict[int, tuple[Probe, Answer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         remedy = "give a function (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar"
@@ -242,6 +246,11 @@ class Subject:
 
     def ask(self, probe: Probe) -> Answer:
         """The answer on a batch; raises `InputError` where the loss cannot be asked."""
+        if id(probe) not in self.answers:
+            self.answers[id(probe)] = probe, self._asked(probe)
+        return self.answers[id(probe)][1]
+
+    def _asked(self, probe: Probe) -> Answer:
         tensors = [getattr(probe, name).clone() for name in TENSORS]
         leaf = tensors[0].requires_grad_()
         # A copy, so that a loss that works in place is found out instead of being stopped by autograd.
@@ -289,7 +298,7 @@ class Subject:
         bound = "a function of log_prob with a gradient where every row has one advantage"
         checks.require("log_prob" in reached, "loss", "no gradient", bound, remedy)
         self.attached = [name for name in TENSORS[1:4] if name in reached]
-        once, twice = self.ask(probes[-1]), self.ask(probes[-1])
+        once, twice = self._asked(probes[-1]), self._asked(probes[-1])
         same = torch.equal(once.cotangent, twice.cotangent)
         remedy = "seed or leave out what is random, and keep no state between calls"
         checks.require(same, "loss", "two gradients of one batch", "a function of its inputs", remedy)

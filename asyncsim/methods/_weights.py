@@ -136,7 +136,11 @@ def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
 
 def times(weight: Tensor, factor: Tensor) -> Tensor:
     """own factor, in the memory of `own` (which nobody else may hold) where the product fits in there."""
-    fits = weight.shape == torch.broadcast_shapes(weight.shape, factor.shape)
+    # torch.broadcast_shapes takes as long as the product of a small step.
+    fits = weight.shape == factor.shape or (
+        factor.ndim <= weight.ndim
+        and all(f in (1, w) for w, f in zip(reversed(weight.shape), reversed(factor.shape), strict=False))
+    )
     return weight.mul_(factor) if fits and weight.dtype == torch.result_type(weight, factor) else weight * factor
 
 

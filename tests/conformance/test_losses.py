@@ -7,6 +7,7 @@ import math
 import pickle
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 import torch
@@ -26,7 +27,14 @@ AGGREGATORS = ("token_mean", "sequence_sum", "sequence_mean", "constant")
 
 
 def checked(loss, like=None, **settings):
-    return check_loss(loss, like, **{"bias": False, **settings})
+    """The report, which is a function of these; losses of `trainers` are asked about by several tests."""
+    shared = not settings and (like is None or isinstance(like, str))
+    return _first_check(loss, like) if shared else check_loss(loss, like, **{"bias": False, **settings})
+
+
+@cache
+def _first_check(loss, like):
+    return check_loss(loss, like, bias=False)
 
 
 RIGHT = {

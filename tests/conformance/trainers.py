@@ -1,9 +1,12 @@
 """Losses as authors of trainers might write them: right ones, and others with one mistake each.
 
-All take (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask), tensors `[B, T]`.
+All take (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask), tensors `[B, T]`. The same settings give
+the same function, so that one check of it serves several tests.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import torch
 
@@ -28,6 +31,7 @@ def surrogate(ratio, advantages, low, high):
     return torch.min(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
 
 
+@cache
 def ppo(low=0.2, high=0.2, how="token_mean", proximal=False, dual=None):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         ratio = log_ratio(log_prob, snapshot if proximal else behavior, mask).exp()
@@ -39,6 +43,7 @@ def ppo(low=0.2, high=0.2, how="token_mean", proximal=False, dual=None):
     return loss
 
 
+@cache
 def wrong_side(low=0.2, high=0.2, proximal=False):
     """The maximum of objectives: closed where PPO is open."""
 
@@ -50,6 +55,7 @@ def wrong_side(low=0.2, high=0.2, proximal=False):
     return loss
 
 
+@cache
 def gspo(low=0.01, high=0.02):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         mean = log_ratio(log_prob, behavior, mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
@@ -58,6 +64,7 @@ def gspo(low=0.01, high=0.02):
     return loss
 
 
+@cache
 def cispo(high=3.0):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         weight = log_ratio(log_prob, snapshot, mask).detach().exp().clamp(max=1 + high)
@@ -66,6 +73,7 @@ def cispo(high=3.0):
     return loss
 
 
+@cache
 def truncated(cap=2.5, level="token", how="token_mean"):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         ratio = log_ratio(log_prob, behavior, mask)
@@ -75,6 +83,7 @@ def truncated(cap=2.5, level="token", how="token_mean"):
     return loss
 
 
+@cache
 def banded(low, high, how="token_mean", inverse=False, local=""):
     """A token mask around the ratio; `local` counts only what it keeps."""
 
@@ -92,6 +101,7 @@ def banded(low, high, how="token_mean", inverse=False, local=""):
     return loss
 
 
+@cache
 def decoupled(cap=5.0, applied=True):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         weight = log_ratio(snapshot, behavior, mask).exp().clamp(max=cap).detach() if applied else 1.0
@@ -194,6 +204,7 @@ def overflowing(log_prob, behavior, snapshot, advantages, mask):
     return -mean_of(surrogate(ratio, advantages, 0.2, 0.2), mask, "token_mean")
 
 
+@cache
 def penalized(kind, coefficient=0.1, low=0.2, high=0.2):
     def loss(log_prob, behavior, snapshot, advantages, mask):
         gap = log_ratio(log_prob, behavior, mask)
