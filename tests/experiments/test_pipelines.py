@@ -1,4 +1,4 @@
-"""AReaL, PipelineRL and the rivals of VCPO and GAC: committed rows against what must hold, beside what would not pass."""
+"""AReaL, PipelineRL, rivals of VCPO and GAC: committed rows against what must hold, beside what would not pass."""
 
 from __future__ import annotations
 
