@@ -1,0 +1,84 @@
+"""BAPO rebuilt: what a step does to entropy, by enumeration; sums of the experiment, figures that show the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import asyncsim as sim
+from experiments import _bapo, bapo
+
+PLACE = {"law": "constant 3", "updates": 12, "every": 1}
+EPS = 1e-6
+
+
+def slope(rows, direction):
+    """Slope of the sum of the rows' entropies along a direction on the logits, by a difference."""
+
+    def entropy(logits):
+        log_prob = torch.log_softmax(logits, -1)
+        return -(log_prob.exp() * log_prob).sum((-1, -2))
+
+    return (entropy(rows + EPS * direction) - entropy(rows - EPS * direction)) / (2 * EPS)
+
+
+def test_entropy_along_a_plain_and_a_natural_gradient_is_the_covariance_of_each():
+    """The published formula (natural) is planted for the plain gradient: it misses there, in sign too."""
+    draw = torch.Generator().manual_seed(1)
+    logits, behavior, gain = (torch.randn((200, 6), generator=draw, dtype=torch.float64) for _ in range(3))
+    gain = _bapo.clipped(torch.log_softmax(logits, -1) - torch.log_softmax(behavior, -1), gain)
+    log_prob = torch.log_softmax(logits, -1)
+    prob = log_prob.exp()
+    plain = prob * (gain - (prob * gain).sum(-1, keepdim=True))
+    for formula, direction in ((_bapo.plain, plain), (_bapo.natural, gain)):
+        measured = slope(logits.unsqueeze(1), direction.unsqueeze(1))
+        torch.testing.assert_close(formula(log_prob, gain), measured, atol=1e-8, rtol=1e-6)
+    torch.testing.assert_close(_bapo.moved(logits, gain), _bapo.plain(log_prob, gain), atol=1e-8, rtol=1e-6)
+    published, measured = _bapo.natural(log_prob, gain), _bapo.plain(log_prob, gain)
+    assert ((published * measured < 0).float().mean() > 0.05) and (published - measured).abs().max() > 0.1
+
+
+def test_the_clip_of_the_formula_is_that_of_the_method():
+    draw = torch.Generator().manual_seed(2)
+    log_ratio, gain = (torch.randn((50, 1), generator=draw, dtype=torch.float64) for _ in range(2))
+    behavior = torch.full_like(log_ratio, -50.0)
+    weight = _bapo.METHODS["clip"].weigh(behavior + log_ratio, behavior, advantages=gain[:, 0]).score_weight
+    assert ((_bapo.clipped(log_ratio, gain) == 0) == (weight == 0)).all()
+
+
+def observed(task, arm, found):
+    """Steps of a short stale run, each handed to `found`; returns what it gave."""
+    kept = []
+
+    def measure(step):
+        kept.append(found(step))
+        return torch.zeros(len(step.parameters), dtype=torch.float64)
+
+    metric = _bapo.Metric("seen", measure)
+    made = _bapo.spec({**PLACE, "task": task}, arm, 0.8, replicates=2, diagnostics=[metric])
+    sim.run(made, seed=4, progress=False)
+    return kept
+
+
+@pytest.mark.parametrize("task", bapo.TASKS)
+def test_pushes_of_tokens_add_up_to_what_the_gradient_does_to_entropy(task):
+    """The gradient of `none` is every token's push; without the ratio (planted) the sum is another."""
+
+    def both(step):
+        sums = _bapo.blocked(step)
+        output = step.policy.forward(sim.learning.versions.current(step.weights), step.batch, ("log_prob",))
+        direction = output.pullback(step.cotangents)
+        shape = (len(step.parameters), step.policy.rows, step.policy.actions)
+        right = slope(step.parameters.reshape(shape), direction.reshape(shape))
+        advantage = _bapo._levels.advantages(step)
+        planted = (_bapo._levels.token_share(step) * advantage * _bapo.surprise(step)[0]).sum((1, 2, 3))
+        return right, sums["plain up"] - sums["plain down"], planted
+
+    found = observed(task, "none", both)
+    assert len(found) == PLACE["updates"]
+    missed = 0
+    for right, sums, planted in found:
+        torch.testing.assert_close(sums, right, atol=1e-7, rtol=1e-5)
+        missed += int(((planted - right).abs() > 1e-4).sum())
+    assert missed > 5
