@@ -203,7 +203,7 @@ def clipped(log_ratio: Tensor, gain: Tensor) -> Tensor:
 def moved(logits: Tensor, gain: Tensor, step: float = 1e-5) -> Tensor:
     """Slope of entropy along the gradient of sum pi x by the logits, by automatic differentiation and a difference."""
     leaf = logits.clone().requires_grad_(True)
-    (torch.softmax(leaf, -1) * gain).sum().backward()
-    ends = [torch.log_softmax(logits + sign * step * leaf.grad, -1) for sign in (1, -1)]
+    (slope,) = torch.autograd.grad((torch.softmax(leaf, -1) * gain).sum(), leaf)
+    ends = [torch.log_softmax(logits + sign * step * slope, -1) for sign in (1, -1)]
     above, below = (-(rows.exp() * rows).sum(-1) for rows in ends)
     return (above - below) / (2.0 * step)

@@ -54,7 +54,7 @@ SETTINGS = [
     *({**_COMPARE, "task": task, "law": law, "arms": COMPARED} for task, law in PLACES),
 ]
 _FEW = {"updates": 12, "every": 4}
-_SHORT = {"constant 8": "constant 2", "constant 32": "constant 6"}
+_SHORT: dict[Any, str] = {"constant 8": "constant 2", "constant 32": "constant 6"}
 QUICK = [
     {**SETTINGS[0], "draws": 40},
     *(
@@ -70,8 +70,9 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one part."""
     rows = {"formula": formula, "grid": gridded, "compare": compared}[setting["part"]](setting)
     blank: dict[str, Any] = {**dict.fromkeys(PLACE, ""), "rate": np.nan, "number": -1, "word": "", "note": ""}
-    place = {name: setting[name] for name in ("part", "task", "law") if name in setting}
-    return [{name: {**blank, **place, **row}.get(name, np.nan) for name in COLUMNS} for row in rows]
+    place: dict[str, Any] = {name: setting[name] for name in ("part", "task", "law") if name in setting}
+    whole: list[dict[str, Any]] = [{**blank, **place, **row} for row in rows]
+    return [{name: row.get(name, np.nan) for name in COLUMNS} for row in whole]
 
 
 def formula(setting: dict[str, Any]) -> list[dict[str, Any]]:
