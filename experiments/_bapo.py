@@ -18,8 +18,10 @@ GROUPS, SAMPLES, CLIP, OLDEST = m2po.GROUPS, m2po.SAMPLES, m2po.CLIP, 32
 TASKS: dict[str, Any] = {
     "bandit": m2po.TASKS["bandit"],
     "graded": sim.tasks.token_bandit(8, 16, "position"),
-    "bits": sim.tasks.bit_chain(16, 0.75),
+    "bits": sim.tasks.token_bandit(2, 16, "position", success=0.75, rewards="gaussian", deviation=0.2),
 }
+BITS = sim.tasks.bit_chain(16, 0.75)
+"""The same table and mean rewards, whose return is known without counting."""
 BEST = {"bandit": float(m2po.MEANS.max(1).mean()), "graded": 1.0, "bits": 1.0}
 """The largest return."""
 GAIN = m2po.GAIN
@@ -162,10 +164,12 @@ def entropy(step: Step) -> Tensor:
 
 def expected(step: Step) -> Tensor:
     """Exact expected return of the current policy, `[R]`: in closed form, of one token by counting, else graded."""
-    if step.task.closed or step.task.horizon == 1:
-        exact: Tensor = step.task.exact(step.policy, step.parameters)[0]
-        return exact
-    return table(step)[..., 0].exp().mean(-1)
+    rows = table(step)
+    if step.task.horizon > 1 and rows.shape[-1] > 2:
+        return rows[..., 0].exp().mean(-1)
+    known: Any = BITS if step.task.horizon > 1 else step.task
+    exact: Tensor = known.exact(step.policy, step.parameters)[0]
+    return exact
 
 
 RETURN = Metric("policy_return", expected, range=(0.0, 1.0))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 
@@ -81,3 +84,27 @@ def test_pushes_of_tokens_add_up_to_what_the_gradient_does_to_entropy(task):
         torch.testing.assert_close(sums, right, atol=1e-7, rtol=1e-5)
         missed += int(((planted - right).abs() > 1e-4).sum())
     assert missed > 5
+
+
+def test_returns_and_entropies_are_those_of_enumeration():
+    """Where the bits pay by the first actions' share (planted), the return is another."""
+    draw = torch.Generator().manual_seed(3)
+    for name, task in bapo.TASKS.items():
+        small = {"bandit": task, "graded": sim.tasks.token_bandit(8, 4, "position"), "bits": _bapo.BITS}[name]
+        policy = small.policy()
+        parameters = torch.randn((2, policy.size), generator=draw, dtype=torch.float64)
+        step = SimpleNamespace(task=small, policy=policy, parameters=parameters)
+        exact = small.exact(policy, parameters)[0]
+        torch.testing.assert_close(_bapo.expected(step), exact, atol=1e-12, rtol=0.0)
+        rows = _bapo.table(step)
+        assert name == "graded" or ((rows[..., 0].exp().mean(-1) - exact).abs() > 0.01).all()
+        most = _bapo.entropy(SimpleNamespace(task=small, policy=policy, parameters=torch.zeros_like(parameters)))
+        torch.testing.assert_close(most, torch.full_like(most, np.log(policy.actions)), atol=1e-12, rtol=0.0)
+
+
+def test_entropy_is_read_where_half_of_the_gain_is_reached():
+    curve = np.array([[0.2, 0.2, 0.2], [0.4, 0.7, 0.3], [0.8, 0.9, 0.5]])
+    values = np.array([[2.0, 2.0, 2.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    found = bapo.at_half(curve, values, 1.0)
+    np.testing.assert_allclose(found[:2], [0.5, 1.2])
+    assert np.isnan(found[2])
