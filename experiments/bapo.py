@@ -44,7 +44,7 @@ RATES = [0.0125, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]
 STALE, ELSEWHERE = [f"constant {s}" for s in (8, OLDEST)], ["replay", "partial"]
 _GRID = {"part": "grid", "updates": 150, "every": 3, "rates": RATES, "replicates": 12, "seed": 2}
 _COMPARE = {"part": "compare", "updates": 150, "every": 8, "most": 256, "seed": 1}
-COMPARED = ["bapo", "released", "intent", "start", "clip", "higher", "rloo"]
+COMPARED = ["bapo", "released", "intent", "start", "clip", "higher", "none", "rloo"]
 PLACES = [(task, law) for law in (STALE[-1], *ELSEWHERE) for task in TASKS if (task, law) != ("bandit", "partial")]
 """Where arms are compared; a response of one token has no part."""
 SETTINGS = [
