@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +11,10 @@ import pytest
 import torch
 
 import asyncsim as sim
-from experiments import _bapo, bapo
+from experiments import _bapo, _store, bapo
+from paper_figures import _looks, bapo_entropy, bapo_returns, bapo_rule
+
+FIGURES = (bapo_entropy, bapo_rule, bapo_returns)
 
 PLACE = {"law": "constant 3", "updates": 12, "every": 1}
 EPS = 1e-6
@@ -108,3 +113,44 @@ def test_entropy_is_read_where_half_of_the_gain_is_reached():
     found = bapo.at_half(curve, values, 1.0)
     np.testing.assert_allclose(found[:2], [0.5, 1.2])
     assert np.isnan(found[2])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return _store.read("bapo")
+
+
+@pytest.mark.parametrize("script", FIGURES)
+def test_the_figures_draw_the_rows_and_their_entries_quote_them(rows, script):
+    assert _looks.faults(script.draw(rows)) == []
+    name = script.__name__.split(".")[-1]
+    text = (Path(script.__file__).parent / "entries" / f"{name}.md").read_text("utf-8")
+    assert set(re.findall(r"\{(\w+)\}", text)) <= set(script.numbers(rows))
+
+
+def test_fresh_data_blocks_nothing_and_balances(rows):
+    """Ratios are 1 there, and the advantages of a group add up to 0; stale data is the planted difference."""
+    shares = rows[(rows.part == "blocked") & rows.quantity.isin(["plain up", "plain down", "tokens"])]
+    fresh = shares.law == "constant 0"
+    assert (shares[fresh].value.dropna() == 0).all() and shares[~fresh].value.max() > 0.5
+    positive = rows[(rows.part == "grid") & (rows.quantity == "positive")]
+    even = (positive.law == "constant 0") | (positive.arm == "rloo")
+    np.testing.assert_allclose(positive[even].value.dropna(), 0.5, atol=1e-9)
+    assert (positive[~even].value - 0.5).abs().max() > 0.1
+
+
+def test_a_wider_clip_blocks_no_more(rows):
+    """On the same steps; the bounds of the released search are tighter below (planted)."""
+    own = rows[(rows.part == "blocked") & rows.quantity.isin(["plain up", "plain down", "natural up", "natural down"])]
+    table = own.pivot_table(index=["task", "law", "arm", "quantity"], columns="rule", values="value").dropna()
+    for wide in ("higher", "start"):
+        assert (table[wide] <= table["clip"] + 1e-12).all()
+    assert (table["released"] > table["clip"] + 1e-3).any()
+
+
+def test_arms_of_a_comparison_have_best_rates_inside_their_grids(rows):
+    own = rows[(rows.part == "compare") & (rows.quantity == "difference")]
+    assert set(zip(own.task, own.law, strict=True)) == set(bapo.PLACES)
+    judged = own[own.word != ""]
+    assert set(judged.word) <= {"better", "worse", "equal", "undecided"} and (own[own.word == ""].note != "").all()
+    assert (judged[judged.word == "better"].low > 0).all() and (judged[judged.word == "worse"].high < 0).all()
