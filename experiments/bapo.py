@@ -11,7 +11,7 @@ search to the repository's target of one half, counting what the gradient sees; 
 ratios are 1.
 `part` "formula": one row of a table, its policy and the behavior drawn at random; `number` counts the draws.
   measured   slope of entropy along the plain gradient of the clipped objective, by a finite difference
-  plain      -Cov(log pi, pi (x - E x)), x the advantage where the clip is open; natural  -Cov(log pi, x), as published
+  plain      -Cov(log pi, pi (x - E x)), x the advantage where the clip is open; natural  -Cov(log pi, x), the rule
 `part` "grid": every arm at every `rate`, with 95 percent intervals between replicates; best  the rate of most return.
   return, collapsed   as in `m2po`; half  entropy of the policy where it first has half of the possible gain, nats
   reached    share of replicates that have it; end, entropy  return and entropy over the last tenth of the run

@@ -44,7 +44,7 @@ CLAIMS = (
     _claim(
         "A clip blocks what raises entropy",
         "not reproduced",
-        "{bapo_rule:plain_up} of it, but {bapo_rule:plain_down} of what lowers it",
+        "{bapo_rule:up} of it, but {bapo_rule:down} of what lowers it",
         "bapo_rule",
     ),
     _claim(
@@ -59,7 +59,7 @@ CLAIMS = (
         "under conditions",
         "beats the clip at {bapo_returns:clip_worse} of {bapo_returns:places}, no clip at {bapo_returns:none_worse}",
         "bapo_returns",
-        when="beside the clip, pass or fail",
+        when="beside the clip, on sequences",
         rebuilt=True,
     ),
 )

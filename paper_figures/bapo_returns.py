@@ -71,26 +71,18 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Words against BAPO by arm, positive shares, and how often bounds move."""
-    names = laws(rows)
-    found = {"staleness": f"{arms.age(arms.laws(rows)[-1])}", "smallest": f"{bapo.SMALLEST:g}"}
+    """Words against BAPO by arm, positive shares over tasks, returns at the best rate of fresh data."""
+    names, stale = laws(rows), arms.laws(rows)[-1]
+    found = {"staleness": f"{arms.age(stale)}", "smallest": f"{bapo.SMALLEST:g}"}
     places = [(task, law) for law in names for task in MARKS]
     for arm in ORDER:
         own = [row for task, law in places if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None]
-        for word in ("better", "worse", "equal", "undecided"):
-            found[f"{arm}_{word}"] = f"{sum(row.word == word for row in own)}"
+        found |= {f"{arm}_{word}": f"{sum(row.word == word for row in own)}" for word in ("better", "equal", "worse")}
         found["places"] = f"{len(own)}"
-        best = max((row.value for row in own if row.word == "better"), default=0.0)
-        found[f"{arm}_by"] = f"{best:.2f}"
-    stale = arms.laws(rows)[-1]
-    for arm in ("clip", "none", "bapo", "released", "intent"):
-        shares = [arms.at_best(rows, "positive", task=task, law=stale, arm=arm).value for task in arms.TASKS]
-        found[f"positive_{arm}"] = f"{100 * min(shares):.0f} to {100 * max(shares):.0f} %"
-    for arm in ("bapo", "released", "intent"):
-        moved = [arms.at_best(rows, "moved", task=task, law=stale, arm=arm).value for task in arms.TASKS]
-        found[f"moved_{arm}"] = f"{100 * min(moved):.0f} to {100 * max(moved):.0f} %"
     rate = arms.best(rows, task=SHARED, law=arms.laws(rows)[0], arm="clip")
     for arm in ("clip", "bapo", "none"):
+        shares = [arms.at_best(rows, "positive", task=task, law=stale, arm=arm).value for task in arms.TASKS]
+        found[f"positive_{arm}"] = f"{100 * sum(shares) / len(shares):.0f} %"
         own = pick(rows, part="grid", quantity="return", task=SHARED, law=stale, arm=arm, rate=rate)
         found[f"same_{arm}"] = f"{own.value.iloc[0]:.2f}"
     return found | {"rate": f"{rate:g}"}

@@ -31,7 +31,7 @@ def slope(rows, direction):
 
 
 def test_entropy_along_a_plain_and_a_natural_gradient_is_the_covariance_of_each():
-    """The published formula (natural) is planted for the plain gradient: it misses there, in sign too."""
+    """The formula of the rule (natural) is planted for the plain gradient: it misses there, in sign too."""
     draw = torch.Generator().manual_seed(1)
     logits, behavior, gain = (torch.randn((200, 6), generator=draw, dtype=torch.float64) for _ in range(3))
     gain = _bapo.clipped(torch.log_softmax(logits, -1) - torch.log_softmax(behavior, -1), gain)
