@@ -63,6 +63,8 @@ def numbers(rows: Any) -> dict[str, str]:
         rate = arms.best(rows, **place(rows, task, "fresh"))
         same = pick(rows, part="grid", quantity="half", rate=rate, **place(rows, task, "clip"))
         found[f"{task}_same"] = look.value(same.iloc[0]) if len(same) else "none"
+    pairs = [[arms.at_best(rows, "half", **place(rows, task, arm)) for arm in ("bapo", "clip")] for task in arms.TASKS]
+    found |= {"kept": f"{sum(bapo.low > clip.high for bapo, clip in pairs)}", "tasks": f"{len(pairs)}"}
     for arm in ("fresh", "clip", "bapo"):
         lost = [arms.curve(rows, "collapsed", **place(rows, task, arm)).value.max() for task in arms.TASKS]
         found[f"{arm}_collapsed"] = f"{100 * max(lost):.0f} %"

@@ -80,9 +80,10 @@ def numbers(rows: Any) -> dict[str, str]:
         found |= {f"{arm}_{word}": f"{sum(row.word == word for row in own)}" for word in ("better", "equal", "worse")}
         found["places"] = f"{len(own)}"
     rate = arms.best(rows, task=SHARED, law=arms.laws(rows)[0], arm="clip")
-    for arm in ("clip", "bapo", "none"):
+    for arm in DRAWN:
         shares = [arms.at_best(rows, "positive", task=task, law=stale, arm=arm).value for task in arms.TASKS]
         found[f"positive_{arm}"] = f"{100 * sum(shares) / len(shares):.0f} %"
+    for arm in ("clip", "bapo", "none"):
         own = pick(rows, part="grid", quantity="return", task=SHARED, law=stale, arm=arm, rate=rate)
         found[f"same_{arm}"] = f"{own.value.iloc[0]:.2f}"
     return found | {"rate": f"{rate:g}"}
