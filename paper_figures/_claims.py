@@ -13,6 +13,7 @@ from asyncsim import theory
 from asyncsim.base import checks
 from paper_figures import (
     _claims_areal,
+    _claims_bapo,
     _claims_gac,
     _claims_m2po,
     _claims_more,
@@ -23,12 +24,11 @@ from paper_figures import (
 from paper_figures._claim import Claim
 from paper_figures._gallery import PLACEHOLDER
 
-PAPERS = tuple(
-    claim
-    for paper in (_claims_vcpo, _claims_gac, _claims_m2po, _claims_roll_flash, _claims_areal, _claims_pipeline_rl)
-    for claim in paper.CLAIMS
+METHODS = tuple(
+    claim for paper in (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo) for claim in paper.CLAIMS
 )
-CLAIMS = (*PAPERS, *_claims_more.CLAIMS)
+SYSTEMS = (*_claims_roll_flash.CLAIMS, *_claims_areal.CLAIMS, *_claims_pipeline_rl.CLAIMS)
+CLAIMS = (*METHODS, *SYSTEMS, *_claims_more.CLAIMS)
 OF_STATUS = {
     "exact": "reproduced",
     "asymptotic": "reproduced",

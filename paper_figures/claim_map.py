@@ -1,4 +1,4 @@
-"""Every claim of a paper that a figure decides: what came out, and the number that decides."""
+"""Claims of papers on methods that figures decide: what came out, and the number that decides."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 
 from paper_figures import _claim, _claim_map, _claims
 
-EXPERIMENTS = _claim_map.experiments(_claims.PAPERS)
+EXPERIMENTS = _claim_map.experiments(_claims.METHODS)
 
 
 def draw(*tables: Any) -> Figure:
     """A line a claim, a column a verdict."""
-    return _claim_map.draw(_claims.PAPERS, tables, "Claims of papers, verdict, deciding number")
+    return _claim_map.draw(_claims.METHODS, tables, "Claims on methods, verdict, deciding number")
 
 
 def numbers(*tables: Any) -> dict[str, str]:

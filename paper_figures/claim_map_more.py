@@ -1,4 +1,4 @@
-"""Claims of the package and of theories, and sentences that exact results decide: what came out, and the number."""
+"""Claims on systems, of the package and of theories, and sentences that exact results decide: what came out, and the number."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from matplotlib.figure import Figure
 
 from paper_figures import _claim_map, _claims, _claims_more
 
-EXPERIMENTS = _claim_map.experiments(_claims_more.CLAIMS)
+DECIDED = (*_claims.SYSTEMS, *_claims_more.CLAIMS)
+EXPERIMENTS = _claim_map.experiments(DECIDED)
 
 
 def draw(*tables: Any) -> Figure:
     """A line a claim, a column a verdict."""
-    claims = (*_claims_more.CLAIMS, *_claims.exact())
+    claims = (*DECIDED, *_claims.exact())
     return _claim_map.draw(claims, tables, "Other claims, verdict, deciding number")
 
 

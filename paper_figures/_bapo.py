@@ -1,0 +1,64 @@
+"""What the figures on BAPO share: looks of its arms, and rows of an arm at the best rate of its grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paper_figures import _vcpo as look
+from paper_figures._script import pick
+
+TASKS = {"bandit": "bandit", "graded": "graded", "bits": "pass or fail"}
+"""Tasks of the experiment, and what a panel calls them."""
+ARMS: dict[str, dict[str, Any]] = {
+    "fresh": {"color": look.COLOR["synchronous"], "marker": "s"},
+    "clip": {"color": look.COLOR["stale"], "marker": "o"},
+    "higher": {"color": look.COLOR["stale"], "marker": "o", **look.HOLLOW},
+    "bapo": {"color": look.COLOR["controlled"], "marker": "^"},
+    "released": {"color": look.COLOR["partial"], "marker": "D"},
+    "intent": {"color": look.COLOR["partial"], "marker": "D", **look.HOLLOW},
+    "start": {"color": look.COLOR["tuned"], "marker": "s"},
+    "none": {"color": look.COLOR["random"], "marker": "v"},
+    "rloo": {"color": look.COLOR["muted"], "marker": "P"},
+}
+NAMES = {
+    "fresh": "fresh", "clip": "clip", "higher": "clip-higher", "bapo": "BAPO", "released": "released",
+    "intent": "gradient count", "start": "first bounds", "none": "ratio alone", "rloo": "RLOO",
+}  # fmt: skip
+
+
+def laws(rows: Any) -> list[str]:
+    """Constant laws of the grid, the stalest last."""
+    found = {law for law in rows.law if law.startswith("constant ")}
+    return sorted(found, key=lambda law: int(law.split()[1]))
+
+
+def age(law: str) -> int:
+    """Updates of a constant law."""
+    return int(law.split()[1])
+
+
+def best(rows: Any, **place: Any) -> float:
+    """The rate of most return of an arm at a place."""
+    return float(pick(rows, part="grid", quantity="best", **place).rate.iloc[0])
+
+
+def at_best(rows: Any, quantity: str, **place: Any) -> Any:
+    """The row of a quantity at an arm's best rate."""
+    return pick(rows, part="grid", quantity=quantity, rate=best(rows, **place), **place).iloc[0]
+
+
+def settled(rows: Any, **place: Any) -> bool:
+    """Whether the best rate lies inside its grid."""
+    return bool((pick(rows, part="grid", quantity="best", **place).note == "").all())
+
+
+def curve(rows: Any, quantity: str, **place: Any) -> Any:
+    """A quantity at every rate, in order; missing ones left out."""
+    own = pick(rows, part="grid", quantity=quantity, **place).dropna(subset="value")
+    return own.sort_values("rate").reset_index(drop=True)
+
+
+def difference(rows: Any, **place: Any) -> Any:
+    """The row of an arm beside BAPO; None where it was not compared."""
+    own = pick(rows, part="compare", quantity="difference", **place)
+    return own.iloc[0] if len(own) and own.word.iloc[0] else None

@@ -1,0 +1,107 @@
+"""The formula of the Entropy-Clip Rule beside the slope of entropy, and what clips block of pushes up and down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _bapo as arms
+from paper_figures import _vcpo as look
+from paper_figures._script import pick
+
+EXPERIMENTS = ("bapo",)
+RULES = ("clip", "higher", "start", "bapo", "released", "intent")
+RUN = "clip"
+"""The arm whose steps every rule is applied to."""
+WAYS = {"up": ("raise entropy", look.COLOR["controlled"], "^"), "down": ("lower it", look.COLOR["stale"], "v")}
+
+
+def table(rows: Any) -> Any:
+    """Slopes of entropy, a row a draw."""
+    return pick(rows, part="formula").pivot(index="number", columns="quantity", values="value")
+
+
+def scatter(ax: Axes, rows: Any) -> None:
+    """Both formulas against the measured slope."""
+    own = table(rows)
+    ends = [float(own.measured.min()), float(own.measured.max())]
+    style = {"linestyle": "none", "markersize": 2.2, "alpha": 0.7}
+    ax.plot(own.measured, own.natural, marker="o", color=look.COLOR["stale"], **style)
+    ax.plot(own.measured, own.plain, marker="o", color=look.COLOR["controlled"], **style)
+    ax.plot(ends, ends, **_style.PREDICTED)
+    ax.axhline(0.0, **_style.REFERENCE)
+    ax.axvline(0.0, **_style.REFERENCE)
+    ax.set(xlabel="measured slope of entropy", ylabel="formula", title="one step")
+    for y, text, color in ((0.95, "the rule", "stale"), (0.87, "plain gradient", "controlled")):
+        ax.text(0.03, y, text, color=look.COLOR[color], transform=ax.transAxes, **look.LETTERS)
+
+
+def pushes(rows: Any, task: str, rule: str, quantity: str, kind: str = "plain") -> Any:
+    """The row of a share that a rule blocks of the steps of the run on the stalest data."""
+    law = arms.laws(rows)[-1]
+    return pick(rows, part="blocked", task=task, law=law, arm=RUN, rule=rule, quantity=f"{kind} {quantity}").iloc[0]
+
+
+def blocked(ax: Axes, rows: Any, task: str) -> None:
+    """What every rule blocks of pushes up and of pushes down."""
+    for way, (_, color, marker) in WAYS.items():
+        for y, rule in enumerate(RULES):
+            row = pushes(rows, task, rule, way).to_frame().T.infer_objects()
+            look.points(ax, [y], row, sideways=True, color=color, marker=marker)
+    ax.set(xlim=(-0.05, 1.05), ylim=(len(RULES) - 0.5, -0.5), title=arms.TASKS[task], xlabel="share blocked")
+    look.ticks(ax.xaxis, [0, 0.5, 1], ["0", "50 %", "100 %"])
+    look.ticks(ax.yaxis, range(len(RULES)), [arms.NAMES[rule] for rule in RULES])
+
+
+def draw(rows: Any) -> Figure:
+    """The formula left, a panel for each task right."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        axes = figure.subplots(1, 1 + len(arms.TASKS), width_ratios=[1.3, *[1.0] * len(arms.TASKS)])
+        scatter(axes[0], rows)
+        for ax, task in zip(axes[1:], arms.TASKS, strict=True):
+            blocked(ax, rows, task)
+        for ax in axes[2:]:
+            ax.set_yticklabels([])
+        style = {"linestyle": "none", "markersize": 4.0}
+        drawn = [axes[1].plot([], [], color=color, marker=marker, **style)[0] for _, color, marker in WAYS.values()]
+        names = [f"updates that {name}" for name, _, _ in WAYS.values()]
+        title = "Clips block what lowers entropy more than what raises it"
+        figure.legend(drawn, names, loc="outside upper left", ncols=2, title=title, alignment="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Blocked shares in percent, and how far the formula of the rule is off for the plain gradient."""
+    own = table(rows)
+    found = {
+        "draws": f"{len(own)}",
+        "staleness": f"{arms.age(arms.laws(rows)[-1])}",
+        "signs": percent(np.mean(own.natural * own.measured < 0)),
+        "tasks": f"{len(arms.TASKS)}",
+    }
+    for task in arms.TASKS:
+        for rule in ("clip", "bapo", "released"):
+            found |= {f"{task}_{rule}_{way}": percent(pushes(rows, task, rule, way).value) for way in WAYS}
+    for kind in ("plain", "natural"):
+        ups, downs = ([pushes(rows, task, "clip", way, kind).value for task in arms.TASKS] for way in WAYS)
+        found[f"{kind}_biased"] = f"{sum(up > down for up, down in zip(ups, downs, strict=True))}"
+        if kind == "plain":
+            found |= {"up": span(ups), "down": span(downs)}
+    for bound in ("low", "high"):
+        found[bound] = percent(max(pushes(rows, task, "clip", f"{bound}_up").value for task in arms.TASKS))
+    return found
+
+
+def span(values: list[float]) -> str:
+    """Least and largest share in percent."""
+    return f"{100 * min(values):.0f} to {100 * max(values):.0f} %"
+
+
+def percent(value: float) -> str:
+    """A share in percent."""
+    return f"{100 * value:.0f} %" if np.isfinite(value) else "none"
