@@ -1,0 +1,107 @@
+"""How much faster does TBA's system train than a synchronous one on the same machines, and does it learn as much sooner?
+
+A pool of four machines, each generating a group of 8 samples at once or doing a quarter of the training. Lengths have
+mean 1 s and lognormal spread 1. Synchronous: all generate a batch of 4 groups, then all train for `training` seconds.
+TBA (the preset `tba`): one machine or more train (`trainers`), the others search and hand over weights and samples every
+`interval` batches; of the groups 95 percent are recent, others come from everything since the start, used without limit.
+`part` "speed": no learning; a row for each realization of `step_seconds`, from one batch to the next, and `staleness`,
+the mean in updates. `interval` 0 is the synchronous system.
+"clock": updates until the exact return reaches the task's target, by `sim.compare` at best learning rates, beside
+synchronous RLOO; `mean`, and `difference` with an interval that counts all looks and arms. Times never reached count as
+the whole run. Training takes `CLOCK` seconds there, one machine trains. Tasks, batches, Adam as in `tba_returns`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncsim as sim
+from experiments import _compared, tba_returns
+
+COLUMNS = ["part", "task", "arm", "training", "interval", "trainers", "realization", "quantity", "value"]
+COLUMNS += ["low", "high", "word", "rate"]
+MACHINES, GROUPS, SAMPLES = 4, 4, 8
+LENGTHS, RECENT = "lognormal:1.0:1.0", 0.95
+INTERVALS, TRAININGS, CLOCK = (1, 2, 4, 10, 30), (0.05, 0.1, 0.2, 0.5, 1.0, 2.0), 0.2
+TARGETS = {"bandit": 0.8, "graded": 0.8, "rare": 0.8}
+ARMS: dict[str, tuple[str, int]] = {
+    "RLOO, synchronous": ("RLOO", 0),
+    "TBA, 10": (tba_returns.BASE, 10),
+    "TBA, 30": (tba_returns.BASE, 30),
+    "RLOO, 10": ("RLOO", 10),
+}
+"""Method and interval."""
+_SPEED = {"part": "speed", "batches": 1200, "realizations": 8, "seed": 0}
+_CLOCK = {"part": "clock", "updates": 240, "most": 64, "seed": 0}
+SETTINGS = [
+    *({**_SPEED, "training": training, "interval": interval} for training in TRAININGS for interval in (0, *INTERVALS)),
+    *({**_CLOCK, "task": task, "arms": list(ARMS)} for task in TARGETS),
+]
+QUICK = [
+    *({**setting, "batches": 60, "realizations": 2} for setting in SETTINGS if setting["part"] == "speed"),
+    {**_CLOCK, "task": "bandit", "updates": 40, "arms": ["RLOO, synchronous", "TBA, 10"]},
+]
+
+
+def system(training: float, interval: int, trainers: int = 1) -> Any:
+    """The pool: by turns for interval 0, else divided."""
+    if not interval:
+        return sim.systems.synchronous(GROUPS, length=LENGTHS, train_time=training)
+    seconds = training * MACHINES / trainers
+    return sim.systems.tba(GROUPS, interval, RECENT, MACHINES - trainers, length=LENGTHS, train_time=seconds)
+
+
+def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of one system, or of one comparison."""
+    rows = timed(setting) if setting["part"] == "speed" else learned(setting)
+    return [{**dict.fromkeys(COLUMNS), "part": setting["part"], **row} for row in rows]
+
+
+def timed(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Seconds, staleness and uses of every realization."""
+    rows, interval = [], setting["interval"]
+    for trainers in range(1, MACHINES) if interval else (MACHINES,):
+        made = system(setting["training"], interval, trainers)
+        for number in range(setting["realizations"]):
+            one = made.summary(setting["batches"], SAMPLES, setting["seed"], number)
+            place = {"training": setting["training"], "interval": interval, "trainers": trainers, "realization": number}
+            found = {"step_seconds": one["seconds_per_update"]}
+            found["staleness"] = one["staleness"]["mean"] * max(1, interval)
+            rows += [{**place, "quantity": name, "value": float(value)} for name, value in found.items()]
+    return rows
+
+
+def learned(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Updates to the target of every arm, beside the first one."""
+    arms = {arm: spec(setting, arm) for arm in setting["arms"]}
+    found = _compared.rows(
+        arms,
+        setting["arms"][0],
+        metric=tba_returns.RETURN,
+        over="time",
+        target=TARGETS[setting["task"]],
+        smallest=0.02 * setting["updates"],
+        tune="adam.lr",
+        max_replicates=setting["most"],
+        seed=setting["seed"],
+        progress=False,
+        workers=1,
+    )
+    rows = []
+    for row in found:
+        own = {"task": setting["task"], "arm": row["arm"], "training": CLOCK, "interval": ARMS[row["arm"]][1]}
+        own |= {"word": row["reason"] or row["word"], "rate": row["rate"]}
+        rows.append({**own, "quantity": "mean", "value": row["mean"]})
+        rows.append(
+            {**own, "quantity": "difference", "value": row["difference"], "low": row["low"], "high": row["high"]}
+        )
+    return rows
+
+
+def spec(setting: dict[str, Any], arm: str) -> sim.Spec:
+    """One arm: a method on its system."""
+    method, interval = ARMS[arm]
+    chain = sim.chain(sim.updates.adam(tba_returns.RATE))
+    sizes = {"samples_per_group": SAMPLES, "updates": setting["updates"], "every": 6}
+    task, made = tba_returns.TASKS[setting["task"]], tba_returns.METHODS[method]
+    return sim.Spec(task, system(CLOCK, interval), made, chain, diagnostics=[tba_returns.RETURN], **sizes)
