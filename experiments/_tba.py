@@ -19,7 +19,7 @@ Field = Callable[["Table", np.ndarray, np.ndarray], np.ndarray]
 class Table:
     """All sequences of a task: `counts` `[Y, S, A]`, `rewards` `[Y]`, `reference` logits `[S, A]`.
 
-    `beta`: reward per nat. `samples`: how many a group has, which matters where the group's mean counts the sample itself.
+    `beta`: reward per nat. `samples` of a group: they matter where the group's mean counts the sample itself.
     """
 
     counts: np.ndarray

@@ -1,6 +1,6 @@
 """Does the data's policy move where trajectory balance ends?
 
-Small tables with the objective E[reward] - BETA KL(policy || reference), whose optimum is reference exp(reward / BETA)/Z.
+Small tables; the objective is E[reward] - BETA KL(policy || reference), its optimum reference exp(reward / BETA) / Z.
 Tasks: `bandit`, six arms; `tree`, two tokens of three with a row for every prefix, paid 1 for two tokens 0, else 0.
 Batches have 4 groups of 8 samples; plain ascent at one `rate`, of TBA divided by 2/BETA, so that all arms climb alike.
 Arms: `TBA`; `RLOO`, no ratio, penalty in the reward as it was when the data were drawn; `RLOO, ratio`, with the ratio
