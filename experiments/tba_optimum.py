@@ -99,7 +99,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     for arm in ARMS:
         rows += [{"arm": arm, **row} for row in trained(setting, arm)]
         rows += [{"arm": arm, **row} for row in predicted(setting, arm)]
-    blank = {"update": "", "note": ""}
+    blank = {"update": None, "note": ""}
     return [{**blank, "task": setting["task"], "law": setting["law"], **row} for row in rows]
 
 
