@@ -79,6 +79,7 @@ def learned(setting: dict[str, Any]) -> list[dict[str, Any]]:
         setting["arms"][0],
         metric=tba_returns.RETURN,
         over="time",
+        statistic="iqm",
         target=TARGETS[setting["task"]],
         smallest=0.02 * setting["updates"],
         tune="adam.lr",
