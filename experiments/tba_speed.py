@@ -21,7 +21,8 @@ from experiments import _compared, tba_returns
 COLUMNS = ["part", "task", "arm", "training", "interval", "trainers", "realization", "quantity", "value"]
 COLUMNS += ["low", "high", "word", "rate"]
 MACHINES, GROUPS, SAMPLES = 4, 4, 8
-LENGTHS, RECENT = "lognormal:1.0:1.0", 0.95
+SPREAD, RECENT = 1.0, 0.95
+LENGTHS = f"lognormal:1.0:{SPREAD}"
 INTERVALS, TRAININGS, CLOCK = (1, 2, 4, 10, 30), (0.05, 0.1, 0.2, 0.5, 1.0, 2.0), 0.2
 TARGETS = {"bandit": 0.87, "graded": 0.8, "rare": 0.8}
 ARMS: dict[str, tuple[str, int]] = {
