@@ -9,6 +9,7 @@ the mean in updates. `interval` 0 is the synchronous system.
 "clock": updates until the exact return reaches the task's target, by `sim.compare` at best learning rates, beside
 synchronous RLOO; `mean`, and `difference` with an interval that counts all looks and arms. Times never reached count as
 the whole run. Training takes `CLOCK` seconds there, one machine trains. Tasks, batches, Adam as in `tba_returns`.
+"search": mean return of TBA with more searchers beside one, while the trainer trains once a second.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ ARMS: dict[str, tuple[str, int]] = {
 """Method and interval."""
 _SPEED = {"part": "speed", "batches": 1200, "realizations": 8, "seed": 0}
 _CLOCK = {"part": "clock", "updates": 240, "most": 64, "seed": 0}
+_SEARCH = {"part": "search", "updates": 120, "most": 64, "seed": 0}
 SETTINGS = [
     *({**_SPEED, "training": training, "interval": interval} for training in TRAININGS for interval in (0, *INTERVALS)),
     *({**_CLOCK, "task": task, "arms": list(ARMS)} for task in TARGETS),
+    *({**_SEARCH, "task": task, "arms": ["1", "4", "16"]} for task in ("graded", "rare")),
 ]
 QUICK = [
     *({**setting, "batches": 60, "realizations": 2} for setting in SETTINGS if setting["part"] == "speed"),
@@ -59,7 +62,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def timed(setting: dict[str, Any]) -> list[dict[str, Any]]:
-    """Seconds, staleness and uses of every realization."""
+    """Seconds and staleness of every realization."""
     rows, interval = [], setting["interval"]
     for trainers in range(1, MACHINES) if interval else (MACHINES,):
         made = system(setting["training"], interval, trainers)
@@ -73,37 +76,35 @@ def timed(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def learned(setting: dict[str, Any]) -> list[dict[str, Any]]:
-    """Updates to the target of every arm, beside the first one."""
+    """Every arm beside the first one: updates to the target, or mean return."""
     arms = {arm: spec(setting, arm) for arm in setting["arms"]}
+    clock = setting["part"] == "clock"
+    reading: dict[str, Any] = {"smallest": tba_returns.SMALLEST}
+    if clock:
+        reading = {"over": "time", "target": TARGETS[setting["task"]], "smallest": 0.02 * setting["updates"]}
+    choices = {"tune": "adam.lr", "max_replicates": setting["most"], "seed": setting["seed"], "statistic": "iqm"}
     found = _compared.rows(
-        arms,
-        setting["arms"][0],
-        metric=tba_returns.RETURN,
-        over="time",
-        statistic="iqm",
-        target=TARGETS[setting["task"]],
-        smallest=0.02 * setting["updates"],
-        tune="adam.lr",
-        max_replicates=setting["most"],
-        seed=setting["seed"],
-        progress=False,
-        workers=1,
+        arms, setting["arms"][0], metric=tba_returns.RETURN, progress=False, workers=1, **reading, **choices
     )
     rows = []
     for row in found:
-        own = {"task": setting["task"], "arm": row["arm"], "training": CLOCK, "interval": ARMS[row["arm"]][1]}
-        own |= {"word": row["reason"] or row["word"], "rate": row["rate"]}
+        own = {"task": setting["task"], "arm": row["arm"], "word": row["reason"] or row["word"], "rate": row["rate"]}
+        if clock:
+            own |= {"training": CLOCK, "interval": ARMS[row["arm"]][1]}
+        interval = {name: row[name] for name in ("low", "high")}
         rows.append({**own, "quantity": "mean", "value": row["mean"]})
-        rows.append(
-            {**own, "quantity": "difference", "value": row["difference"], "low": row["low"], "high": row["high"]}
-        )
+        rows.append({**own, "quantity": "difference", "value": row["difference"], **interval})
     return rows
 
 
 def spec(setting: dict[str, Any], arm: str) -> sim.Spec:
-    """One arm: a method on its system."""
-    method, interval = ARMS[arm]
+    """One arm: a method on its system, or TBA with so many searchers."""
+    if setting["part"] == "clock":
+        method, interval = ARMS[arm]
+        made = system(CLOCK, interval)
+    else:
+        method, made = tba_returns.BASE, tba_returns.replayed(RECENT, int(arm))
     chain = sim.chain(sim.updates.adam(tba_returns.RATE))
     sizes = {"samples_per_group": SAMPLES, "updates": setting["updates"], "every": 2}
-    task, made = tba_returns.TASKS[setting["task"]], tba_returns.METHODS[method]
-    return sim.Spec(task, system(CLOCK, interval), made, chain, diagnostics=[tba_returns.RETURN], **sizes)
+    task, method = tba_returns.TASKS[setting["task"]], tba_returns.METHODS[method]
+    return sim.Spec(task, made, method, chain, diagnostics=[tba_returns.RETURN], **sizes)
