@@ -7,8 +7,9 @@ every `interval` batches; 95 percent of the groups are recent, others come from 
 `part` "speed": no learning; a row for each realization of `step_seconds`, from one batch to the next, and `staleness`,
 the mean in updates. `interval` 0 is the synchronous system.
 "clock": updates until the exact return reaches the task's target, by `sim.compare` at best learning rates, beside
-synchronous RLOO; `mean`, and `difference` with an interval that counts all looks and arms. Times never reached count as
-the whole run. Training takes `CLOCK` seconds there, one machine trains. Tasks, batches, Adam as in `tba_returns`.
+synchronous RLOO: `mean`, and `difference` of interquartile means with an interval that counts all looks and arms. At
+those rates, on other seeds, `updates` is the median; whoever never gets there counts as two runs. Training takes
+`CLOCK` seconds there, one machine trains. Tasks, batches, Adam as in `tba_returns`.
 "search": mean return of TBA with more searchers beside one, while the trainer trains once a second.
 """
 
@@ -16,8 +17,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import asyncsim as sim
-from experiments import _compared, tba_returns
+from experiments import _compared, _vcpo, tba_returns
 
 COLUMNS = ["part", "task", "arm", "training", "interval", "trainers", "realization", "quantity", "value"]
 COLUMNS += ["low", "high", "word", "rate"]
@@ -91,10 +94,24 @@ def learned(setting: dict[str, Any]) -> list[dict[str, Any]]:
         own = {"task": setting["task"], "arm": row["arm"], "word": row["reason"] or row["word"], "rate": row["rate"]}
         if clock:
             own |= {"training": CLOCK, "interval": ARMS[row["arm"]][1]}
+            rows.append({**own, "quantity": "updates", **reached(setting, row["arm"], row["rate"])})
         interval = {name: row[name] for name in ("low", "high")}
         rows.append({**own, "quantity": "mean", "value": row["mean"]})
         rows.append({**own, "quantity": "difference", "value": row["difference"], **interval})
     return rows
+
+
+def reached(setting: dict[str, Any], arm: str, rate: float | None) -> dict[str, Any]:
+    """Median update from which the target is there, at an arm's best rate, with the interval of its ranks."""
+    if rate is None:
+        return {}
+    chain, aim = sim.chain(sim.updates.adam(rate)), TARGETS[setting["task"]]
+    one = spec(setting, arm).replace(update=chain, replicates=setting["most"])
+    trace = sim.run(one, seed=setting["seed"] + _vcpo.HELD_OUT, progress=False)
+    there = trace["policy_return"] >= aim
+    # Whoever never gets there would have needed longer than the run.
+    found = _vcpo.median(np.where(there.any(0), trace.updates[there.argmax(0)], 2.0 * setting["updates"]))
+    return {name: found[name] for name in ("value", "low", "high")}
 
 
 def spec(setting: dict[str, Any], arm: str) -> sim.Spec:

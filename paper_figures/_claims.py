@@ -11,11 +11,17 @@ from typing import Any
 
 from asyncsim import theory
 from asyncsim.base import checks
-from paper_figures import _claims_gac, _claims_m2po, _claims_more, _claims_roll_flash, _claims_vcpo
+from paper_figures import _claims_gac, _claims_m2po, _claims_more, _claims_roll_flash, _claims_tba, _claims_vcpo
 from paper_figures._claim import Claim
 from paper_figures._gallery import PLACEHOLDER
 
-PAPERS = (*_claims_vcpo.CLAIMS, *_claims_gac.CLAIMS, *_claims_m2po.CLAIMS, *_claims_roll_flash.CLAIMS)
+PAPERS = (
+    *_claims_vcpo.CLAIMS,
+    *_claims_gac.CLAIMS,
+    *_claims_m2po.CLAIMS,
+    *_claims_roll_flash.CLAIMS,
+    *_claims_tba.CLAIMS,
+)
 CLAIMS = (*PAPERS, *_claims_more.CLAIMS)
 OF_STATUS = {
     "exact": "reproduced",

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from asyncsim import theory
 from asyncsim.plotting import _style
 from experiments import tba_optimum
 from paper_figures import _vcpo as look
@@ -25,6 +26,8 @@ ARMS = {
 TITLES = {"fresh": "fresh", "replay": "half replayed", "frozen": "frozen", "narrow": "frozen, best arms rare"}
 LEAST = 1e-7
 """Distances below are drawn there: rounding."""
+THERE = 1e-2
+"""Distance in nats, a hundredth of the first one, from which on an arm counts as there."""
 
 
 def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
@@ -66,10 +69,24 @@ def end(rows: Any, task: str, law: str, arm: str) -> float:
     return float(pick(rows, task=task, law=law, arm=arm, quantity="end").value.min())
 
 
-def soonest(rows: Any, task: str, law: str, arm: str) -> float:
-    """Fewest updates over rates until a tenth of the first distance is left; NaN where no rate gets there."""
-    times = pick(rows, task=task, law=law, arm=arm, quantity="tenth").value.to_numpy(dtype=float)
-    return float(np.nanmin(times)) if np.isfinite(times).any() else float("nan")
+def tenth(rows: Any, task: str, law: str) -> str:
+    """Updates that TBA takes at the rate of the curves until a tenth of its first distance is left."""
+    value = float(pick(rows, task=task, law=law, arm="TBA", quantity="tenth", rate=tba_optimum.RATE).value.iloc[0])
+    return f"{value:.0f}" if np.isfinite(value) else "more"
+
+
+def boldest(rows: Any, arm: str, law: str = "constant 32") -> str:
+    """Largest rate at which an arm still ends at the optimum."""
+    own = pick(rows, task=TASK, law=law, arm=arm, quantity="end")
+    stable = own[own.value < THERE]
+    return f"{stable.rate.max():g}" if len(stable) else "none"
+
+
+def limit() -> float:
+    """Largest stable rate of RLOO near the optimum on data 32 updates old, by theory."""
+    point = {"rewards": tba_optimum.ARM_REWARDS, "reference_logits": tba_optimum.ARM_LOGITS[0]}
+    stated = theory.claim("staleness/soft-optimum-step")
+    return float(stated.predict({**point, "kl": tba_optimum.BETA, "workers": 33})["step"])
 
 
 def small(value: float) -> str:
@@ -77,21 +94,17 @@ def small(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
-def count(value: float) -> str:
-    """A number of updates."""
-    return f"{value:.0f}" if np.isfinite(value) else "never"
-
-
 def numbers(rows: Any) -> dict[str, str]:
-    """Distances at the end at the best of all rates, times to a tenth, and how far mean dynamics are off."""
+    """Distances at the end at the best of all rates, times to a tenth, stable rates, and misses of mean dynamics."""
     found = {"beta": f"{tba_optimum.BETA:g}"}
     places = [(task, law) for task in tba_optimum.REFERENCES for law in tba_optimum.LAWS]
     for task, law in places:
         key = f"{task}_{law.partition(' ')[0]}"
         for arm, short in (("TBA", "tba"), ("RLOO", "rloo"), ("RLOO, ratio", "ratio"), ("Dr. GRPO", "grpo")):
             found[f"{key}_{short}"] = small(end(rows, task, law, arm))
-            found[f"{key}_{short}_time"] = count(soonest(rows, task, law, arm))
-    found["worst"] = small(max(end(rows, task, law, "TBA") for task, law in places if law != "narrow"))
+        found[f"{key}_time"] = tenth(rows, task, law)
+    found["worst"] = small(max(end(rows, task, law, "TBA") for task, law in places))
+    found |= {"stable": boldest(rows, "RLOO"), "all": boldest(rows, "TBA"), "limit": f"{limit():.2f}"}
     shared = ["task", "law", "arm", "update"]
     both = rows[(rows.quantity == "distance") & (rows.rate == tba_optimum.RATE) & rows.arm.isin(["TBA", "RLOO"])]
     both = both.merge(rows[rows.quantity == "predicted"], on=shared, suffixes=("", "_predicted"))

@@ -53,16 +53,13 @@ def burden(rows: Any, training: float) -> float:
 
 def sooner(rows: Any, task: str, arm: str) -> tuple[float, float, float] | None:
     """Seconds of synchronous RLOO to the target over those of an arm, with its interval; None where not compared."""
-    own = _script.pick(rows, part="clock", task=task)
-    first = _script.pick(own, arm="RLOO, synchronous", quantity="mean")
-    there = _script.pick(own, arm=arm, quantity="difference").dropna(subset="value")
-    if not len(first) or not len(there):
+    own = _script.pick(rows, part="clock", task=task, quantity="updates").dropna(subset="value").set_index("arm")
+    if "RLOO, synchronous" not in own.index or arm not in own.index:
         return None
-    updates, row = float(first.value.iloc[0]), there.iloc[0]
+    first, there = own.loc["RLOO, synchronous"], own.loc[arm]
     factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[arm][1])[0]
-    # A difference is in updates that are saved; what is left of the first arm's are the arm's own.
-    value, low, high = (factor * updates / (updates - float(row[name])) for name in ("value", "low", "high"))
-    return value, low, high
+    low, high = first.low / there.high, first.high / there.low
+    return factor * first.value / there.value, factor * low, factor * high
 
 
 def draw(rows: Any) -> Figure:
@@ -115,6 +112,13 @@ def times(found: tuple[float, float, float] | None) -> str:
     return "not compared" if found is None else f"{found[0]:.1f} ({found[1]:.1f} to {found[2]:.1f})"
 
 
+def said(own: Any) -> str:
+    """A difference in return with its word."""
+    if not len(own):
+        return "not compared"
+    return f"{own.word.iloc[0]} ({own.value.iloc[0]:+.2f})".replace("-", "−")
+
+
 def numbers(rows: Any) -> dict[str, str]:
     """Where the paper's factor is reached, at what staleness, and times to the target."""
     found = {"paper": f"{PAPER:g}", "training": f"{tba_speed.CLOCK:g}"}
@@ -131,6 +135,9 @@ def numbers(rows: Any) -> dict[str, str]:
     keys = {arm: arm.replace(", ", "_").lower() for arm in ARMS}
     for task in TITLES:
         found |= {f"{task}_{key}": times(sooner(rows, task, arm)) for arm, key in keys.items()}
+    for task in ("graded", "rare"):
+        own = _script.pick(rows, part="search", task=task, quantity="difference")
+        found |= {f"{task}_search_{count}": said(_script.pick(own, arm=count)) for count in ("4", "16")}
     best = [ends[0] for task in TITLES for arm in ARMS[:2] if (ends := sooner(rows, task, arm)) is not None]
     found["most"], found["least"] = f"{np.max(best, initial=0.0):.1f}", f"{np.min(best, initial=np.inf):.1f}"
     return found
