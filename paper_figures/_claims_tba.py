@@ -22,7 +22,7 @@ CLAIMS = (
     _claim(
         "On-policy methods are not robust to replay",
         "under conditions",
-        "RLOO ends {tba_optimum:bandit_frozen_rloo} nats off, with a ratio {tba_optimum:bandit_frozen_ratio}",
+        "RLOO ends {tba_optimum:bandit_frozen_rloo} nats off, by a ratio {tba_optimum:ratio}",
         "tba_optimum",
         when="frozen data and no ratio; replay costs RLOO little return",
     ),

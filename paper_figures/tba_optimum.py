@@ -91,12 +91,12 @@ def limit() -> float:
 
 def small(value: float) -> str:
     """A distance in nats."""
-    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+    return "≤ 0.0001" if value <= 1e-4 else f"{value:.2g}"
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Distances at the end at the best of all rates, times to a tenth, stable rates, and misses of mean dynamics."""
-    found = {"beta": f"{tba_optimum.BETA:g}"}
+    found = {"old": "32"}
     places = [(task, law) for task in tba_optimum.REFERENCES for law in tba_optimum.LAWS]
     for task, law in places:
         key = f"{task}_{law.partition(' ')[0]}"
@@ -109,5 +109,5 @@ def numbers(rows: Any) -> dict[str, str]:
     both = rows[(rows.quantity == "distance") & (rows.rate == tba_optimum.RATE) & rows.arm.isin(["TBA", "RLOO"])]
     both = both.merge(rows[rows.quantity == "predicted"], on=shared, suffixes=("", "_predicted"))
     found["off"] = f"{(both.value - both.value_predicted).abs().max():.2f}"
-    found["places"] = str(len(places))
+    found["ratio"] = small(max(end(rows, task, law, "RLOO, ratio") for task, law in places))
     return found

@@ -66,12 +66,14 @@ def said(row: Any) -> str:
     """A difference with its word."""
     if row is None or not isinstance(row.word, str):
         return "not compared"
-    return f"{row.word} ({row.difference:+.2f})".replace("-", "−")
+    size = f"{row.difference:+.2f}".replace("-", "−")
+    return f"{row.word} ({size})" if abs(row.difference) >= 0.005 else row.word
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Differences with words, and how many comparisons TBA wins, ties and loses."""
-    found = {"smallest": f"{tba_returns.SMALLEST:g}"}
+    found = {"smallest": f"{tba_returns.SMALLEST:g}", "price": tba_returns.BASE.split()[1], "bold": "0.1", "old": "32"}
+    found |= dict(zip(("few", "many"), tba_returns.SEARCHERS, strict=True))
     for task in TITLES:
         for law in LAWS:
             for arm, key in ((tba_returns.FRESH, "sync"), ("RLOO", "rloo"), ("Dr. GRPO", "grpo"), ("TBA 0.1", "bold")):

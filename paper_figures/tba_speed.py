@@ -39,11 +39,17 @@ def speed(rows: Any, training: float, interval: int, trainers: int = 1) -> tuple
     return _script.interval(base(rows, training) / mean(rows, "step_seconds", training, interval, trainers))
 
 
-def longest() -> float:
-    """Expected seconds of a batch's longest sample, by its distribution: the integral of 1 - P(length <= t)^32."""
-    spread, samples = tba_speed.SPREAD, tba_speed.GROUPS * tba_speed.SAMPLES
+def longest(samples: int = tba_speed.GROUPS * tba_speed.SAMPLES) -> float:
+    """Expected seconds of the longest of so many samples: the integral of 1 - P(length <= t)^samples."""
+    spread = tba_speed.SPREAD
     law = stats.lognorm(spread, scale=np.exp(-(spread**2) / 2.0))
     return float(integrate.quad(lambda t: 1.0 - law.cdf(t) ** samples, 0.0, np.inf, limit=200)[0])
+
+
+def data(training: float, trainers: int = 1) -> float:
+    """Groups a second that searchers who never wait generate, over those of a synchronous system."""
+    alone = (tba_speed.MACHINES - trainers) / longest(tba_speed.SAMPLES)
+    return alone * (longest() + training) / tba_speed.GROUPS
 
 
 def burden(rows: Any, training: float) -> float:
@@ -121,7 +127,7 @@ def said(own: Any) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Where the paper's factor is reached, at what staleness, and times to the target."""
-    found = {"paper": f"{PAPER:g}", "training": f"{tba_speed.CLOCK:g}"}
+    found = {"paper": f"{PAPER:g}"} | dict(zip(("first", "second", "third"), map(str, SHOWN), strict=True))
     trainings = sorted(_script.pick(rows, part="speed").training.unique())
     for interval in tba_speed.INTERVALS:
         speeds = {training: speed(rows, training, interval)[0] for training in trainings}
@@ -130,6 +136,7 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"speed_{interval}"] = f"{speeds[tba_speed.CLOCK]:.1f}"
         stale = mean(rows, "staleness", tba_speed.CLOCK, interval, 1)
         found[f"stale_{interval}"] = f"{stale.mean():.0f}"
+    found["data"] = f"{data(tba_speed.CLOCK):.1f}"
     found["burden"] = f"{burden(rows, tba_speed.CLOCK):.0f}"
     found["limit"] = f"{(longest() / tba_speed.CLOCK + 1.0) / tba_speed.MACHINES:.1f}"
     keys = {arm: arm.replace(", ", "_").lower() for arm in ARMS}
