@@ -61,7 +61,10 @@ SETTINGS = [
     ),
     *({**_RECENCY, "task": task, "place": searchers} for task in ("graded", "rare") for searchers in SEARCHERS),
 ]
-QUICK = [{**SETTINGS[place], "updates": 40} for place in (0, 1, 9)]
+QUICK = [
+    *({**SETTINGS[place], "updates": 40} for place in (0, 1)),
+    {**_RECENCY, "task": "rare", "place": "1", "updates": 16, "arms": ["0", "0.95"]},
+]
 
 
 def expected(step: Step) -> Tensor:
