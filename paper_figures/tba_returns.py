@@ -52,10 +52,8 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
         axes[1].set_xlabel("return less that of TBA at 0.004")
-        handles = [
-            ax.errorbar([], [], xerr=[], label=name, **{**_style.MEASURED, **style}) for name, style in LAWS.values()
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(LAWS))
+        for y, (name, style) in zip((0.3, 0.55, 0.8), LAWS.values(), strict=True):
+            look.say(axes[1], 0.035, y, name, style["color"])
         figure.suptitle(
             "At best rates TBA wins little, and on stale data loses where rewards are rare", x=0.01, ha="left"
         )
