@@ -43,14 +43,14 @@ CLAIMS = (
     _claim(
         "4 times faster or more",
         "under conditions",
-        "{tba_speed:speed_10} times the updates, target {tba_speed:least} to {tba_speed:most} times sooner",
+        "updates {tba_speed:speed_10} times, target {tba_speed:least} to {tba_speed:most} times",
         "tba_speed",
         when="updates where generation dominates; the target hardly sooner",
     ),
     _claim(
         "Recent samples help more as generation scales",
         "under conditions",
-        "{tba_returns:rare_recent_1} with 1 searcher, {tba_returns:rare_recent_16} with 16",
+        "{tba_returns:rare_recent_1}, 16 searchers: {tba_returns:rare_recent_16}",
         "tba_returns",
         when="rare rewards; the gain shrinks with searchers",
     ),

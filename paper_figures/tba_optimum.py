@@ -100,7 +100,7 @@ def numbers(rows: Any) -> dict[str, str]:
     places = [(task, law) for task in tba_optimum.REFERENCES for law in tba_optimum.LAWS]
     for task, law in places:
         key = f"{task}_{law.partition(' ')[0]}"
-        for arm, short in (("TBA", "tba"), ("RLOO", "rloo"), ("RLOO, ratio", "ratio"), ("Dr. GRPO", "grpo")):
+        for arm, short in (("TBA", "tba"), ("RLOO", "rloo")):
             found[f"{key}_{short}"] = small(end(rows, task, law, arm))
         found[f"{key}_time"] = tenth(rows, task, law)
     found["worst"] = small(max(end(rows, task, law, "TBA") for task, law in places))

@@ -73,9 +73,10 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"smallest": f"{tba_returns.SMALLEST:g}", "price": tba_returns.BASE.split()[1], "bold": "0.1", "old": "32"}
     found |= dict(zip(("few", "many"), tba_returns.SEARCHERS, strict=True))
     for task in TITLES:
-        for law in LAWS:
-            for arm, key in ((tba_returns.FRESH, "sync"), ("RLOO", "rloo"), ("Dr. GRPO", "grpo"), ("TBA 0.1", "bold")):
+        for law in STALE:
+            for arm, key in zip(BASELINES, ("rloo", "grpo"), strict=True):
                 found[f"{task}_{law.split()[0]}_{key}"] = said(cell(rows, task, law, arm))
+        found[f"{task}_bold"] = said(cell(rows, task, STALE[0], "TBA 0.1"))
     judged = [
         row for task in TITLES for law in STALE for arm in BASELINES if (row := cell(rows, task, law, arm)) is not None
     ]
@@ -86,11 +87,9 @@ def numbers(rows: Any) -> dict[str, str]:
         "ties": str(words.count("equal")),
         "losses": str(words.count("better")),
     }
-    found["judged"] = str(len(words))
     late = [cell(rows, task, law, tba_returns.FRESH) for task in TITLES for law in STALE]
     costs = [float(row.difference) for row in late if row is not None]
     found["cost"] = f"{max(costs, default=float('nan')):.2f}"
-    for task in ("graded", "rare"):
-        for place in tba_returns.SEARCHERS:
-            found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))
+    for task, place in (("graded", "16"), ("rare", "1"), ("rare", "16")):
+        found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))
     return found

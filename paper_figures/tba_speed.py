@@ -101,7 +101,7 @@ def draw(rows: Any) -> Figure:
         right.set(ylim=(len(TITLES) + 0.3, -0.5), xlabel="times sooner at the target", xscale="log")
         look.ticks(right.yaxis, range(len(TITLES)), list(TITLES.values()))
         look.ticks(right.xaxis, (0.5, 1, 2, 4, 8))
-        figure.suptitle("Updates come four times as fast; the target comes hardly sooner", x=0.01, ha="left")
+        figure.suptitle("Four times the updates, but the target comes hardly sooner", x=0.01, ha="left")
     return figure
 
 
@@ -122,14 +122,15 @@ def said(own: Any) -> str:
     """A difference in return with its word."""
     if not len(own):
         return "not compared"
-    return f"{own.word.iloc[0]} ({own.value.iloc[0]:+.2f})".replace("-", "−")
+    size = f" ({own.value.iloc[0]:+.2f})".replace("-", "−") if abs(own.value.iloc[0]) >= 0.005 else ""
+    return f"{own.word.iloc[0]}{size}"
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Where the paper's factor is reached, at what staleness, and times to the target."""
     found = {"paper": f"{PAPER:g}"} | dict(zip(("first", "second", "third"), map(str, SHOWN), strict=True))
     trainings = sorted(_script.pick(rows, part="speed").training.unique())
-    for interval in tba_speed.INTERVALS:
+    for interval in SHOWN:
         speeds = {training: speed(rows, training, interval)[0] for training in trainings}
         there = [burden(rows, training) for training, value in speeds.items() if value >= PAPER]
         found[f"from_{interval}"] = f"{min(there):.0f}" if there else "nowhere"
@@ -138,13 +139,12 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"stale_{interval}"] = f"{stale.mean():.0f}"
     found["data"] = f"{data(tba_speed.CLOCK):.1f}"
     found["burden"] = f"{burden(rows, tba_speed.CLOCK):.0f}"
-    found["limit"] = f"{(longest() / tba_speed.CLOCK + 1.0) / tba_speed.MACHINES:.1f}"
     keys = {arm: arm.replace(", ", "_").lower() for arm in ARMS}
     for task in TITLES:
         found |= {f"{task.split()[1]}_{key}": times(sooner(rows, task, arm)) for arm, key in keys.items()}
     for task in ("graded", "rare"):
         own = _script.pick(rows, part="search", task=task, quantity="difference")
-        found |= {f"{task}_search_{count}": said(_script.pick(own, arm=count)) for count in ("4", "16")}
+        found |= {f"{task}_search_{count}": said(_script.pick(own, arm=count)) for count in ("16",)}
     best = [ends[0] for task in TITLES for arm in ARMS[:1] if (ends := sooner(rows, task, arm)) is not None]
     found["most"], found["least"] = f"{np.max(best, initial=0.0):.1f}", f"{np.min(best, initial=np.inf):.1f}"
     return found
