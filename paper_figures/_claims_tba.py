@@ -62,6 +62,10 @@ CLAIMS = (
         when="the event model knows no rewards",
     ),
     _claim(
-        "Search scales where rewards are rare", "reproduced", "16 searchers {tba_speed:rare_search_16}", "tba_speed"
+        "Search scales where rewards are rare",
+        "under conditions",
+        "16 searchers over one: {tba_speed:rare_search_16}",
+        "tba_speed",
+        when="one rarely paid task; graded rewards gain nothing",
     ),
 )
