@@ -19,13 +19,14 @@ from paper_figures import (
     _claims_more,
     _claims_pipeline_rl,
     _claims_roll_flash,
+    _claims_tba,
     _claims_vcpo,
 )
 from paper_figures._claim import Claim
 from paper_figures._gallery import PLACEHOLDER
 
 METHODS = tuple(
-    claim for paper in (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo) for claim in paper.CLAIMS
+    claim for paper in (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba) for claim in paper.CLAIMS
 )
 SYSTEMS = (*_claims_roll_flash.CLAIMS, *_claims_areal.CLAIMS, *_claims_pipeline_rl.CLAIMS)
 CLAIMS = (*METHODS, *SYSTEMS, *_claims_more.CLAIMS)

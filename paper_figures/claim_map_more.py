@@ -1,4 +1,4 @@
-"""Claims on systems, of the package and of theories, and sentences that exact results decide: what came out, and the number."""
+"""Other claims, and sentences that exact results decide: what came out, and the number that decides."""
 
 from __future__ import annotations
 

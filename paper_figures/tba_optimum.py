@@ -1,0 +1,113 @@
+"""Distance of TBA and RLOO to the optimum of their objective over training, on fresh, replayed and frozen data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim import theory
+from asyncsim.plotting import _style
+from experiments import tba_optimum
+from paper_figures import _vcpo as look
+from paper_figures._script import pick
+
+EXPERIMENTS = ("tba_optimum",)
+TASK = "bandit"
+"""The task that is drawn; the entry has both."""
+ARMS = {
+    "Dr. GRPO": look.COLOR["random"],
+    "RLOO": look.COLOR["stale"],
+    "RLOO, ratio": look.COLOR["synchronous"],
+    "TBA": look.COLOR["controlled"],
+}
+TITLES = {"fresh": "fresh", "replay": "half replayed", "frozen": "frozen", "narrow": "frozen, best arms rare"}
+LEAST = 1e-7
+"""Distances below are drawn there: rounding."""
+THERE = 1e-2
+"""Distance in nats, a hundredth of the first one, from which on an arm counts as there."""
+
+
+def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
+    """Medians with the band of their intervals, and the mean dynamics."""
+    own = pick(rows, task=TASK, law=law, arm=arm)
+    for quantity, style in (("distance", {"color": ARMS[arm]}), ("predicted", _style.PREDICTED)):
+        part = own[own.quantity == quantity].sort_values("update")
+        if not len(part):
+            continue
+        x, y = part["update"].to_numpy(dtype=float), part.value.clip(lower=LEAST).to_numpy(dtype=float)
+        ax.plot(x, y, **style)
+        if quantity == "distance":
+            low, high = (part[name].clip(lower=LEAST).to_numpy(dtype=float) for name in ("low", "high"))
+            ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0)
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each law."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.0)
+        axes = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
+        for ax, (law, title) in zip(axes, TITLES.items(), strict=True):
+            for arm in ARMS:
+                curve(ax, rows, law, arm)
+            ax.set(yscale="log", ylim=(LEAST, 10.0), title=title)
+        for ax in axes[2:]:
+            ax.set_xlabel("update")
+        for ax in axes[::2]:
+            ax.set_ylabel("KL to the optimum (nats)")
+        for place, (arm, color) in enumerate(ARMS.items()):
+            y = 0.06 + 0.1 * (len(ARMS) - 1 - place)
+            axes[0].text(0.03, y, arm, color=color, transform=axes[0].transAxes, **look.LETTERS)
+        figure.suptitle("TBA ends at its optimum whatever the data; RLOO without a ratio does not", x=0.01, ha="left")
+    return figure
+
+
+def end(rows: Any, task: str, law: str, arm: str) -> float:
+    """Least distance at the end over rates."""
+    return float(pick(rows, task=task, law=law, arm=arm, quantity="end").value.min())
+
+
+def tenth(rows: Any, task: str, law: str) -> str:
+    """Updates that TBA takes at the rate of the curves until a tenth of its first distance is left."""
+    value = float(pick(rows, task=task, law=law, arm="TBA", quantity="tenth", rate=tba_optimum.RATE).value.iloc[0])
+    return f"{value:.0f}" if np.isfinite(value) else "more"
+
+
+def boldest(rows: Any, arm: str, law: str = "constant 32") -> str:
+    """Largest rate at which an arm still ends at the optimum."""
+    own = pick(rows, task=TASK, law=law, arm=arm, quantity="end")
+    stable = own[own.value < THERE]
+    return f"{stable.rate.max():g}" if len(stable) else "none"
+
+
+def limit() -> float:
+    """Largest stable rate of RLOO near the optimum on data 32 updates old, by theory."""
+    point = {"rewards": tba_optimum.ARM_REWARDS, "reference_logits": tba_optimum.ARM_LOGITS[0]}
+    stated = theory.claim("staleness/soft-optimum-step")
+    return float(stated.predict({**point, "kl": tba_optimum.BETA, "workers": 33})["step"])
+
+
+def small(value: float) -> str:
+    """A distance in nats."""
+    return "≤ 0.0001" if value <= 1e-4 else f"{value:.2g}"
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Distances at the end at the best of all rates, times to a tenth, stable rates, and misses of mean dynamics."""
+    found = {"old": "32"}
+    places = [(task, law) for task in tba_optimum.REFERENCES for law in tba_optimum.LAWS]
+    for task, law in places:
+        key = f"{task}_{law.partition(' ')[0]}"
+        for arm, short in (("TBA", "tba"), ("RLOO", "rloo")):
+            found[f"{key}_{short}"] = small(end(rows, task, law, arm))
+        found[f"{key}_time"] = tenth(rows, task, law)
+    found["worst"] = small(max(end(rows, task, law, "TBA") for task, law in places))
+    found |= {"stable": boldest(rows, "RLOO"), "all": boldest(rows, "TBA"), "limit": f"{limit():.2f}"}
+    shared = ["task", "law", "arm", "update"]
+    both = rows[(rows.quantity == "distance") & (rows.rate == tba_optimum.RATE) & rows.arm.isin(["TBA", "RLOO"])]
+    both = both.merge(rows[rows.quantity == "predicted"], on=shared, suffixes=("", "_predicted"))
+    found["off"] = f"{(both.value - both.value_predicted).abs().max():.2f}"
+    found["ratio"] = small(max(end(rows, task, law, "RLOO, ratio") for task, law in places))
+    return found

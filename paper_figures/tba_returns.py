@@ -1,0 +1,95 @@
+"""Return of RLOO and Dr. GRPO less that of TBA on fresh, stale and replayed data, each at its best learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import tba_returns
+from paper_figures import _vcpo as look
+from paper_figures._script import pick
+
+EXPERIMENTS = ("tba_returns",)
+TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely paid"}
+LAWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fresh": ("fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "constant 32": ("32 updates old", {"color": look.COLOR["stale"], "marker": "o"}),
+    "replay": ("half replayed", {"color": look.COLOR["tuned"], "marker": "^"}),
+}
+ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO", "TBA 0.014": "TBA, 0.014"}
+BASELINES = ("RLOO", "Dr. GRPO")
+STALE = ("constant 32", "replay")
+
+
+def cell(rows: Any, task: str, law: str, arm: str, part: str = "compare") -> Any:
+    """The row of an arm; None where it was not compared."""
+    own = pick(rows, part=part, task=task, place=law, arm=arm)
+    return own.iloc[0] if len(own) else None
+
+
+def draw_task(ax: Axes, rows: Any, task: str) -> None:
+    """A line for each arm, a mark for each law."""
+    for y, arm in enumerate(ARMS):
+        for side, (law, (_, style)) in zip((-0.22, 0.0, 0.22), LAWS.items(), strict=True):
+            row = cell(rows, task, law, arm)
+            if row is not None and isinstance(row.word, str):
+                own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
+                look.points(ax, [y + side], own, sideways=True, **style)
+    ax.axvspan(-tba_returns.SMALLEST, tba_returns.SMALLEST, color=look.COLOR["effect"], linewidth=0)
+    ax.axvline(0.0, **_style.REFERENCE)
+    ax.set(ylim=(len(ARMS) - 0.4, -0.6), title=TITLES[task])
+    look.ticks(ax.yaxis, range(len(ARMS)), list(ARMS.values()))
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each task."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        axes = figure.subplots(1, len(TITLES), sharex=True, sharey=True)
+        for ax, task in zip(axes, TITLES, strict=True):
+            draw_task(ax, rows, task)
+        axes[1].set_xlabel("return less that of TBA at 0.004")
+        for y, (name, style) in zip((0.3, 0.55, 0.8), LAWS.values(), strict=True):
+            look.say(axes[1], 0.035, y, name, style["color"])
+        figure.suptitle(
+            "At best rates TBA wins little, and on stale data loses where rewards are rare", x=0.01, ha="left"
+        )
+    return figure
+
+
+def said(row: Any) -> str:
+    """A difference with its word."""
+    if row is None or not isinstance(row.word, str):
+        return "not compared"
+    size = f"{row.difference:+.2f}".replace("-", "−")
+    return f"{row.word} ({size})" if abs(row.difference) >= 0.005 else row.word
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Differences with words, and how many comparisons TBA wins, ties and loses."""
+    found = {"smallest": f"{tba_returns.SMALLEST:g}", "price": tba_returns.BASE.split()[1], "bold": "0.1", "old": "32"}
+    found |= dict(zip(("few", "many"), tba_returns.SEARCHERS, strict=True))
+    for task in TITLES:
+        for law in STALE:
+            for arm, key in zip(BASELINES, ("rloo", "grpo"), strict=True):
+                found[f"{task}_{law.split()[0]}_{key}"] = said(cell(rows, task, law, arm))
+        found[f"{task}_bold"] = said(cell(rows, task, STALE[0], "TBA 0.1"))
+    judged = [
+        row for task in TITLES for law in STALE for arm in BASELINES if (row := cell(rows, task, law, arm)) is not None
+    ]
+    words = [row.word for row in judged]
+    # TBA is the base: an arm that is worse is one that TBA beats.
+    found |= {
+        "wins": str(words.count("worse")),
+        "ties": str(words.count("equal")),
+        "losses": str(words.count("better")),
+    }
+    late = [cell(rows, task, law, tba_returns.FRESH) for task in TITLES for law in STALE]
+    costs = [float(row.difference) for row in late if row is not None]
+    found["cost"] = f"{max(costs, default=float('nan')):.2f}"
+    for task, place in (("graded", "16"), ("rare", "1"), ("rare", "16")):
+        found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))
+    return found

@@ -1,0 +1,150 @@
+"""Speed of TBA's system over a synchronous one, and how much sooner it reaches a target return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import integrate, stats
+
+from asyncsim.plotting import _style
+from experiments import tba_speed
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("tba_speed",)
+PAPER = 4.0
+"""Speed-up that the abstract states."""
+SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
+"""Color and mark of each interval."""
+ARMS = ("TBA, 10", "RLOO, 10")
+NAMES = {"TBA, 10": "TBA, every 10", "RLOO, 10": "RLOO, every 10"}
+TITLES = {"noisy bandit": "noisy\nbandit", "noisy graded": "noisy\ngraded"}
+
+
+def mean(rows: Any, quantity: str, training: float, interval: int, trainers: int) -> Any:
+    """A quantity of every realization."""
+    place = {"part": "speed", "quantity": quantity, "training": training, "interval": interval, "trainers": trainers}
+    return _script.pick(rows, **place).sort_values("realization").value.to_numpy(dtype=float)
+
+
+def base(rows: Any, training: float) -> Any:
+    """Seconds of a synchronous step, of every realization."""
+    return mean(rows, "step_seconds", training, 0, tba_speed.MACHINES)
+
+
+def speed(rows: Any, training: float, interval: int, trainers: int = 1) -> tuple[float, float]:
+    """Speed over synchronous, with half of its interval between realizations."""
+    return _script.interval(base(rows, training) / mean(rows, "step_seconds", training, interval, trainers))
+
+
+def longest(samples: int = tba_speed.GROUPS * tba_speed.SAMPLES) -> float:
+    """Expected seconds of the longest of so many samples: the integral of 1 - P(length <= t)^samples."""
+    spread = tba_speed.SPREAD
+    law = stats.lognorm(spread, scale=np.exp(-(spread**2) / 2.0))
+    return float(integrate.quad(lambda t: 1.0 - law.cdf(t) ** samples, 0.0, np.inf, limit=200)[0])
+
+
+def data(training: float, trainers: int = 1) -> float:
+    """Groups a second that searchers who never wait generate, over those of a synchronous system."""
+    alone = (tba_speed.MACHINES - trainers) / longest(tba_speed.SAMPLES)
+    return alone * (longest() + training) / tba_speed.GROUPS
+
+
+def burden(rows: Any, training: float) -> float:
+    """Seconds of generation for one of training in a synchronous step."""
+    return float(base(rows, training).mean() / training - 1.0)
+
+
+def sooner(rows: Any, task: str, arm: str) -> tuple[float, float, float] | None:
+    """Seconds of synchronous RLOO to the target over those of an arm, with its interval; None where not compared."""
+    own = _script.pick(rows, part="clock", task=task, quantity="updates").dropna(subset="value").set_index("arm")
+    if "RLOO, synchronous" not in own.index or arm not in own.index:
+        return None
+    first, there = own.loc["RLOO, synchronous"], own.loc[arm]
+    factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[arm][1])[0]
+    value, low, high = first.value / there.value, first.low / there.high, first.high / there.low
+    return factor * value, factor * min(low, value), factor * max(high, value)
+
+
+def draw(rows: Any) -> Figure:
+    """Speed against the share of generation; time to the target by task."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        left, right = figure.subplots(1, 2)
+        trainings = sorted(_script.pick(rows, part="speed").training.unique())
+        x = [burden(rows, training) for training in trainings]
+        limit = [(longest() + training) / (training * tba_speed.MACHINES) for training in trainings]
+        left.plot(x, limit, **_style.PREDICTED)
+        for interval, (color, marker) in SHOWN.items():
+            found = [speed(rows, training, interval) for training in trainings]
+            style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
+            left.errorbar(x, [v for v, _ in found], yerr=[h for _, h in found], **style)
+            look.say(left, 1.2 * x[0], found[0][0], f"every {interval}", look.COLOR[color])
+        left.axhline(PAPER, **_style.REFERENCE)
+        left.set(xlabel="generation over training, synchronous", ylabel="updates a second over synchronous")
+        left.set(xscale="log", yscale="log", xlim=(0.8 * min(x), 5.0 * max(x)), ylim=(0.4, 40.0))
+        look.ticks(left.yaxis, (0.5, 1, 2, 4, 8, 16, 32))
+        look.ticks(left.xaxis, (3, 10, 30, 100))
+        for y, task in enumerate(TITLES):
+            for side, arm in zip((-0.1, 0.1), ARMS, strict=True):
+                found = sooner(rows, task, arm)
+                if found is not None:
+                    right.errorbar(
+                        [found[0]], [y + side], xerr=[[found[0] - found[1]], [found[2] - found[0]]], **style_of(arm)
+                    )
+        right.axvline(1.0, **_style.REFERENCE)
+        for arm in ARMS:
+            right.errorbar([], [], xerr=[], label=NAMES[arm], **style_of(arm))
+        right.legend(loc="lower right", frameon=False, fontsize=7)
+        right.set(ylim=(len(TITLES) + 0.3, -0.5), xlabel="times sooner at the target", xscale="log")
+        look.ticks(right.yaxis, range(len(TITLES)), list(TITLES.values()))
+        look.ticks(right.xaxis, (0.5, 1, 2, 4, 8))
+        figure.suptitle("Four times the updates, but the target comes hardly sooner", x=0.01, ha="left")
+    return figure
+
+
+def style_of(arm: str) -> dict[str, Any]:
+    """The look of an arm of the clock."""
+    if arm.startswith("RLOO"):
+        return {**_style.MEASURED, "color": look.COLOR["stale"], "marker": "o"}
+    color, marker = SHOWN[tba_speed.ARMS[arm][1]]
+    return {**_style.MEASURED, "color": look.COLOR[color], "marker": marker}
+
+
+def times(found: tuple[float, float, float] | None) -> str:
+    """A factor with the ends of its interval."""
+    return "not compared" if found is None else f"{found[0]:.1f} ({found[1]:.1f} to {found[2]:.1f})"
+
+
+def said(own: Any) -> str:
+    """A difference in return with its word."""
+    if not len(own):
+        return "not compared"
+    size = f" ({own.value.iloc[0]:+.2f})".replace("-", "−") if abs(own.value.iloc[0]) >= 0.005 else ""
+    return f"{own.word.iloc[0]}{size}"
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Where the paper's factor is reached, at what staleness, and times to the target."""
+    found = {"paper": f"{PAPER:g}"} | dict(zip(("first", "second", "third"), map(str, SHOWN), strict=True))
+    trainings = sorted(_script.pick(rows, part="speed").training.unique())
+    for interval in SHOWN:
+        speeds = {training: speed(rows, training, interval)[0] for training in trainings}
+        there = [burden(rows, training) for training, value in speeds.items() if value >= PAPER]
+        found[f"from_{interval}"] = f"{min(there):.0f}" if there else "nowhere"
+        found[f"speed_{interval}"] = f"{speeds[tba_speed.CLOCK]:.1f}"
+        stale = mean(rows, "staleness", tba_speed.CLOCK, interval, 1)
+        found[f"stale_{interval}"] = f"{stale.mean():.0f}"
+    found["data"] = f"{data(tba_speed.CLOCK):.1f}"
+    found["burden"] = f"{burden(rows, tba_speed.CLOCK):.0f}"
+    keys = {arm: arm.replace(", ", "_").lower() for arm in ARMS}
+    for task in TITLES:
+        found |= {f"{task.split()[1]}_{key}": times(sooner(rows, task, arm)) for arm, key in keys.items()}
+    for task in ("graded", "rare"):
+        own = _script.pick(rows, part="search", task=task, quantity="difference")
+        found |= {f"{task}_search_{count}": said(_script.pick(own, arm=count)) for count in ("16",)}
+    best = [ends[0] for task in TITLES for arm in ARMS[:1] if (ends := sooner(rows, task, arm)) is not None]
+    found["most"], found["least"] = f"{np.max(best, initial=0.0):.1f}", f"{np.min(best, initial=np.inf):.1f}"
+    return found
