@@ -32,7 +32,7 @@ COLUMNS = [
 ]
 GROUPS, SAMPLES, TRAINING, SIGMA, SPREADS = 4, 8, 0.25, 1.0, (0.02, 1.0)
 STEPS, SHARES, SHARE = (1, 2, 4, 8, 16, 32), (0.125, 0.25, 0.375, 0.5), 0.375
-TARGET, RATE, RATES = 0.8, 0.2, [0.025 * 2.0**k for k in range(10)]
+TARGET, RATE, RATES = 0.8, 0.2, [0.05 * 2.0**k for k in range(13)]
 TASKS = {**league.TASKS, "graded": sim.tasks.token_bandit(8, 16, "position")}
 """Those of `league`, with a graded one whose return is known in closed form."""
 WIDE, PUBLISHES, HEAD = 32, 8, 16
