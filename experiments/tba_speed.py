@@ -37,7 +37,7 @@ TASKS: dict[str, tuple[Any, float]] = {
     ),
     "noisy graded": (sim.tasks.token_bandit(4, 6, "position", rewards="gaussian", deviation=1.0), 0.8),
 }
-"""Tasks of the clock, which take a hundred updates, and the targets there; the best returns are 0.63 and 1."""
+"""Tasks of the clock, which take forty updates, and the targets there; the best returns are 0.63 and 1."""
 ARMS: dict[str, tuple[str, int]] = {
     "RLOO, synchronous": ("RLOO", 0),
     "TBA, 10": (tba_returns.BASE, 10),
