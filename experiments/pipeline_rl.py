@@ -7,9 +7,10 @@ samples for so many optimizer steps, then all train, so data are 0 to `steps` - 
 `part` "stairs": `value`, mean staleness of a token in publishes where samples of spread `sigma` take 8 of them on
 average; `place`, the share of the sample that is written before it; a row for each realization.
 `part` "speed": `seconds` from one step to the next and `lag`, mean staleness of tokens in updates, of one realization.
-`part` "ess": `value`, mean effective sample size of sequences over their number while `graded` is learned
-at one rate; `low` and `high`, 95 percent between replicates. `part` "learning": `value`, seconds until the exact return
-of nine tenths of the replicates is `TARGET`, for each `rate`; `chosen`, the fastest on other replicates; `missed`, share that is not there in the end.
+`part` "ess": `value`, mean effective sample size of sequences over their number while `graded` is learned at one rate;
+`low` and `high`, 95 percent between replicates. `part` "learning": `value`, seconds until the exact return of nine
+tenths of the replicates is `TARGET`, for each `rate`; `chosen`, the fastest on other replicates; `missed`, share that
+is not there in the end.
 """
 
 from __future__ import annotations

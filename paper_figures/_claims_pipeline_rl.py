@@ -15,9 +15,9 @@ CLAIMS = (
     _claim(
         "It learns twice as fast as conventional RL",
         "under conditions",
-        "{pipeline_rl:bandit}, {pipeline_rl:graded} and {pipeline_rl:sparse} times on three tasks",
+        "{pipeline_rl:bandit}, {pipeline_rl:graded} and {pipeline_rl:sparse} times its best on three tasks",
         "pipeline_rl",
-        when="long-tailed lengths; conventional at its best steps per generation",
+        when="long tails, and a fixed number of steps per generation",
     ),
     _claim(
         "… on data that are close to on-policy",

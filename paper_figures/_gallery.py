@@ -32,10 +32,11 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 CLAIMS, FOLD = "<!-- claims -->", "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-LENGTH = 187
-"""Most words of the gallery for each of its entries: 6,000 for the first 32.
+LENGTH, LINE = 165, 32
+"""Most words of the gallery for each of its entries, the table of claims apart; and of a line of that table.
 
 Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
+TABLE = re.compile(r"^\| source \| claim \|.*?(?=\n\n)", re.M | re.S)
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 LINK = re.compile(r"!\[[^]]*\]\(([^)#\s]+)\)")
@@ -73,8 +74,10 @@ def most(text: str) -> int:
 
 def unread(text: str) -> list[str]:
     """What is too long in the gallery with its numbers, in one line each; ends of intervals are numbers."""
-    count, limit = _prose.words(text), most(text)
+    count, limit = _prose.words(TABLE.sub("", text)), most(text)
     wrong = [f"README.md: {count} words; at most {limit}: shorten entries"] if count > limit else []
+    lines = [line for table in TABLE.findall(text) for line in table.splitlines()]
+    wrong += [f"README.md: shorten the claim {line}" for line in lines if _prose.words(line) > LINE]
     return wrong + [f"README.md: {line}" for line in _prose.faults(text)]
 
 

@@ -122,15 +122,13 @@ def numbers(rows: Any) -> dict[str, str]:
     steps = conventional(rows, "speed")
     size = {int(row.steps): float(row.value) for row in _script.pick(rows, part="ess").itertuples()}
     near = min(steps, key=lambda each: abs(speed(rows, each)[0] - lag))
-    found = {"off": f"{off:.2f}", "lag": f"{lag:.1f}", "seconds": f"{seconds:.2f}", "near": f"{near}"}
+    found = {"off": f"{off:.2f}", "lag": f"{lag:.1f}", "seconds": f"{seconds:.2f}"}
     found |= {"near_lag": f"{speed(rows, near)[0]:.1f}", "near_seconds": f"{speed(rows, near)[1]:.2f}"}
-    found |= {"near_times": f"{speed(rows, near)[1] / seconds:.1f}", "last": f"{steps[-1]}"}
-    found |= {"last_lag": f"{speed(rows, steps[-1])[0]:.1f}", "last_seconds": f"{speed(rows, steps[-1])[1]:.2f}"}
-    found |= {"ess": f"{size[0]:.2f}", "near_ess": f"{size[near]:.2f}", "last_ess": f"{size[steps[-1]]:.2f}"}
+    found |= {"last_seconds": f"{speed(rows, steps[-1])[1]:.2f}"}
+    found |= {"ess": f"{size[0]:.2f}", "near_ess": f"{size[near]:.2f}"}
     for task in TASKS:
         base, other = fastest(rows, task, 0), best(rows, task)
         found[task] = f"{other.value / base.value:.1f}"
-        found[f"{task}_steps"] = f"{int(other.steps)}"
-        found[f"{task}_pipeline"] = look.value(base)
-        found[f"{task}_conventional"] = look.value(other)
+        found[f"{task}_pipeline"] = look.spread(base, 1)
+        found[f"{task}_conventional"] = look.spread(other, 1)
     return found

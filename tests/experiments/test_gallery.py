@@ -57,7 +57,7 @@ def test_nothing_is_wrong_with_the_gallery(numbers):
 def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
     text = _gallery.readme(FIGURES, numbers, _claims.table())[0]
     limit = _gallery.most(text)
-    assert _gallery.unread(text) == [] and limit == 187 * len(_pipeline.names())
+    assert _gallery.unread(text) == [] and limit == _gallery.LENGTH * len(_pipeline.names())
     # What is read counts, wherever it stands; what is not read does not.
     rest = limit - _prose.words(text)
     assert _gallery.unread(text + "\n\n| word |\n" * rest) == []

@@ -56,10 +56,10 @@ def test_conventional_lags_are_exact_and_no_step_beats_the_pool(pipeline):
     assert (pipeline[pipeline.part == "speed"].seconds > ideal * (1 - 1e-2)).all()
 
 
-def test_chosen_rates_lie_inside_the_grid_and_everyone_gets_there(pipeline):
+def test_chosen_rates_lie_inside_the_grid_and_nine_tenths_get_there(pipeline):
     chosen = pipeline[(pipeline.part == "learning") & pipeline.chosen.eq(True)]
     assert len(chosen) == len(pipeline_rl.TASKS) * (len(pipeline_rl.STEPS) + 1)
-    assert chosen.rate.between(pipeline_rl.RATES[1], pipeline_rl.RATES[-2]).all() and (chosen.missed <= 0.05).all()
+    assert chosen.rate.between(pipeline_rl.RATES[1], pipeline_rl.RATES[-2]).all() and (chosen.missed <= 0.1).all()
 
 
 def test_the_return_of_graded_sequences_is_exact():
