@@ -52,6 +52,8 @@ def _shell(code: CodeType) -> tuple:
 def living(package: Path) -> dict[str, list[FunctionType]]:
     """Every function that exists, by the file of the package that it stands in."""
     found: dict[str, list[FunctionType]] = {}
+    # What the suite froze after its collection is not among the objects.
+    gc.unfreeze()
     for each in gc.get_objects():
         if type(each) is FunctionType and each.__code__.co_filename.startswith(str(package)):
             found.setdefault(each.__code__.co_filename, []).append(each)
