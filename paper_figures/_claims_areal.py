@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from paper_figures._claim import Claim
 
-
-def _claim(*words: str, **more: Any) -> Claim:
-    return Claim("AReaL", *words, **more)
-
-
+_claim = partial(Claim, "AReaL")
 CLAIMS = (
     _claim(
         "A cap of 4 fixes the mean staleness", "reproduced", "mean {systems_stories:lognormal_mean}", "systems_stories"

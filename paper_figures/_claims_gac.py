@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from paper_figures._claim import Claim
 
-
-def _claim(*words: str, **more: Any) -> Claim:
-    return Claim("GAC", *words, **{"rebuilt": True, **more})
-
-
+_claim = partial(Claim, "GAC", rebuilt=True)
 CLAIMS = (
     _claim(
         "Stale gradients align, fresh ones hardly",

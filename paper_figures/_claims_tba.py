@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from paper_figures._claim import Claim
 
-
-def _claim(*words: str, **more: Any) -> Claim:
-    return Claim("TBA", *words, **more)
-
-
+_claim = partial(Claim, "TBA")
 CLAIMS = (
     _claim(
         "Trajectory balance learns from off-policy data",
