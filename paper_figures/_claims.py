@@ -12,13 +12,19 @@ from typing import Any
 from asyncsim import theory
 from asyncsim.base import checks
 from paper_figures import (
+    _claims_across,
+    _claims_actor_critic,
     _claims_areal,
+    _claims_asymre,
     _claims_bapo,
+    _claims_delight,
     _claims_gac,
     _claims_m2po,
     _claims_more,
     _claims_pipeline_rl,
+    _claims_replay,
     _claims_roll_flash,
+    _claims_step_limits,
     _claims_tba,
     _claims_vcpo,
 )
@@ -29,7 +35,19 @@ METHODS = tuple(
     claim for paper in (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba) for claim in paper.CLAIMS
 )
 SYSTEMS = (*_claims_roll_flash.CLAIMS, *_claims_areal.CLAIMS, *_claims_pipeline_rl.CLAIMS)
-CLAIMS = (*METHODS, *SYSTEMS, *_claims_more.CLAIMS)
+BASELINES = tuple(
+    claim
+    for paper in (
+        _claims_step_limits,
+        _claims_asymre,
+        _claims_delight,
+        _claims_replay,
+        _claims_actor_critic,
+        _claims_across,
+    )
+    for claim in paper.CLAIMS
+)
+CLAIMS = (*METHODS, *SYSTEMS, *BASELINES, *_claims_more.CLAIMS)
 OF_STATUS = {
     "exact": "reproduced",
     "asymptotic": "reproduced",
