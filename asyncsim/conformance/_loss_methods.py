@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import shown
 from asyncsim.learning.step import Step
+from asyncsim.methods._given import Received, received, stepped
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
@@ -164,42 +165,55 @@ def _takes_numbers(make: Callable[..., Method], key: str) -> bool:
         return False
 
 
-def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
-    """Cotangents of the method on every batch; batches of one shape are weighed together."""
-    cotangents: dict[int, Tensor] = {}
-    # Group the batches by shape.
+class Stack(NamedTuple):
+    """Batches of one shape, weighed together: their places among all, and their tensors."""
+
+    places: tuple[int, ...]
+    tensors: Received
+
+
+def stacks(probes: Sequence[Probe]) -> list[Stack]:
+    """Batches by shape, checked once for all methods that are asked."""
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
+    found = []
     for key in dict.fromkeys(shape.values()):
-        index = [i for i in shape if shape[i] == key]
+        index = tuple(i for i in shape if shape[i] == key)
         B, T, N = key
-
-        def stack(name: str, index: list[int] = index, size: tuple[int, ...] = (B // N, N, T)) -> Tensor:
-            return torch.stack([getattr(probes[i], name).reshape(size) for i in index])
-
-        # Weigh each group at once.
-        mask, advantages = stack("mask"), stack("advantages")
-        weighed = method.weigh(
-            stack("log_prob"),
-            stack("behavior"),
-            stack("proximal"),
-            advantages=advantages,
-            rewards=advantages[..., 0],
-            mask=mask,
-            categorical=False,
-        )
-        for row, i in enumerate(index):
-            cotangents[i] = weighed.cotangent[row].reshape(B, T)
-    return [cotangents[i] for i in range(len(probes))]
+        names = ("log_prob", "behavior", "proximal", "mask", "advantages")
+        columns = {name: torch.stack([getattr(probes[i], name).reshape(B // N, N, T) for i in index]) for name in names}
+        advantages = columns.pop("advantages")
+        settings = {"advantages": advantages, "rewards": advantages[..., 0], "mask": columns.pop("mask")}
+        found.append(Stack(index, received(*columns.values(), **settings, categorical=False)))
+    return found
 
 
-def expected_alone(method: Method, at: Points, pair: bool) -> Tensor:
-    """Cotangents of single tokens, each a batch of its own (or beside its like of the other sign), `[K]`."""
+def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
+    """Cotangents of the method on every batch."""
+    return expected_on(method, stacks(probes))
+
+
+def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
+    """Cotangents of the method on every batch of the stacks, in the order of the batches."""
+    cotangents: dict[int, Tensor] = {}
+    for stack in batches:
+        B, N, T = stack.tensors.shape[1:]
+        found = stepped(method, stack.tensors).cotangents["log_prob"]
+        cotangents |= {i: found[row].reshape(B * N, T) for row, i in enumerate(stack.places)}
+    return [cotangents[i] for i in sorted(cotangents)]
+
+
+def singles(at: Points, pair: bool) -> Received:
+    """Single tokens, each a batch of its own (or beside its like of the other sign), checked once for all methods."""
     shape = (len(at.log_prob), 1, 1, 1)
     columns = [x.reshape(shape).expand(-1, -1, 2 if pair else 1, -1) for x in at]
     sign = torch.tensor([1.0, -1.0], dtype=torch.float64).reshape(1, 1, 2, 1) if pair else 1.0
     advantages = columns[3] * sign
-    weighed = method.weigh(*columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False)
-    return weighed.cotangent[:, 0, 0, 0]
+    return received(*columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False)
+
+
+def expected_alone(method: Method, tensors: Received) -> Tensor:
+    """Cotangents of single tokens, `[K]`."""
+    return stepped(method, tensors).cotangents["log_prob"].expand(tensors.step.mask.shape)[:, 0, 0, 0]
 
 
 def combinations(family: Family) -> Iterator[dict[str, Any]]:

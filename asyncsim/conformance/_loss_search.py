@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,20 @@ from asyncsim.base import checks
 from asyncsim.conformance._loss_methods import (
     Change,
     Family,
+    Stack,
     combinations,
-    expected,
     expected_alone,
+    expected_on,
     fixed,
     settings_of,
+    singles,
+    stacks,
 )
 from asyncsim.conformance._loss_parts import Kink, fewest, tidy
 from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import called
+from asyncsim.methods._given import Received
 from asyncsim.methods._method import Method
 
 _REFUSED = (checks.InputError, NotImplementedError, KeyError, RuntimeError)
@@ -62,6 +67,17 @@ class Evidence:
     cache: dict[str, Fit] = field(default_factory=dict)
     lines: dict[str, float] = field(default_factory=dict)
     left: list[int] = field(default_factory=lambda: [BUDGET])
+    _singles: dict[int, Received] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def _stacks(self) -> list[Stack]:
+        return stacks(self.probes)
+
+    def _alone(self, method: Method, rows: int = 1) -> Tensor:
+        """Cotangents of the single tokens in so many replicates of a method, `[rows K]`."""
+        if rows not in self._singles:
+            self._singles[rows] = singles(Points(*(x.repeat(rows) for x in self.points)), self.pair)
+        return expected_alone(method, self._singles[rows])
 
     def beside(self, **parts: Any) -> Evidence:
         """The same measurements, explained with other penalties, factors or a change of each method."""
@@ -115,9 +131,8 @@ class Evidence:
         self.left[0] -= 1
         if method is None:
             return None
-        many = Points(*(x.repeat(rows) for x in self.points))
         try:
-            targets = expected_alone(self.full(method), many, self.pair).reshape(rows, len(self.alone))
+            targets = self._alone(self.full(method), rows).reshape(rows, len(self.alone))
         except _REFUSED:
             return None
         scales = [self._scale(self.alone, row, row) for row in targets]
@@ -161,9 +176,9 @@ class Evidence:
         """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
         masks = [probe.mask > 0 for probe in self.probes]
         theirs = [x[k] for x, k in zip(self.answers, masks, strict=True)]
-        triples = zip(expected(method, self.probes), self.times, masks, strict=True)
+        triples = zip(expected_on(method, self._stacks), self.times, masks, strict=True)
         ours = [(x * t)[k] for x, t, k in triples]
-        return [*theirs, self.alone], [*ours, expected_alone(method, self.points, self.pair)]
+        return [*theirs, self.alone], [*ours, self._alone(method)]
 
     def compare(self, method: Method, family: Family | None = None, settings: dict[str, Any] | None = None) -> Fit:
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1."""

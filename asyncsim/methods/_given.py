@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -62,8 +63,20 @@ class Weighed(NamedTuple):
     statistics: dict[str, Tensor]
 
 
-def weigh(
-    method: Weigher,
+class Received(NamedTuple):
+    """Tensors that were checked once, for any number of methods.
+
+    `step` has them as `[R, G, N, T]`, with no method yet; `shape` is that of the given log-probs; `rewarded`: rewards
+    are among them. `advantages` are those that were given.
+    """
+
+    step: Step
+    shape: tuple[int, ...]
+    rewarded: bool
+    advantages: Tensor | None
+
+
+def received(
     log_prob: Tensor,
     behavior_log_prob: Tensor,
     proximal_log_prob: Tensor | None = None,
@@ -74,73 +87,58 @@ def weigh(
     staleness: Tensor | None = None,
     reference_log_prob: Tensor | None = None,
     categorical: bool = True,
-) -> Weighed:
-    """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
+) -> Received:
+    """The step of log-probs `[..., N, T]`, its tensors checked; see `Method.weigh`."""
     # Lift the tensors to `[R, G, N, T]`.
     shape = _shape("log_prob", log_prob)
-    method = _bound(method, shape[0] if len(shape) == 4 else 1)
-    lifted = {"log_prob": _lift(_like("log_prob", log_prob, shape), shape)}
-    behavior = {"log_prob": _lift(_like("behavior_log_prob", behavior_log_prob, shape), shape)}
+    columns = {
+        "log_prob": log_prob,
+        "behavior_log_prob": behavior_log_prob,
+        "proximal_log_prob": proximal_log_prob,
+        "reference_log_prob": reference_log_prob,
+    }
+    lifted = {name: _lift(_like(name, x, shape), shape) for name, x in columns.items() if x is not None}
     present = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_sized("mask", mask, shape), shape)
     present = present.to(lifted["log_prob"].dtype)
     _check_mask(present)
-    if method.proximal:
-        checks.require(
-            proximal_log_prob is not None,
-            "proximal_log_prob",
-            None,
-            f"given for {method.name} with anchor {method.anchor}",
-            "hand over log-probs of the weights at the start of the batch, or use anchor='behavior'",
-        )
-    proximal = None if proximal_log_prob is None else _lift(_like("proximal_log_prob", proximal_log_prob, shape), shape)
-    if reference_log_prob is not None:
-        lifted["reference"] = _lift(_like("reference_log_prob", reference_log_prob, shape), shape)
-    # Check log-probs.
-    missing = set(method.outputs) - set(lifted)
-    checks.require(
-        missing <= {"reference"},
-        "method",
-        method.name,
-        "one that reads log-probs of tokens only",
-        f"run it on a policy with the outputs {', '.join(sorted(missing))}",
-    )
-    remedy = "hand over log-probs of the reference policy"
-    checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
-    others = {"proximal_log_prob": proximal, "reference_log_prob": lifted.get("reference")}
-    for name, values in {"log_prob": lifted["log_prob"], "behavior_log_prob": behavior["log_prob"], **others}.items():
-        if values is not None:
-            _check_log_prob(name, values, present, len(shape), categorical)
-    checks.require(
-        rewards is not None or not (method.drop_equal or method.weight.rewarded),
-        "rewards",
-        None,
-        "given for a method that drops groups of equal rewards, or weighs by rewards",
-        "hand over one reward for each sequence beside the advantages",
-    )
-    # Check rewards and staleness.
+    for name, values in lifted.items():
+        _check_log_prob(name, values, present, len(shape), categorical)
     reward = _rewards(rewards, shape, present)
-    lifted_staleness = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
-    if lifted_staleness is not None:
-        known = lifted_staleness[(present > 0) & ~torch.isnan(lifted_staleness)]
-        sound = bool(((known >= 0) & torch.isfinite(known)).all())
-        checks.require(
-            sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown"
-        )
-    # Build the step with its advantages.
-    start = None if proximal is None else {"log_prob": proximal}
-    step = given(method, lifted, behavior, present, reward=reward, proximal=start, staleness=lifted_staleness)
-    if advantages is not None:
-        step.advantages = _advantages(advantages, shape, present)
+    age = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
+    if age is not None:
+        _check_staleness(age, present)
+    # Build the step, which has no method yet.
+    current = {"log_prob": lifted["log_prob"]}
+    if reference_log_prob is not None:
+        current["reference"] = lifted["reference_log_prob"]
+    start = None if proximal_log_prob is None else {"log_prob": lifted["proximal_log_prob"]}
+    behavior = {"log_prob": lifted["behavior_log_prob"]}
+    step = given(None, current, behavior, present, reward=reward, proximal=start, staleness=age)
+    known = None if advantages is None else _advantages(advantages, shape, present)
+    return Received(step, shape, rewards is not None, known)
+
+
+def stepped(method: Weigher, tensors: Received) -> Step:
+    """The step of a method on tensors that were checked, with its advantages."""
+    method = _bound(method, tensors.step.mask.shape[0] if len(tensors.shape) == 4 else 1)
+    _check_given(method, tensors)
+    step = replace(tensors.step, method=method, statistics={})
+    if tensors.advantages is not None:
+        step.advantages = tensors.advantages
     else:
-        checks.require(
-            rewards is not None, "rewards", None, "given, or advantages", "hand over one reward for each sequence"
-        )
-        method.advantage.check(present.shape[2])
+        method.advantage.check(step.mask.shape[2])
+    return step
+
+
+def weigh(method: Weigher, *arguments: Any, **settings: Any) -> Weighed:
+    """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
+    tensors = received(*arguments, **settings)
+    step = stepped(method, tensors)
     advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
     # Divide cotangents by shares.
-    cotangent, share = step.cotangents["log_prob"], method.share(step)
+    cotangent, share = step.cotangents["log_prob"], step.method.share(step)
     weight = torch.where(share > 0, cotangent / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
-    columns = [x.expand(present.shape).reshape(shape) for x in (cotangent, weight, share, advantage)]
+    columns = [x.expand(step.mask.shape).reshape(tensors.shape) for x in (cotangent, weight, share, advantage)]
     return Weighed(columns[0], columns[1], columns[2], columns[3], dict(step.statistics))
 
 
@@ -172,6 +170,37 @@ def _bound(method: Weigher, replicates: int) -> Weigher:
         )
     bound: Weigher = knobs.bind(method, np.arange(replicates))
     return bound
+
+
+def _check_given(method: Weigher, tensors: Received) -> None:
+    """Refuse a method that reads what was not given."""
+    known = tensors.step.known or {}
+    checks.require(
+        tensors.step.start is not None or not method.proximal,
+        "proximal_log_prob",
+        None,
+        f"given for {method.name} with anchor {method.anchor}",
+        "hand over log-probs of the weights at the start of the batch, or use anchor='behavior'",
+    )
+    missing = set(method.outputs) - set(known)
+    checks.require(
+        missing <= {"reference"},
+        "method",
+        method.name,
+        "one that reads log-probs of tokens only",
+        f"run it on a policy with the outputs {', '.join(sorted(missing))}",
+    )
+    remedy = "hand over log-probs of the reference policy"
+    checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
+    checks.require(
+        tensors.rewarded or not (method.drop_equal or method.weight.rewarded),
+        "rewards",
+        None,
+        "given for a method that drops groups of equal rewards, or weighs by rewards",
+        "hand over one reward for each sequence beside the advantages",
+    )
+    remedy = "hand over one reward for each sequence"
+    checks.require(tensors.rewarded or tensors.advantages is not None, "rewards", None, "given, or advantages", remedy)
 
 
 def _shape(name: str, values: Tensor) -> tuple[int, ...]:
@@ -237,6 +266,12 @@ def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categori
         "at most 0 for a categorical policy",
         "hand over log-probs, not logits or probabilities; for densities say categorical=False",
     )
+
+
+def _check_staleness(staleness: Tensor, mask: Tensor) -> None:
+    known = staleness[(mask > 0) & ~torch.isnan(staleness)]
+    sound = bool(((known >= 0) & torch.isfinite(known)).all())
+    checks.require(sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown")
 
 
 def _refuse(name: str, values: Tensor, wrong: Tensor, axes: int, remedy: str) -> None:
