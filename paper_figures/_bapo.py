@@ -21,8 +21,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "rloo": {"color": look.COLOR["muted"], "marker": "P"},
 }
 NAMES = {
-    "fresh": "fresh", "clip": "clip", "higher": "clip-higher", "bapo": "BAPO", "released": "released",
-    "intent": "gradient count", "start": "first bounds", "none": "ratio alone", "rloo": "RLOO",
+    "fresh": "fresh data", "clip": "clip", "higher": "clip-higher", "bapo": "BAPO", "released": "BAPO, its code",
+    "intent": "BAPO, gradients", "start": "its first bounds", "none": "ratio, no clip", "rloo": "RLOO, no ratio",
 }  # fmt: skip
 
 

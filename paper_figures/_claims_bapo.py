@@ -46,7 +46,7 @@ CLAIMS = (
     _claim(
         "BAPO re-balances the gradient",
         "under conditions",
-        "positive share {bapo_returns:positive_bapo}, released {bapo_returns:positive_released}",
+        "positive share {bapo_returns:positive_bapo}, its code {bapo_returns:positive_released}",
         "bapo_returns",
         when="the order of its code, not the paper's",
         rebuilt=True,

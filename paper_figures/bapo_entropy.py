@@ -1,4 +1,4 @@
-"""Entropy at equal return against the learning rate, on fresh and stale data; each arm's best rate is ringed."""
+"""Entropy at equal return on fresh and stale data, each arm at its best rate and the clip at that of fresh data too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
@@ -15,7 +14,8 @@ from paper_figures._script import pick
 
 EXPERIMENTS = ("bapo",)
 SHOWN = ("fresh", "clip", "bapo", "none")
-RING: dict[str, Any] = {"marker": "o", "markersize": 10, "markerfacecolor": "none", "linestyle": "none"}
+SAME = "clip at fresh data's rate"
+LINES = {line: arms.NAMES.get(line, SAME) for line in ("fresh", "same", "clip", "bapo", "none")}
 
 
 def place(rows: Any, task: str, arm: str) -> dict[str, str]:
@@ -25,32 +25,40 @@ def place(rows: Any, task: str, arm: str) -> dict[str, str]:
     return {"task": task, "law": law, "arm": arm}
 
 
-def over_rates(ax: Axes, rows: Any, task: str) -> None:
-    """A line for each arm, its best rate ringed."""
-    for arm in SHOWN:
-        own = place(rows, task, arm)
-        line, best = arms.curve(rows, "half", **own), arms.at_best(rows, "half", **own)
-        look.points(ax, line.rate, line, **{**look.CONNECTED, "markersize": 3.5, **arms.ARMS[arm]})
-        ax.plot([best.rate], [best.value], color=arms.ARMS[arm]["color"], **RING)
-    ax.set(xscale="log", xlabel="learning rate", ylim=(0.0, 1.05 * ax.get_ylim()[1]), title=arms.TASKS[task])
-    ax.xaxis.set_major_locator(LogLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+def entropy(rows: Any, task: str, line: str) -> Any:
+    """The row of a line: an arm at its best rate, or the clip at the best rate of fresh data; None where unmeasured."""
+    if line != "same":
+        return arms.at_best(rows, "half", **place(rows, task, line))
+    rate = arms.best(rows, **place(rows, task, "fresh"))
+    own = pick(rows, part="grid", quantity="half", rate=rate, **place(rows, task, "clip"))
+    return own.iloc[0] if len(own) else None
+
+
+def panel(ax: Axes, rows: Any, task: str) -> None:
+    """A mark a line, with the value of fresh data as reference."""
+    for y, line in enumerate(LINES):
+        row = entropy(rows, task, line)
+        if row is not None:
+            style = {**arms.ARMS["clip"], **look.HOLLOW} if line == "same" else arms.ARMS[line]
+            look.points(ax, [y], row.to_frame().T.infer_objects(), sideways=True, **style)
+    ax.axvline(entropy(rows, task, "fresh").value, **_style.REFERENCE)
+    ax.set(ylim=(len(LINES) - 0.5, -0.5), title=arms.TASKS[task])
+    ax.set_xlim(0.0, 1.1 * max(entropy(rows, task, arm).high for arm in SHOWN))
+    look.ticks(ax.yaxis, range(len(LINES)), list(LINES.values()))
 
 
 def draw(rows: Any) -> Figure:
     """A panel a task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
-        axes = figure.subplots(1, len(arms.TASKS))
+        figure = _style.picture(_style.WIDTH, 2.2)
+        axes = figure.subplots(1, len(arms.TASKS), sharey=True)
         for ax, task in zip(axes, arms.TASKS, strict=True):
-            over_rates(ax, rows, task)
-        axes[0].set_ylabel("entropy at half of the gain (nats)")
-        drawn = [axes[0].plot([], [], linestyle="none", markersize=4.0, **arms.ARMS[arm])[0] for arm in SHOWN]
-        drawn.append(axes[0].plot([], [], color=look.COLOR["muted"], **{**RING, "markersize": 7})[0])
-        labels = [*(arms.NAMES[arm] for arm in SHOWN), "best rate"]
-        age = arms.age(arms.laws(rows)[-1])
-        title = f"With a clip, data {age} updates old cost entropy only through bolder best rates"
-        figure.legend(drawn, labels, loc="outside upper left", ncols=len(labels), title=title, alignment="left")
+            panel(ax, rows, task)
+        axes[1].set_xlabel(
+            f"entropy at half of the possible gain (nats), data {arms.age(arms.laws(rows)[-1])} updates old"
+        )
+        title = "At their best rates clips have less entropy than fresh data, at one rate more"
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
@@ -60,9 +68,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for task in arms.TASKS:
         for arm in SHOWN:
             found[f"{task}_{arm}"] = look.value(arms.at_best(rows, "half", **place(rows, task, arm)))
-        rate = arms.best(rows, **place(rows, task, "fresh"))
-        same = pick(rows, part="grid", quantity="half", rate=rate, **place(rows, task, "clip"))
-        found[f"{task}_same"] = look.value(same.iloc[0]) if len(same) else "none"
+        same = entropy(rows, task, "same")
+        found[f"{task}_same"] = "none" if same is None else look.value(same)
     pairs = [[arms.at_best(rows, "half", **place(rows, task, arm)) for arm in ("bapo", "clip")] for task in arms.TASKS]
     found |= {"kept": f"{sum(bapo.low > clip.high for bapo, clip in pairs)}", "tasks": f"{len(pairs)}"}
     for arm in ("fresh", "clip", "bapo"):

@@ -65,7 +65,7 @@ def draw(rows: Any) -> Figure:
         style = {"linestyle": "none", "markersize": 3.5, "color": look.INK}
         drawn = [axes[1].plot([], [], marker=marker, **style)[0] for marker in MARKS.values()]
         labels = [arms.TASKS[task] for task in MARKS]
-        title = "BAPO returns what its first bounds do, held fixed; no clip at all returns more"
+        title = "BAPO ≈ its first bounds held fixed; arms without a clip return more"
         figure.legend(drawn, labels, loc="outside upper left", ncols=3, title=title, alignment="left")
     return figure
 

@@ -30,13 +30,15 @@ def scatter(ax: Axes, rows: Any) -> None:
     own = table(rows)
     ends = [float(own.measured.min()), float(own.measured.max())]
     style = {"linestyle": "none", "markersize": 2.2, "alpha": 0.7}
-    ax.plot(own.measured, own.natural, marker="o", color=look.COLOR["stale"], **style)
-    ax.plot(own.measured, own.plain, marker="o", color=look.COLOR["controlled"], **style)
+    ax.plot(own.measured, own.natural, marker="o", color=look.COLOR["tuned"], **style)
+    ax.plot(own.measured, own.plain, marker="o", color=look.COLOR["synchronous"], **style)
     ax.plot(ends, ends, **_style.PREDICTED)
     ax.axhline(0.0, **_style.REFERENCE)
-    ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(xlabel="measured slope of entropy", ylabel="formula", title="one step")
-    for y, text, color in ((0.95, "the rule", "stale"), (0.87, "plain gradient", "controlled")):
+    ax.axvline(0.0, 0.0, 0.8, **_style.REFERENCE)
+    # Room above the points for the names.
+    ax.set(ylim=(ax.get_ylim()[0], 1.6 * ax.get_ylim()[1]))
+    ax.set(xlabel="measured slope of entropy", ylabel="slope by formula", title="random steps")
+    for y, text, color in ((0.93, "−Cov(log π, x)", "tuned"), (0.84, "−Cov(log π, π(x − E x))", "synchronous")):
         ax.text(0.03, y, text, color=look.COLOR[color], transform=ax.transAxes, **look.LETTERS)
 
 

@@ -14,29 +14,34 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("m2po",)
 RATE = 0.1
 """Largest learning rate whose entropies are quoted; at bolder ones policies end deterministic."""
-SHOWN = {
-    "entropy all": ("m2po", {"color": look.COLOR["muted"], "marker": "s"}),
-    "entropy_masked clip": ("clip", arms.ARMS["clip"]),
-    "entropy_masked m2po": ("m2po", arms.ARMS["m2po"]),
-}
+SHOWN = ("clip", "m2po")
+
+
+def ratios(rows: Any, task: str, arm: str) -> Any:
+    """Entropy at masked tokens over that at all tokens of the same runs, by rate; missing ones left out."""
+    masked, every = (arms.grid(rows, task, arm, key) for key in ("entropy_masked", "entropy"))
+    both = masked.merge(every, on="rate", suffixes=("", "_all")).dropna(subset=["value", "value_all"])
+    # The spread of the mean over all tokens is small beside that of the few that are masked.
+    return both.assign(**{name: both[name] / both.value_all for name in ("value", "low", "high")})
 
 
 def draw(rows: Any) -> Figure:
     """A panel a task."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.4)
-        axes = figure.subplots(1, len(arms.TASKS))
+        axes = figure.subplots(1, len(arms.TASKS), sharey=True)
         for ax, (task, name) in zip(axes, arms.TASKS.items(), strict=True):
-            arms.lines(ax, rows, task, SHOWN)
-            ax.set(ylim=(0.0, 1.05 * ax.get_ylim()[1]), title=name)
-        figure.suptitle("Both mask uncertain tokens, where tokens differ in certainty", x=0.01, ha="left")
-        axes[0].set_ylabel("entropy (nats)")
-        for y, text, color in (
-            (0.3, "masked by clip", arms.ARMS["clip"]["color"]),
-            (0.2, "by M2PO", arms.ARMS["m2po"]["color"]),
-            (0.1, "all tokens", look.COLOR["muted"]),
-        ):
-            axes[2].text(0.05, y, text, color=color, transform=axes[2].transAxes, **look.LETTERS)
+            for arm in SHOWN:
+                own = ratios(rows, task, arm)
+                own = own[own.rate <= RATE]
+                look.points(ax, own.rate, own, **{**look.CONNECTED, **arms.ARMS[arm]})
+            ax.axhline(1.0, **_style.REFERENCE)
+            ax.set(xscale="log", xlabel="learning rate", title=name)
+        axes[0].set_ylim(0.0, 1.05 * axes[0].get_ylim()[1])
+        axes[0].set_ylabel("entropy at masked tokens\nover that at all")
+        figure.suptitle("Clip and M2PO mask uncertain tokens where tokens differ in certainty", x=0.01, ha="left")
+        for y, arm, text in ((0.9, "clip", "masked by clip"), (0.8, "m2po", "masked by M2PO")):
+            axes[2].text(0.05, y, text, color=arms.ARMS[arm]["color"], transform=axes[2].transAxes, **look.LETTERS)
     return figure
 
 
@@ -44,9 +49,8 @@ def numbers(rows: Any) -> dict[str, str]:
     """Entropy of masked tokens over that of all, least and largest over rates."""
     found = {"rate": f"{RATE:g}"}
     for task in arms.TASKS:
-        for arm in ("clip", "m2po"):
-            masked, every = (arms.grid(rows, task, arm, key) for key in ("entropy_masked", "entropy"))
-            both = masked.merge(every, on="rate", suffixes=("", "_all"))
-            ratios = (both.value / both.value_all)[both.rate <= RATE].to_numpy(dtype=float)
-            found[f"{task}_{arm}"] = f"{np.min(ratios):.2f} to {np.max(ratios):.2f}"
+        for arm in SHOWN:
+            own = ratios(rows, task, arm)
+            values = own.value[own.rate <= RATE].to_numpy(dtype=float)
+            found[f"{task}_{arm}"] = f"{np.min(values):.2f} to {np.max(values):.2f}"
     return found

@@ -15,10 +15,13 @@ from paper_figures import _script
 
 EXPERIMENTS = ("rivals",)
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
-LAWS = {"constant 32": "32", "heavy": "heavy"}
-WORDS = {"worse": "held", "equal": "effect", "better": "violated"}
-"""Color of what is said of a rival: red where it beats the base; undecided is a dot."""
-SAID = {"worse": "base better", "equal": "equal", "better": "rival better"}
+LAWS = {"constant 32": "32 old", "heavy": "heavy-tailed"}
+WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
+"""Color of what is said of a rival, as in the league; undecided is a dot."""
+SAID = {"better": "the line's method is better", "equal": "equal", "worse": "worse"}
+
+
+TITLE = "Many sequence ratios lose to VCPO and GAC; on graded sequences token ratios win"
 
 
 def judged(rows: Any, base: str) -> Any:
@@ -39,7 +42,7 @@ def draw_base(ax: Axes, rows: Any, base: str, arms: list[str], places: list[tupl
             ax.add_patch(Rectangle((x - 0.45, y - 0.42), 0.9, 0.84, color=color, alpha=strong, linewidth=0))
         else:
             ax.plot(x, y, ".", color=_style.COLORS["muted"], markersize=2.0)
-    ax.set(xlim=(-0.5, len(places) - 0.5), ylim=(len(arms) - 0.5, -0.5), title=f"beside {base}")
+    ax.set(xlim=(-0.5, len(places) - 0.5), ylim=(len(arms) - 0.5, -0.5), title=f"against {base}")
     ax.set_xticks(range(len(places)), [f"{TASKS[task]}, {LAWS[law]}" for task, law in places], rotation=45, ha="right")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -57,7 +60,7 @@ def draw(rows: Any) -> Figure:
         axes[0].set_yticks(range(len(arms)), arms)
         marks: list[Any] = [Patch(color=_style.COLORS[color], label=SAID[word]) for word, color in WORDS.items()]
         marks.append(Line2D([], [], linestyle="none", marker=".", color=_style.COLORS["muted"], label="undecided"))
-        figure.legend(handles=marks, loc="outside upper left", ncols=4, title="Each at its best learning rate")
+        figure.legend(handles=marks, loc="outside upper left", ncols=4, title=TITLE, alignment="left")
     return figure
 
 
