@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -133,9 +134,23 @@ def carry_out(
     planned: Plan, track: Callable[[Iterable[int]], Iterable[int]] = iter, workers: int | spreading.Crew = 1
 ) -> Path:
     """Run what a plan leaves to do, by so many worker processes or those of a crew; returns the folder of the rows."""
-    settings = planned.settings
     elsewhere = {} if planned.device == "cpu" else {"device": planned.device}
     source = version(planned.name)
+    with _writing(planned):
+        planned.where.mkdir(parents=True, exist_ok=True)
+    with _alone(planned.where):
+        return _filled(planned, track, workers, source, elsewhere)
+
+
+def _filled(
+    planned: Plan,
+    track: Callable[[Iterable[int]], Iterable[int]],
+    workers: int | spreading.Crew,
+    source: str,
+    elsewhere: dict[str, Any],
+) -> Path:
+    """The folder with the rows that were left, one part after another."""
+    settings = planned.settings
     with _writing(planned):
         entry, now = _begin(planned, source)
     calls = ((planned.name, {**settings[index], **elsewhere}) for index in planned.left)
@@ -219,7 +234,6 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     Returns that manifest, and what it says of this run. Parts that agree stay until they are written anew.
     """
     where, module = planned.where, planned.module
-    where.mkdir(parents=True, exist_ok=True)
     settings = planned.settings
     seeds = {setting.get("seed") for setting in settings}
     spec = {"experiment": planned.name, "quick": planned.quick, "settings": plain(settings)}
@@ -243,6 +257,33 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
         if path.name not in planned.kept:
             path.unlink()
     return entry, now
+
+
+@contextmanager
+def _alone(where: Path) -> Iterator[None]:
+    """Hold the folder, so that no two runs write the same rows; the system frees it when the process ends.
+
+    Raises `InputError` where another run holds it. Systems without such locks are not guarded.
+    """
+    try:
+        import fcntl
+
+        held = os.open(where, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        remedy = "wait for that run or stop it, or choose another --out"
+        raise checks.InputError("folder of the rows", str(where), "written by one run at a time", remedy) from None
+    except OSError:
+        pass  # a file system that has no locks
+    try:
+        yield
+    finally:
+        os.close(held)
 
 
 def record(where: Path, entry: dict[str, Any]) -> None:

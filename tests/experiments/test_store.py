@@ -145,6 +145,20 @@ def test_a_killed_run_resumes_where_it_was(lab):
     assert len(json.loads((results(lab) / "manifest.json").read_text())["resumed"]) == 1
 
 
+def test_a_second_run_into_one_folder_is_refused_and_loses_nothing(lab):
+    first = start(lab, "-m", "experiments", "squares", HANG="1")
+    deadline = time.monotonic() + 60
+    while ran(lab) != ["1", "2"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    code, _, err = run(lab, "squares")
+    assert code == 2 and "written by one run at a time" in err and "choose another --out" in err
+    assert first.poll() is None and ran(lab) == ["1", "2"]  # it runs on, and the other computed nothing
+    first.kill()
+    first.communicate()
+    # The system frees a folder whose run was killed.
+    assert run(lab, "squares", "--resume")[0] == 0 and len(read(lab)) == 3
+
+
 def test_a_fresh_run_that_is_killed_leaves_the_rows_before(lab):
     assert run(lab, "squares")[0] == 0
     before = read(lab)
