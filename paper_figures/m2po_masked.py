@@ -16,7 +16,7 @@ CLIPPED, MASKED = 0.0122, 0.0006
 """Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
 LOOKS: dict[str, dict[str, Any]] = {
     **arms.ARMS,
-    "release": {"color": look.COLOR["tuned"], "marker": "D", **look.HOLLOW, "markersize": 5.5},
+    "release": {"color": look.COLOR["tuned"], "marker": "D", **look.HOLLOW, "markersize": 4.8},
 }
 """The released code masks nearly as M2PO does: it is drawn around it."""
 LABELS = ("clip", "m2po", "release")
