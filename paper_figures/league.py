@@ -80,7 +80,7 @@ def draw(rows: Any) -> Figure:
         found = numbers(rows)
         title = "Doing nothing (RLOO) is rarely seen to lose on stale data:"
         title += f"\n{found['better']} of {found['judged']} comparisons, but {found['open']} are undecided"
-        more = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=marks(), ncols=5, title=title, columnspacing=1.2, **more)
     return figure
 

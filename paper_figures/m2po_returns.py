@@ -38,9 +38,9 @@ def draw_ends(ax: Axes, rows: Any) -> None:
             point(ax, y + side, arms.verdict(rows, task, arm, "end"), arm)
     ax.set(ylim=(2.6, -0.6), xlabel="return − fresh training's", title="all tasks, at the end")
     look.ticks(ax.yaxis, range(len(arms.TASKS)), list(arms.TASKS.values()))
-    for y, arm, name in zip((0.1, 0.4), ENDS, ("no trust region", "M2PO"), strict=True):
+    for height, arm, name in zip((-0.15, 0.15), ENDS, ("no trust region", "M2PO"), strict=True):
         own = {"transform": ax.get_yaxis_transform()}
-        look.say(ax, 0.05, y - 0.25, name, LOOKS[arm]["color"], **own)
+        look.say(ax, 0.05, height, name, LOOKS[arm]["color"], **own)
 
 
 def draw(rows: Any) -> Figure:

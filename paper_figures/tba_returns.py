@@ -75,7 +75,7 @@ def draw(rows: Any) -> Figure:
         marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
         marks.append(Patch(color=look.COLOR["effect"], label=f"within ±{tba_returns.SMALLEST:g}"))
         title = "At best rates TBA wins little, and on old data loses where rewards are rare"
-        more = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=marks, ncols=len(marks), title=title, **more)
     return figure
 
