@@ -41,7 +41,7 @@ CLAIMS = (
         "under conditions",
         "updates {tba_speed:speed_10} times, target {tba_speed:least} to {tba_speed:most} times",
         "tba_speed",
-        when="updates where generation dominates; the target hardly sooner",
+        when="updates where generation dominates; sooner at a target is undecided",
     ),
     _claim(
         "Recent samples help more as generation scales",

@@ -14,7 +14,13 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("m2po",)
 CLIPPED, MASKED = 0.0122, 0.0006
 """Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
-SHOWN = {f"masked {arm}": (arm, arms.ARMS[arm]) for arm in ("clip", "release", "m2po")}
+LOOKS: dict[str, dict[str, Any]] = {
+    **arms.ARMS,
+    "release": {"color": look.COLOR["tuned"], "marker": "D", **look.HOLLOW, "markersize": 4.8},
+}
+"""The released code masks nearly as M2PO does: it is drawn around it."""
+LABELS = ("clip", "m2po", "release")
+SHOWN = {f"masked {arm}": (arm, LOOKS[arm]) for arm in ("clip", "release", "m2po")}
 
 
 def draw(rows: Any) -> Figure:
@@ -27,12 +33,14 @@ def draw(rows: Any) -> Figure:
             arms.lines(ax, rows, task, SHOWN)
             for level in (CLIPPED, MASKED):
                 ax.axhline(level, **_style.REFERENCE)
-        figure.suptitle("M2PO masks far fewer tokens than the clip at small rates alone", x=0.01, ha="left")
+        figure.suptitle("M2PO masks far fewer tokens than the clip at small rates only", x=0.01, ha="left")
         axes[0].set_ylabel("tokens masked")
         axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
-        for y, arm in zip((1.6e-3, 3e-4, 1e-4), ("clip", "m2po", "release"), strict=True):
-            look.say(axes[2], 0.02, y, arms.NAMES[arm], arms.ARMS[arm]["color"])
-        look.say(axes[0], 0.02, 2e-4, "dotted: paper")
+        for y, arm, name in zip((4e-3, 2.2e-4, 1e-4), LABELS, ("PPO's clip", "M2PO", "released code"), strict=True):
+            look.say(axes[2], 0.01, y, name, LOOKS[arm]["color"])
+        for level, name in ((CLIPPED, "clip"), (MASKED, "M2PO")):
+            text = f"paper: {name} {arms.percent(level)}"
+            look.say(axes[0], 0.6, 0.93 * level, text, look.COLOR["muted"], ha="right", va="top")
     return figure
 
 

@@ -15,37 +15,51 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("m2po",)
 ORDER = ("fresh", "none", "areal", "release", "clip")
 ENDS = ("none", "m2po")
+NAMES = {
+    "none": "no trust\nregion",
+    "areal": "M2PO in\nAReaL's code",
+    "release": "M2PO's\nreleased code",
+    "clip": "PPO's clip",
+}
+"""Names of arms on an axis; others have those of `_m2po`."""
+LOOKS: dict[str, dict[str, Any]] = {**arms.ARMS, "release": {"color": look.COLOR["tuned"], "marker": "D"}}
 
 
 def point(ax: Axes, y: float, row: Any, arm: str) -> None:
     """A difference with its interval, if it was compared."""
     if row is not None:
-        look.points(ax, [y], row.to_frame().T.infer_objects(), sideways=True, **arms.ARMS[arm])
+        look.points(ax, [y], row.to_frame().T.infer_objects(), sideways=True, **LOOKS[arm])
+
+
+def draw_ends(ax: Axes, rows: Any) -> None:
+    """Both arms beside fresh training at the end, a line a task."""
+    for y, task in enumerate(arms.TASKS):
+        for side, arm in zip((-0.15, 0.15), ENDS, strict=True):
+            point(ax, y + side, arms.verdict(rows, task, arm, "end"), arm)
+    ax.set(ylim=(2.6, -0.6), xlabel="return − fresh training's", title="all tasks, at the end")
+    look.ticks(ax.yaxis, range(len(arms.TASKS)), list(arms.TASKS.values()))
+    for height, arm, name in zip((-0.15, 0.15), ENDS, ("no trust region", "M2PO"), strict=True):
+        own = {"transform": ax.get_yaxis_transform()}
+        look.say(ax, 0.05, height, name, LOOKS[arm]["color"], **own)
 
 
 def draw(rows: Any) -> Figure:
-    """A panel a task, every arm less M2PO; then both arms less fresh training, at the end."""
+    """Both arms beside fresh training, at the end; then a panel a task, every arm beside M2PO."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.2)
+        figure = _style.picture(_style.WIDTH, 4.6)
         axes = figure.subplots(2, 2).ravel()
-        for ax, (task, name) in zip(axes, arms.TASKS.items(), strict=False):
+        draw_ends(axes[0], rows)
+        for ax, (task, name) in zip(axes[1:], arms.TASKS.items(), strict=True):
             for y, arm in enumerate(ORDER):
                 point(ax, y, arms.verdict(rows, task, arm), arm)
-            ax.set(ylim=(len(ORDER) - 0.5, -0.5), xlabel="mean return − M2PO's", title=name)
-            look.ticks(ax.yaxis, range(len(ORDER)), [arms.NAMES[arm] for arm in ORDER])
+            ax.set(ylim=(len(ORDER) - 0.5, -0.5), xlabel="return − M2PO's", title=f"{name}, mean over training")
+            look.ticks(ax.yaxis, range(len(ORDER)), [NAMES.get(arm, arms.NAMES[arm]) for arm in ORDER])
             for tick, arm in zip(ax.get_yticklabels(), ORDER, strict=True):
-                tick.set_color(arms.ARMS[arm]["color"])
-        for y, task in enumerate(arms.TASKS):
-            for side, arm in zip((-0.15, 0.15), ENDS, strict=True):
-                point(axes[3], y + side, arms.verdict(rows, task, arm, "end"), arm)
-        axes[3].set(ylim=(2.6, -0.6), xlabel="return − fresh", title="at the end, less fresh training")
-        look.ticks(axes[3].yaxis, range(len(arms.TASKS)), list(arms.TASKS.values()))
-        for y, arm in zip((-0.15, 0.15), ENDS, strict=True):
-            own = {"transform": axes[3].get_yaxis_transform(), "ha": "center"}
-            look.say(axes[3], 0.5, 2.2 + 1.2 * y, arms.NAMES[arm], arms.ARMS[arm]["color"], **own)
+                tick.set_color(LOOKS[arm]["color"])
         for ax in axes:
             ax.axvline(0.0, **_style.REFERENCE)
-        figure.suptitle("Stale training without a trust region ends where fresh training does", x=0.01, ha="left")
+        title = "Old data without a trust region end as fresh data do; M2PO ends far lower on graded"
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

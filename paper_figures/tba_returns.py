@@ -1,4 +1,4 @@
-"""Return of RLOO and Dr. GRPO less that of TBA on fresh, stale and replayed data, each at its best learning rate."""
+"""Return of RLOO and Dr. GRPO − TBA's on fresh, stale and replayed data, each at its best learning rate."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from asyncsim.plotting import _style
 from experiments import tba_returns
@@ -19,8 +21,13 @@ LAWS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant 32": ("32 updates old", {"color": look.COLOR["stale"], "marker": "o"}),
     "replay": ("half replayed", {"color": look.COLOR["tuned"], "marker": "^"}),
 }
-ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO", "TBA 0.014": "TBA, 0.014"}
+ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO", "TBA 0.1": "TBA, price 0.1"}
 BASELINES = ("RLOO", "Dr. GRPO")
+RECENT = {
+    ("rare", "1"): "rarely paid,\n1 searcher",
+    ("rare", "16"): "rarely paid,\n16 searchers",
+    ("graded", "16"): "graded,\n16 searchers",
+}
 STALE = ("constant 32", "replay")
 
 
@@ -38,25 +45,38 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
             if row is not None and isinstance(row.word, str):
                 own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
                 look.points(ax, [y + side], own, sideways=True, **style)
-    ax.axvspan(-tba_returns.SMALLEST, tba_returns.SMALLEST, color=look.COLOR["effect"], linewidth=0)
-    ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(len(ARMS) - 0.4, -0.6), title=TITLES[task])
+    ax.set(ylim=(len(ARMS) - 0.5, -0.6), xlim=(-0.9, 0.3), title=TITLES[task], xlabel="return − TBA's at price 0.004")
     look.ticks(ax.yaxis, range(len(ARMS)), list(ARMS.values()))
 
 
+def draw_recent(ax: Axes, rows: Any) -> None:
+    """What recent samples give over those of any age."""
+    for y, (task, place) in enumerate(RECENT):
+        row = cell(rows, task, place, "0.95", "recency")
+        if row is not None and isinstance(row.word, str):
+            own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
+            look.points(ax, [y], own, sideways=True, color=look.COLOR["controlled"], marker="D")
+    ax.set(ylim=(len(RECENT) - 0.5, -0.5), xlim=(-0.1, 0.3))
+    ax.set(title="TBA on recent samples", xlabel="return − that on samples of any age")
+    look.ticks(ax.yaxis, range(len(RECENT)), list(RECENT.values()))
+
+
 def draw(rows: Any) -> Figure:
-    """A panel for each task."""
+    """A panel for each task, and one on recent samples."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
-        axes = figure.subplots(1, len(TITLES), sharex=True, sharey=True)
-        for ax, task in zip(axes, TITLES, strict=True):
+        figure = _style.picture(_style.WIDTH, 4.4)
+        axes = figure.subplots(2, 2).ravel()
+        for ax, task in zip(axes, TITLES, strict=False):
             draw_task(ax, rows, task)
-        axes[1].set_xlabel("return less that of TBA at 0.004")
-        for y, (name, style) in zip((0.3, 0.55, 0.8), LAWS.values(), strict=True):
-            look.say(axes[1], 0.035, y, name, style["color"])
-        figure.suptitle(
-            "At best rates TBA wins little, and on stale data loses where rewards are rare", x=0.01, ha="left"
-        )
+        draw_recent(axes[3], rows)
+        for ax in axes:
+            ax.axvspan(-tba_returns.SMALLEST, tba_returns.SMALLEST, color=look.COLOR["effect"], linewidth=0)
+            ax.axvline(0.0, **_style.REFERENCE)
+        marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
+        marks.append(Patch(color=look.COLOR["effect"], label=f"within ±{tba_returns.SMALLEST:g}"))
+        title = "At best rates TBA wins little, and on old data loses where rewards are rare"
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
     return figure
 
 
@@ -90,6 +110,6 @@ def numbers(rows: Any) -> dict[str, str]:
     late = [cell(rows, task, law, tba_returns.FRESH) for task in TITLES for law in STALE]
     costs = [float(row.difference) for row in late if row is not None]
     found["cost"] = f"{max(costs, default=float('nan')):.2f}"
-    for task, place in (("graded", "16"), ("rare", "1"), ("rare", "16")):
+    for task, place in RECENT:
         found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))
     return found
