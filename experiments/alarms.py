@@ -67,7 +67,7 @@ PLACES = [
     *(("graded", "token", "constant 32", 0.29), ("graded", "sequence", "constant 32", 0.1)),
     *(("graded", "sequence", "uniform 64", 0.12), ("kinds", "sequence", "constant 64", 0.3)),
 ]
-_SIZES = {"updates": 320, "replicates": 224, "resamples": 100, "seed": 0}
+_SIZES = {"updates": 320, "replicates": 512, "resamples": 200, "seed": 0}
 SETTINGS = [dict(zip(("task", "estimator", "law", "rate"), place, strict=True)) | _SIZES for place in PLACES]
 QUICK = [{**SETTINGS[place], "updates": 200, "replicates": 32, "resamples": 4} for place in (1, 5)]
 
