@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
 
 from asyncsim.predicting import courses
 from experiments import alarms
+from experiments import phase_diagram as phase
 
 
 def test_a_fall_is_the_first_one_whether_or_not_a_run_comes_back():
@@ -52,3 +55,30 @@ def test_halves_stay_apart_when_runs_are_drawn_again():
     # Planted: runs drawn at large, some of which set the level that they are judged by.
     plain = np.random.default_rng(0).integers(21, size=21)
     assert set(plain[::2]) & set(plain[1::2])
+
+
+@pytest.mark.parametrize("task", phase.TASKS)
+def test_the_curvature_is_that_of_the_objective_at_its_optimum(task):
+    """Against derivatives of the objective; planted: the curvature where runs begin, which is larger."""
+
+    def negative(logits):
+        return -phase.objective(torch.softmax(logits, -1), phase.GAPS[task])
+
+    def largest(logits):
+        return float(torch.linalg.eigvalsh(torch.autograd.functional.hessian(negative, logits))[-1])
+
+    best = torch.tensor([phase.SHARPNESS, 0.0], dtype=torch.float64)
+    assert torch.autograd.functional.jacobian(negative, best).abs().max() < 1e-12
+    assert np.isclose(phase.curvature(task), largest(best))
+    assert np.isclose(phase.levels(task)[0], -float(negative(best)))
+    assert np.isclose(phase.levels(task)[1], -float(negative(torch.tensor([60.0, 0.0], dtype=torch.float64))))
+    assert largest(torch.zeros(2, dtype=torch.float64)) > 1.2 * phase.curvature(task)
+
+
+def test_a_boundary_is_where_shares_stay_above_one_half():
+    rates = np.array([1.0, 2.0, 4.0, 8.0])
+    found = phase.crossing(rates, np.array([0.0, 0.75, 0.25, 0.75]))
+    assert (found["low"], found["high"]) == (4.0, 8.0) and np.isclose(found["value"], 4.0 * 2.0**0.5)
+    # Planted: the first crossing, behind which runs are stable again. Beyond the grid there is none.
+    assert found["low"] > 1.0
+    assert phase.crossing(rates, np.zeros(4)) == {} == phase.crossing(rates, np.ones(4))
