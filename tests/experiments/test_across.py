@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
+from asyncsim import theory
 from asyncsim.predicting import courses
 from experiments import alarms
+from experiments import ess_five as sizes
 from experiments import phase_diagram as phase
 
 
@@ -82,3 +85,34 @@ def test_a_boundary_is_where_shares_stay_above_one_half():
     # Planted: the first crossing, behind which runs are stable again. Beyond the grid there is none.
     assert found["low"] > 1.0
     assert phase.crossing(rates, np.zeros(4)) == {} == phase.crossing(rates, np.ones(4))
+
+
+def test_the_worth_of_stale_samples_is_the_inverse_of_the_exact_inflation():
+    """Of one token by the claim on it; planted: 1/E W^2, which counts weights and no rewards."""
+    rewards, mu, pi = np.array([0.2, 0.5, 1.0]), np.array([0.3, -0.2, 0.5]), np.array([1.5, -0.9, 0.1])
+    exact = theory.claim("ess/is-not-variance").predict(
+        {"rewards": tuple(rewards), "behavior_logits": tuple(mu), "current_logits": tuple(pi)}
+    )
+    logs = [(logits - np.log(np.exp(logits).sum()))[None] for logits in (mu, pi)]
+    found = sizes.truth(*logs, np.arange(3)[:, None], rewards)
+    assert np.isclose(found, 1.0 / exact["inflation_centered"])
+    assert abs(found * exact["inverse_ess"] - 1.0) > 0.1
+
+
+def test_fresh_samples_are_worth_one_and_independent_tokens_are_enumerated():
+    tokens, reward = sizes.sequences("sparse")
+    log = np.log(np.tile([0.7, 0.3], (sizes.TOKENS, 1)))
+    assert np.isclose(sizes.truth(log, log, tokens, reward), 1.0)
+    assert np.isclose(np.exp(log[np.arange(sizes.TOKENS), tokens].sum(1)).sum(), 1.0)
+    # Six of eight right, by the binomial law.
+    assert np.isclose(np.exp(log[np.arange(sizes.TOKENS), tokens].sum(1)) @ reward, stats.binom.sf(5, 8, 0.7))
+
+
+def test_sizes_of_known_weights():
+    log = np.log([[[1.0, 3.0], [3.0, 1.0]], [[1.0, 1.0], [4.0, 4.0]]])
+    found = sizes.sizes(log)
+    np.testing.assert_allclose(found["sequence"], [1.0, 17.0**2 / (2.0 * 257.0)])
+    np.testing.assert_allclose(found["truncated"], [1.0, 9.0**2 / (2.0 * 65.0)])
+    np.testing.assert_allclose(found["token"], [8.0**2 / (4.0 * 20.0), 10.0**2 / (4.0 * 34.0)])
+    # Planted: the size of tokens cannot see their product, which is even in the first batch.
+    assert found["token"][0] < found["sequence"][0]
