@@ -33,7 +33,7 @@ TASKS: dict[str, Any] = {
     "graded": sim.tasks.token_bandit(2, TOKENS, "position", logits=WRONG),
     "sparse": sim.tasks.bit_chain(TOKENS, 0.75),
 }
-_EACH = {"batches": 128, "replicates": 32, "seed": 0}
+_EACH = {"batches": 128, "replicates": 128, "seed": 0}
 SETTINGS = [
     *({**_EACH, "task": t, "staleness": s, "batches_of": [BATCH]} for t in TASKS for s in (1, 2, 4, 8, 12)),
     *({**_EACH, "task": t, "staleness": 16, "batches_of": [8, BATCH, 128, 512]} for t in TASKS),
