@@ -25,4 +25,10 @@ CLAIMS = (
         "phase_diagram",
         when="ratios of one token; their noise takes part of it back",
     ),
+    _claim(
+        "ESS counts the samples that a stale gradient is worth",
+        "not reproduced",
+        "{ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} of it",
+        "ess_five",
+    ),
 )
