@@ -33,12 +33,14 @@ TASKS: dict[str, Any] = {
     "graded": sim.tasks.token_bandit(2, TOKENS, "position", logits=WRONG),
     "sparse": sim.tasks.bit_chain(TOKENS, 0.75),
 }
-_EACH = {"batches": 128, "replicates": 128, "seed": 0}
+_EACH: dict[str, Any] = {"batches": 128, "replicates": 128, "seed": 0}
 SETTINGS = [
     *({**_EACH, "task": t, "staleness": s, "batches_of": [BATCH]} for t in TASKS for s in (1, 2, 4, 8, 12)),
     *({**_EACH, "task": t, "staleness": 16, "batches_of": [8, BATCH, 128, 512]} for t in TASKS),
 ]
-QUICK = [{**setting, "batches": 8, "replicates": 4} for setting in SETTINGS if setting["staleness"] in (1, 16)]
+QUICK: list[dict[str, Any]] = [
+    {**setting, "batches": 8, "replicates": 4} for setting in SETTINGS if setting["staleness"] in (1, 16)
+]
 
 
 def sequences(task: str) -> tuple[np.ndarray, np.ndarray]:
