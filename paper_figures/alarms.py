@@ -78,10 +78,10 @@ def draw(rows: Any) -> Figure:
         left, right = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
         draw_leads(left, areas)
         left.axhline(0.5, **_style.REFERENCE)
-        left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy", title="Token ESS sees falls, cosine does not")
+        left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy", title="Token ESS sees falls coming …")
         draw_leads(right, announced)
         look.shares(right)
-        right.set(ylabel=f"announced at {100 * alarms.FALSE:.0f} % false alarms", title="… and few falls are announced")
+        right.set(ylabel=f"share, {100 * alarms.FALSE:.0f} % false alarms", title="… yet announces few of them")
         draw_places(figure.add_subplot(grid[1, :]), rows, areas)
         handles = [Line2D([], [], label=NAMES[alarm], **look.CONNECTED, **style) for alarm, style in SHOWN.items()]
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
