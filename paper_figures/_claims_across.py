@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paper_figures._claim import Claim
 
-CLAIMS: tuple[Claim, ...] = ()
+_claim = partial(Claim, "Across papers")
+CLAIMS = (
+    _claim(
+        "Low ESS announces collapse (VCPO)",
+        "under conditions",
+        "AUC {alarms:ess}; token ESS {alarms:token_ess}",
+        "alarms",
+        when="better than chance at all places; few announced",
+    ),
+    _claim(
+        "Gradient alignment announces it (GAC)", "not reproduced", "AUC {alarms:cosine_range} over places", "alarms"
+    ),
+    _claim(
+        "Importance weights lift the limit that staleness sets",
+        "under conditions",
+        "{phase_diagram:bandit_weighted} and {phase_diagram:graded_weighted}; without {phase_diagram:bandit_plain}",
+        "phase_diagram",
+        when="ratios of one token; their noise takes part of it back",
+    ),
+    _claim(
+        "ESS counts the samples that a stale gradient is worth",
+        "not reproduced",
+        "{ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} of it",
+        "ess_five",
+    ),
+)

@@ -1,0 +1,111 @@
+"""Staleness and learning rate at which runs collapse: shares of each arm, and boundaries beside their predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim import theory
+from asyncsim.plotting import _style
+from experiments import phase_diagram as phase
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("phase_diagram",)
+COLOR = {"plain": "stale", "weighted": "controlled", "clipped": "tuned", "weighted, large": "partial"}
+SHADES = LinearSegmentedColormap.from_list("share", ["white", look.COLOR["violated"]])
+MARKS = {"bandit": "o", "graded": "s"}
+
+
+def predicted(staleness: int, arm: str = "plain") -> float:
+    """Largest stable rate at the optimum, in units of 1/curvature: stale rewards beside a current bonus, or none."""
+    if arm != "plain":
+        return 2.0
+    gap = phase.GAPS["bandit"]
+    setting = {"rewards": (gap, 0.0), "reference_logits": (0.0, 0.0), "kl": gap / phase.SHARPNESS}
+    claim = theory.claim("staleness/regularizer-placement")
+    step = claim.predict({**setting, "staleness": staleness, "placement": "loss"})["step"]
+    return step * phase.curvature("bandit")
+
+
+def places(staleness: Any) -> np.ndarray:
+    """Staleness s is drawn at s + 1 on a logarithmic axis."""
+    return np.asarray(staleness, dtype=float) + 1.0
+
+
+def draw_shares(ax: Axes, rows: Any, arm: str) -> None:
+    """Share of bandit runs that collapsed at each staleness and rate, and the predicted boundary."""
+    own = _script.pick(rows, part="share", task="bandit", arm=arm)
+    table = own.pivot(index="rate", columns="staleness", values="value")
+    edges = np.arange(len(table.columns) + 1) - 0.5
+    rates = table.index.to_numpy()
+    ratio = np.sqrt(rates[1] / rates[0])
+    heights = np.append(rates / ratio, rates[-1] * ratio)
+    ax.pcolormesh(edges, heights, table.to_numpy(), cmap=SHADES, vmin=0.0, vmax=1.0, rasterized=True)
+    levels = [int(s) for s in table.columns]
+    ax.plot(range(len(levels)), [predicted(s, arm) for s in levels], **_style.PREDICTED)
+    ax.set(yscale="log", xlabel="staleness, updates", title=f"{arm}")
+    look.ticks(ax.xaxis, range(len(levels)), [str(s) for s in levels])
+    look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
+
+
+def draw_boundaries(ax: Axes, rows: Any) -> None:
+    """Rates at which half of the runs collapse, both tasks."""
+    for (task, arm), own in _script.pick(rows, part="boundary").dropna(subset="value").groupby(["task", "arm"]):
+        style = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
+        style |= look.HOLLOW if task == "graded" else {}
+        # No bars: rates are known to a step of the grid, which is no interval of chance.
+        ax.plot(places(own.staleness), own.value, markersize=4, **look.CONNECTED, **style)
+    levels = sorted(int(s) for s in rows.staleness.unique())
+    for arm in ("plain", "weighted"):
+        ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
+    ax.set(xscale="log", yscale="log", xlabel="staleness, updates", title="Where half of the runs collapse, two tasks")
+    look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
+    look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each arm, and one for the boundaries of all."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.8)
+        axes = figure.subplots(2, 2, sharey=True).ravel()
+        for ax, arm in zip(axes, phase.ARMS, strict=False):
+            draw_shares(ax, rows, arm)
+        draw_boundaries(axes[3], rows)
+        for ax in axes[::2]:
+            ax.set_ylabel("learning rate × curvature")
+        axes[0].set_title("No ratio: bandit runs collapse (red) at 1/staleness")
+        axes[1].set_title("With weights staleness matters far less")
+        axes[2].set_title("With PPO's clip too")
+        marks = [Line2D([], [], color=look.COLOR[color], label=arm) for arm, color in COLOR.items()]
+        shapes = [("bandit", {}), ("graded", look.HOLLOW)]
+        marks += [
+            Line2D([], [], linestyle="none", color=look.COLOR["muted"], marker=MARKS[task], label=task, **style)
+            for task, style in shapes
+        ]
+        figure.legend(handles=marks, loc="outside upper center", ncols=len(marks))
+    return figure
+
+
+def boundary(rows: Any, task: str, arm: str, staleness: int) -> str:
+    """The measured one; NaN beyond the grid."""
+    found = _script.pick(rows, part="boundary", task=task, arm=arm, staleness=staleness).value.iloc[0]
+    return f"{float(found):.2g}"
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Measured over predicted boundaries without a ratio, and those of all arms at the largest staleness and at 0."""
+    own = _script.pick(rows, part="boundary", arm="plain").dropna(subset="value")
+    own = own[own.staleness > 0]
+    ratio = own.value / [predicted(int(s)) for s in own.staleness]
+    late = int(rows.staleness.max())
+    found = {"plain_off": f"{ratio.min():.1f} to {ratio.max():.1f}", "late": str(late)}
+    for task in phase.TASKS:
+        found |= {f"{task}_{arm}": boundary(rows, task, arm, late) for arm in phase.ARMS}
+        found[f"{task}_fresh"] = boundary(rows, task, "plain", 0)
+    return found | {"large": boundary(rows, "bandit", "weighted, large", late)}
