@@ -100,10 +100,10 @@ def metric(task: str) -> Metric:
 
 def collapsed(curve: np.ndarray) -> np.ndarray:
     """First update at which a replicate has gained `GAIN` and lost half of its largest gain; inf where none, `[R]`."""
-    gain = np.maximum.accumulate(curve, 0) - curve[0]
     # A replicate that left the range of numbers has lost everything.
-    now = np.where(np.isfinite(curve), curve, -np.inf) - curve[0]
-    bad = (gain > GAIN) & (now < LOST * gain)
+    gain = np.where(np.isfinite(curve), curve, -np.inf) - curve[0]
+    peak = np.maximum.accumulate(gain, 0)
+    bad = (peak > GAIN) & (gain < LOST * peak)
     return np.where(bad.any(0), bad.argmax(0), np.inf)
 
 

@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paper_figures._claim import Claim
 
-CLAIMS: tuple[Claim, ...] = ()
+_claim = partial(Claim, "2607.01083")
+CLAIMS = (
+    _claim(
+        "The largest stable rate is flat in staleness, then falls as 1/S",
+        "under conditions",
+        "{step_limits:rule_inside} of {step_limits:rule_points} limits on the rule; GRPO on a proxy: "
+        "{step_limits:tokens_grpo} as large at S = 64",
+        "step_limits",
+        when="linear gradients; softmax policies on a proxy have no falling branch",
+        stated="2607.01083/step-limit",
+    ),
+    _claim(
+        "Collapse time times rate is constant where drift binds",
+        "under conditions",
+        "GRPO, fresh: {step_limits:time_0}; 64 updates stale: {step_limits:time_64}",
+        "step_limits",
+        when="little staleness times rate",
+        stated="2607.01083/collapse-time",
+    ),
+)
