@@ -20,7 +20,7 @@ CLAIMS = (
     _claim(
         "Collapse time times rate is constant where drift binds",
         "under conditions",
-        "GRPO, fresh: {step_limits:time_0}; 64 updates stale: {step_limits:time_64}",
+        "GRPO on a proxy: {step_limits:time_little} at S × rate to 0.1, {step_limits:time_much} at 1.5 to 3",
         "step_limits",
         when="little staleness times rate",
         stated="2607.01083/collapse-time",
