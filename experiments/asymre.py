@@ -1,12 +1,12 @@
 """Does a baseline below the behavior's mean reward help, on frozen data and on stale data?
 
 AsymRE (arXiv 2506.20520): REINFORCE without ratio whose baseline is the behavior's mean reward plus `shift`.
-`part` "frozen": 16 bandits of 10 arms, behavior of random logits, all updates on its population; a row for each bandit
-and shift. `value`, the mean reward at the end; `behavior`, that of the behavior; `support`, arms with probability above
-`SEEN`; `policy`, all probabilities. `part` "again": the limit of a `round` is the behavior of the next; means over the
-bandits.
-`part` "tuned": three tasks of `pipeline_rl`, data 32 updates stale, or frozen; every shift at its own best learning rate
-beside shift 0, columns as in `_compared`. Read is the exact return of the current policy, mean over updates.
+`part` "frozen": 16 bandits of 10 arms, behavior of random logits, all updates on its population; `value`, the
+probability of an `action` at the end.
+`part` "again": the limit of a `round` is the behavior of the next; mean reward and `support`, arms with probability
+above `SEEN`, mean over bandits.
+`part` "tuned": three tasks of `pipeline_rl`, data 32 updates stale, or frozen; every shift at its own best rate beside
+shift 0, columns as in `_compared`. Read is the exact return of the current policy, mean over updates.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ import numpy as np
 import asyncsim as sim
 from experiments import _compared, league, pipeline_rl
 
-COLUMNS = [
-    *("part", "task", "law", "shift", "round", "bandit", "value", "behavior", "support", "policy"),
-    *_compared.COLUMNS,
-]
+COLUMNS = [*("part", "task", "law", "shift", "round", "bandit", "action", "value", "support"), *_compared.COLUMNS]
 ARMS, BANDITS, SEEN, STEP, FLOOR = 10, 16, 0.01, 3.0, 1e-12
 DRAW = np.random.default_rng(3)
 LOGITS, MEANS = DRAW.normal(0.0, 1.0, (BANDITS, ARMS)), DRAW.random((BANDITS, ARMS))
@@ -73,24 +70,14 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     return [{name: ({**setting, **row}).get(name) for name in COLUMNS} for row in rows]
 
 
-def ends(behavior: np.ndarray, policy: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean rewards and support of limits `[bandits, arms]`."""
-    return {
-        "value": (policy * MEANS).sum(-1),
-        "behavior": (behavior * MEANS).sum(-1),
-        "support": (policy > SEEN).sum(-1).astype(float),
-    }
-
-
 def frozen(setting: dict[str, Any]) -> list[dict[str, Any]]:
-    """The limit of every bandit at every shift, with its most and its least likely arms as they are."""
-    rows = []
-    for shift, policy in zip(SHIFTS, ended(LOGITS, SHIFTS, setting["updates"]), strict=True):
-        found = ends(softmax(LOGITS), policy)
-        for bandit in range(BANDITS):
-            own = {name: float(values[bandit]) for name, values in found.items()}
-            rows.append({"shift": shift, "bandit": bandit, **own, "policy": policy[bandit].tolist()})
-    return rows
+    """Probability of every arm in the limit of every bandit at every shift."""
+    return [
+        {"shift": shift, "bandit": bandit, "action": action, "value": float(policy[bandit, action])}
+        for shift, policy in zip(SHIFTS, ended(LOGITS, SHIFTS, setting["updates"]), strict=True)
+        for bandit in range(BANDITS)
+        for action in range(ARMS)
+    ]
 
 
 def again(setting: dict[str, Any]) -> list[dict[str, Any]]:
@@ -98,8 +85,8 @@ def again(setting: dict[str, Any]) -> list[dict[str, Any]]:
     logits, rows = LOGITS, []
     for turn in range(setting["rounds"]):
         policy = ended(logits, (setting["shift"],), setting["updates"])[0]
-        found = {name: float(values.mean()) for name, values in ends(softmax(logits), policy).items()}
-        rows.append({"round": turn + 1, **found})
+        value, support = (policy * MEANS).sum(-1).mean(), (policy > SEEN).sum(-1).mean()
+        rows.append({"round": turn + 1, "value": float(value), "support": float(support)})
         logits = np.log(np.maximum(policy, FLOOR))
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("asymre",)
 TASKS = {"bandit": "tuned", "graded": "measured", "sparse": "contrast"}
-TITLES = {"fresh": "fresh", "constant 32": "32 updates stale", "frozen": "frozen"}
+TITLES = {"constant 32": "data 32 updates stale: 0 is best", "frozen": "frozen data: a shift helps"}
 
 
 def predicted(bandit: int, shift: float) -> np.ndarray:
@@ -31,30 +32,37 @@ def predicted(bandit: int, shift: float) -> np.ndarray:
     return np.array([found[f"pi[{arm}]"] for arm in range(lab.ARMS)])
 
 
-def shifts(rows: Any) -> list[float]:
-    """Shifts on frozen bandits, rising."""
-    return sorted(_script.pick(rows, part="frozen")["shift"].unique())
+def limits(rows: Any) -> dict[float, np.ndarray]:
+    """Policies at the end, `[bandits, arms]`, by shift."""
+    own = _script.pick(rows, part="frozen").sort_values(["shift", "bandit", "action"])
+    return {float(shift): one.value.to_numpy().reshape(lab.BANDITS, lab.ARMS) for shift, one in own.groupby("shift")}
 
 
-def distances(rows: Any) -> dict[float, np.ndarray]:
-    """Half of the summed differences from the prediction, `[bandits]`, by shift."""
-    own = _script.pick(rows, part="frozen")
-    found: dict[float, list[float]] = {}
-    for row in own.itertuples():
-        far = 0.5 * np.abs(np.asarray(row.policy) - predicted(int(row.bandit), row.shift)).sum()
-        found.setdefault(row.shift, []).append(float(far))
-    return {shift: np.array(values) for shift, values in found.items()}
+@cache
+def expected(shift: float) -> np.ndarray:
+    """Predictions for all bandits, `[bandits, arms]`."""
+    return np.array([predicted(bandit, shift) for bandit in range(lab.BANDITS)])
 
 
-def draw_limit(ax: Axes, rows: Any, what: str, expected: Any) -> None:
-    """A quantity of the limits, mean over bandits, on its prediction."""
-    own = _script.pick(rows, part="frozen").groupby("shift")[what].mean()
-    places = range(len(own))
-    ax.plot(places, own, **{**_style.MEASURED, "markersize": 5}, color=look.COLOR["controlled"])
-    known = [np.mean([expected(b, shift) for b in range(lab.BANDITS)]) for shift in own.index]
-    ax.plot(places, known, **_style.PREDICTED)
-    ax.axvline(list(own.index).index(0.0), **_style.REFERENCE)
-    look.ticks(ax.xaxis, list(places)[::2], [f"{shift:g}".replace("-", "−") for shift in own.index[::2]])
+def reward(policy: np.ndarray) -> np.ndarray:
+    """Mean reward of each bandit."""
+    return np.asarray((policy * lab.MEANS).sum(-1))
+
+
+def support(policy: np.ndarray) -> np.ndarray:
+    """Arms in use of each bandit."""
+    return np.asarray((policy > lab.SEEN).sum(-1))
+
+
+def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
+    """A reading of the limits, mean over bandits, on its prediction."""
+    found = limits(rows)
+    values = [read(policy).mean() for policy in found.values()]
+    ax.plot(range(len(found)), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
+    ax.plot(range(len(found)), [read(expected(shift)).mean() for shift in found], **_style.PREDICTED)
+    ax.axvline(list(found).index(0.0), **_style.REFERENCE)
+    shown = list(found)[::2]
+    look.ticks(ax.xaxis, range(0, len(found), 2), [f"{shift:g}".replace("-", "−") for shift in shown])
     ax.set(xlabel="baseline less behavior's mean reward")
 
 
@@ -76,12 +84,12 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 5.0)
         above, below = figure.subfigures(2, 1)
         left, right = above.subplots(1, 2)
-        draw_limit(left, rows, "value", lambda bandit, shift: predicted(bandit, shift) @ lab.MEANS[bandit])
-        left.axhline(_script.pick(rows, part="frozen").behavior.mean(), **_style.REFERENCE)
+        draw_limit(left, rows, reward)
+        left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
         left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="frozen bandits: better than behavior")
-        draw_limit(right, rows, "support", lambda bandit, shift: (predicted(bandit, shift) > lab.SEEN).sum())
+        draw_limit(right, rows, support)
         right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="…with fewer arms, from 0 on with one")
-        axes = below.subplots(1, 3, sharey=True)
+        axes = below.subplots(1, 2, sharey=True)
         for ax, law in zip(axes, lab.LAWS, strict=True):
             draw_tuned(ax, rows, law)
         axes[0].set(ylabel="return less that at shift 0")
@@ -98,20 +106,18 @@ def words(rows: Any, law: str, below: bool) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Distance from the prediction, what limits and their limits earn, and what tuned shifts do."""
-    far = distances(rows)
-    own = _script.pick(rows, part="frozen")
-    means = own.groupby("shift").value.mean()
-    found = {"off": f"{max(values.max() for shift, values in far.items() if shift < 0):.3f}"}
-    found["off_above"] = f"{sum((values > 0.5).sum() for shift, values in far.items() if shift > 0)}"
-    found["limits_above"] = f"{sum(values.size for shift, values in far.items() if shift > 0)}"
-    found |= {"behavior": f"{own.behavior.mean():.2f}", "zero": f"{means[0.0]:.2f}", "tenth": f"{means[-0.1]:.2f}"}
-    below = own[own["shift"] < 0]
-    found |= {"improved": f"{int((below.value > below.behavior).sum())}", "below": f"{len(below)}"}
+    found, policies, behavior = {}, limits(rows), reward(lab.softmax(lab.LOGITS))
+    below = [shift for shift in policies if shift < 0]
+    found["off"] = f"{max(np.abs(policies[s] - expected(s)).sum(-1).max() / 2 for s in below):.3f}"
+    found["improved"] = str(sum(int((reward(policies[s]) > behavior).sum()) for s in below))
+    found |= {"below": str(len(below) * lab.BANDITS), "behavior": f"{behavior.mean():.2f}"}
+    for name, shift in (("tenth", -0.1), ("zero", 0.0), ("above", 0.1)):
+        found[name], found[f"support_{name}"] = (f"{each(policies[shift]).mean():.2f}" for each in (reward, support))
     again = _script.pick(rows, part="again")
     last = again[again["round"] == again["round"].max()].groupby("shift").value.mean()
     for name, shift in (("half", -0.5), ("tenth", -0.1), ("zero", 0.0)):
         found[f"again_{name}"] = f"{last[shift]:.2f}"
     found["best"] = f"{lab.MEANS.max(-1).mean():.2f}"
-    for law, name in (("fresh", "fresh"), ("constant 32", "stale"), ("frozen", "frozen")):
+    for law, name in (("constant 32", "stale"), ("frozen", "frozen")):
         found |= {f"{name}_below": words(rows, law, True), f"{name}_above": words(rows, law, False)}
     return found
