@@ -14,7 +14,7 @@ CLAIMS = (
         "{step_limits:rule_inside} of {step_limits:rule_points} limits on the rule; GRPO on a proxy: "
         "{step_limits:tokens_grpo} as large at S = 64",
         "step_limits",
-        when="linear gradients; softmax policies on a proxy have no falling branch",
+        when="linear gradients; on proxies the limit rises, on honest tasks nothing is flat",
         stated="2607.01083/step-limit",
     ),
     _claim(

@@ -82,7 +82,7 @@ def draw(rows: Any) -> Figure:
     """Two panels of limits, and one for each kind of data."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 5.0)
-        above, below = figure.subfigures(2, 1)
+        above, below = np.asarray(figure.subfigures(2, 1))
         left, right = above.subplots(1, 2)
         draw_limit(left, rows, reward)
         left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)

@@ -105,7 +105,7 @@ def draw_linear(ax: Axes, rows: Any) -> None:
     for horizon, shade in zip((SHORT, LONG, 2048), ("partial", "measured", "tuned"), strict=True):
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
         ax.plot(fine + 0.5, rule(fine, horizon), **_style.PREDICTED)
-        look.say(ax, 0.55, 1.65 * rule(0, horizon), f"T = {horizon}", look.COLOR[shade])
+        look.say(ax, 0.55, 1.65 * float(rule(0, horizon)), f"T = {horizon}", look.COLOR[shade])
     axis(ax, "linear: flat, then 1/S, as the rule says", ylim=(0.005, 4.0))
 
 
