@@ -22,9 +22,9 @@ CLAIMS = (
     ),
     _claim(
         "A shift of −0.1 is better off-policy than none",
-        "under conditions",
-        "better, equal, worse of shifts below 0: frozen {asymre:frozen_below}, stale {asymre:stale_below}",
+        "not reproduced",
+        "shifts below 0 better, equal, worse: stale {asymre:stale_below}; frozen {asymre:frozen_below}",
         "asymre",
-        when="DECIDE",
+        when="returns over training on tables, each at its best rate",
     ),
 )
