@@ -9,20 +9,20 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "2607.01083")
 CLAIMS = (
     _claim(
-        "The largest stable rate is flat in staleness, then falls as 1/S",
+        "Largest rate flat in staleness, then 1/S",
         "under conditions",
-        "{step_limits:rule_inside} of {step_limits:rule_points} limits on the rule; GRPO on a proxy: "
-        "{step_limits:tokens_grpo} as large at S = 64",
+        "{step_limits:rule_inside} of {step_limits:rule_points} limits on it; GRPO on a proxy: "
+        "{step_limits:tokens} as large",
         "step_limits",
-        when="linear gradients; on proxies the limit rises, on honest tasks nothing is flat",
+        when="linear gradients; on a proxy it rises",
         stated="2607.01083/step-limit",
     ),
     _claim(
-        "Collapse time times rate is constant where drift binds",
+        "Collapse time × rate is constant",
         "under conditions",
-        "GRPO on a proxy: {step_limits:time_little} at S × rate to 0.1, {step_limits:time_much} at 1.5 to 3",
+        "{step_limits:time_little}; at much of it {step_limits:time_much}",
         "step_limits",
-        when="little staleness times rate",
+        when="little staleness × rate",
         stated="2607.01083/collapse-time",
     ),
 )

@@ -98,11 +98,11 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def words(rows: Any, law: str, below: bool) -> str:
-    """How many shifts below 0, or above, are better, equal and worse than 0, of all tasks."""
+def worse(rows: Any, law: str) -> str:
+    """How many shifts below 0 are worse than 0, over all tasks, of how many."""
     own = _script.pick(rows, part="tuned", law=law)
-    own = own[(own["shift"] < 0) if below else (own["shift"] > 0)]
-    return ", ".join(str(int((own.word == word).sum())) for word in ("better", "equal", "worse"))
+    own = own[own["shift"] < 0]
+    return f"{int((own.word == 'worse').sum())} of {len(own)}"
 
 
 def numbers(rows: Any) -> dict[str, str]:
@@ -111,14 +111,16 @@ def numbers(rows: Any) -> dict[str, str]:
     below = [shift for shift in policies if shift < 0]
     found["off"] = f"{max(np.abs(policies[s] - expected(s)).sum(-1).max() / 2 for s in below):.3f}"
     found["improved"] = str(sum(int((reward(policies[s]) > behavior).sum()) for s in below))
-    found |= {"below": str(len(below) * lab.BANDITS), "behavior": f"{behavior.mean():.2f}"}
+    found["below"] = str(len(below) * lab.BANDITS)
+    for name, shift in (("tenth", -0.1), ("zero", 0.0)):
+        found[name] = f"{reward(policies[shift]).mean():.2f}"
     for name, shift in (("tenth", -0.1), ("zero", 0.0), ("above", 0.1)):
-        found[name], found[f"support_{name}"] = (f"{each(policies[shift]).mean():.2f}" for each in (reward, support))
+        found[f"support_{name}"] = f"{support(policies[shift]).mean():.1f}"
     again = _script.pick(rows, part="again")
     last = again[again["round"] == again["round"].max()].groupby("shift").value.mean()
-    for name, shift in (("half", -0.5), ("tenth", -0.1), ("zero", 0.0)):
+    for name, shift in (("tenth", -0.1), ("zero", 0.0)):
         found[f"again_{name}"] = f"{last[shift]:.2f}"
     found["best"] = f"{lab.MEANS.max(-1).mean():.2f}"
     for law, name in (("constant 32", "stale"), ("frozen", "frozen")):
-        found |= {f"{name}_below": words(rows, law, True), f"{name}_above": words(rows, law, False)}
+        found[name] = worse(rows, law)
     return found

@@ -181,16 +181,18 @@ def numbers(rows: Any) -> dict[str, str]:
     plain = _script.pick(rows, quantity="limit", arm="none")
     hits, n = inside(plain, lambda row: ascended(row.task, int(row.staleness), int(row.horizon)))
     found |= {"ascent_inside": str(hits), "ascent_points": str(n)}
-    for task, arm in (("tokens", "none"), ("bandit", "none"), ("tokens", "grpo"), ("bandit", "grpo")):
-        own = limits(rows, task, arm, LONG).set_index("staleness").value
+    for task in lab.START:
+        own = limits(rows, task, "grpo", LONG).set_index("staleness").value
         known = bool(np.isfinite(own.get(STALE, math.nan))) and bool(np.isfinite(own[0]))
-        found[f"{task}_{arm}"] = f"{own[STALE] / own[0]:.1f} times" if known else "beyond the grid"
+        found[task] = f"{own[STALE] / own[0]:.1f} times" if known else "beyond the grid"
+    first = []
     for task in ("graded", "sparse"):
         own = limits(rows, task, "grpo", LONG)
         own = own[own.value.notna() & (own.staleness > 0)]
-        found[f"{task}_from"] = f"{own.staleness.min():.0f}"
+        first += own.staleness.tolist()
         slope = np.polyfit(np.log(own.staleness), np.log(own.value), 1)[0] if len(own) > 1 else math.nan
         found[f"{task}_slope"] = f"{slope:.1f}".replace("-", "−")
+    found["first"] = f"{min(first, default=math.nan):.0f}"
     times = products(_script.pick(rows, quantity="time", task="tokens", arm="grpo"))
     for name, low, high in (("little", 0.0, 0.1), ("much", 1.5, MOST)):
         own = times[(times.drift > low) & (times.drift <= high)]["product"]
