@@ -117,9 +117,9 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         found = [ascended(task, s, horizon) for s in own.staleness]
         ax.plot(own.staleness + 0.5, found, **{**_style.PREDICTED, "color": COLOR[task]})
     axis(ax, "REINFORCE on a proxy: the limit rises", ylim=(0.7, 100.0))
-    look.say(ax, 0.5, 10.5, "tokens, T = 128", COLOR["tokens"])
-    look.say(ax, 0.5, 3.8, "bandit, T = 512", COLOR["bandit"])
-    look.say(ax, 0.5, 1.0, "tokens, T = 512", COLOR["tokens"])
+    look.say(ax, 0.5, 10.5, "tokens, 128", COLOR["tokens"])
+    look.say(ax, 0.5, 3.8, "bandit", COLOR["bandit"])
+    look.say(ax, 0.5, 1.0, "tokens", COLOR["tokens"])
 
 
 def draw_grpo(ax: Axes, rows: Any) -> None:
@@ -127,11 +127,11 @@ def draw_grpo(ax: Axes, rows: Any) -> None:
     for task, horizon in (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG), ("graded", LONG), ("sparse", LONG)):
         plot(ax, limits(rows, task, "grpo", horizon), COLOR[task], horizon)
     axis(ax, "GRPO: rises on a proxy, else falls", ylim=(0.0035, 6.0))
-    look.say(ax, 0.5, 0.057, "tokens, T = 128", COLOR["tokens"])
-    look.say(ax, 0.5, 0.0205, "bandit, T = 512", COLOR["bandit"])
-    look.say(ax, 0.5, 0.0047, "tokens, T = 512", COLOR["tokens"])
-    look.say(ax, 12.0, 1.2, "graded, T = 512", COLOR["graded"])
-    look.say(ax, 0.6, 0.35, "sparse, T = 512", COLOR["sparse"])
+    look.say(ax, 0.5, 0.057, "tokens, 128", COLOR["tokens"])
+    look.say(ax, 0.5, 0.0205, "bandit", COLOR["bandit"])
+    look.say(ax, 0.5, 0.0047, "tokens", COLOR["tokens"])
+    look.say(ax, 12.0, 1.2, "graded", COLOR["graded"])
+    look.say(ax, 0.6, 0.35, "sparse", COLOR["sparse"])
 
 
 def products(own: Any) -> Any:
