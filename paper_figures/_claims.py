@@ -60,8 +60,6 @@ OF_STATUS = {
 SHORT = {
     "2602.17616/root-of-ess": "step scales with the root of ESS",
     "2607.01083/bias": "bias grows as staleness × step",
-    "2607.01083/step-limit": "largest step falls as 1/staleness",
-    "2607.01083/collapse-time": "collapse at constant time × step",
     "2607.01083/ballistic": "positive cosine means drift",
     "2609.20807/score-drift": "score drift is the main cause",
     "2604.22407/inflation": "Adam inflates what is projected",

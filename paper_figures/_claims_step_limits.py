@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paper_figures._claim import Claim
 
-CLAIMS: tuple[Claim, ...] = ()
+_claim = partial(Claim, "2607.01083")
+CLAIMS = (
+    _claim(
+        "Largest rate flat in staleness, then 1/S",
+        "under conditions",
+        "{step_limits:rule_inside} of {step_limits:rule_points} limits on it; GRPO on a proxy: "
+        "{step_limits:tokens} as large",
+        "step_limits",
+        when="linear gradients; on a proxy it rises",
+        stated="2607.01083/step-limit",
+    ),
+    _claim(
+        "Collapse time × rate is constant",
+        "under conditions",
+        "{step_limits:time_little}; at much of it {step_limits:time_much}",
+        "step_limits",
+        when="little staleness × rate",
+        stated="2607.01083/collapse-time",
+    ),
+)

@@ -1,0 +1,126 @@
+"""AsymRE: limits on frozen data on the projection, limits of limits, and tuned shifts of the baseline on stale data."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim import theory
+from asyncsim.plotting import _style
+from experiments import asymre as lab
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("asymre",)
+TASKS = {"bandit": "tuned", "graded": "measured", "sparse": "contrast"}
+TITLES = {"constant 32": "32 updates stale: no shift helps", "frozen": "frozen data: nor here"}
+
+
+def predicted(bandit: int, shift: float) -> np.ndarray:
+    """Where the flow ends: the projection below shift 0, from there on the arm with the largest mu (r - V)."""
+    logits, means = lab.LOGITS[bandit], lab.MEANS[bandit]
+    mu = lab.softmax(logits)
+    point = {"behavior_logits": logits.tolist(), "rewards": means.tolist()}
+    if shift < 0:
+        found = theory.claim("optimum/asymre-projection").predict({**point, "offset": float(mu @ means) + shift})
+    else:
+        found = theory.claim("optimum/frozen-mean-baseline").predict(point)
+    return np.array([found[f"pi[{arm}]"] for arm in range(lab.ARMS)])
+
+
+def limits(rows: Any) -> dict[float, np.ndarray]:
+    """Policies at the end, `[bandits, arms]`, by shift."""
+    own = _script.pick(rows, part="frozen").sort_values(["shift", "bandit", "action"])
+    return {float(shift): one.value.to_numpy().reshape(lab.BANDITS, lab.ARMS) for shift, one in own.groupby("shift")}
+
+
+@cache
+def expected(shift: float) -> np.ndarray:
+    """Predictions for all bandits, `[bandits, arms]`."""
+    return np.array([predicted(bandit, shift) for bandit in range(lab.BANDITS)])
+
+
+def reward(policy: np.ndarray) -> np.ndarray:
+    """Mean reward of each bandit."""
+    return np.asarray((policy * lab.MEANS).sum(-1))
+
+
+def support(policy: np.ndarray) -> np.ndarray:
+    """Arms in use of each bandit."""
+    return np.asarray((policy > lab.SEEN).sum(-1))
+
+
+def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
+    """A reading of the limits, mean over bandits, on its prediction."""
+    found = limits(rows)
+    values = [read(policy).mean() for policy in found.values()]
+    ax.plot(range(len(found)), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
+    ax.plot(range(len(found)), [read(expected(shift)).mean() for shift in found], **_style.PREDICTED)
+    ax.axvline(list(found).index(0.0), **_style.REFERENCE)
+    shown = list(found)[::2]
+    look.ticks(ax.xaxis, range(0, len(found), 2), [f"{shift:g}".replace("-", "−") for shift in shown])
+    ax.set(xlabel="baseline less behavior's mean reward")
+
+
+def draw_tuned(ax: Axes, rows: Any, law: str) -> None:
+    """Differences from shift 0 at the best rates."""
+    for place, (task, shade) in enumerate(TASKS.items()):
+        own = _script.pick(rows, part="tuned", task=task, law=law).dropna(subset="difference").sort_values("shift")
+        own = own.assign(value=own.difference)
+        x = [sorted(lab.TUNED).index(shift) + 0.2 * (place - 1) for shift in own["shift"]]
+        look.points(ax, x, own, color=look.COLOR[shade], marker="o^s"[place], markersize=3.5, label=task)
+    ax.axhline(0.0, **_style.REFERENCE)
+    look.ticks(ax.xaxis, range(len(lab.TUNED)), [f"{shift:g}".replace("-", "−") for shift in sorted(lab.TUNED)])
+    ax.set(xlabel="shift of the baseline", title=TITLES[law])
+
+
+def draw(rows: Any) -> Figure:
+    """Two panels of limits, and one for each kind of data."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 5.0)
+        above, below = np.asarray(figure.subfigures(2, 1))
+        left, right = above.subplots(1, 2)
+        draw_limit(left, rows, reward)
+        left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
+        look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
+        left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="frozen bandits: limits beat behavior")
+        draw_limit(right, rows, support)
+        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="… on several arms below 0")
+        axes = below.subplots(1, 2, sharey=True)
+        for ax, law in zip(axes, lab.LAWS, strict=True):
+            draw_tuned(ax, rows, law)
+        axes[0].set(ylabel="return less that at shift 0")
+        axes[0].legend(fontsize=7)
+    return figure
+
+
+def worse(rows: Any, law: str) -> str:
+    """How many shifts below 0 are worse than 0, over all tasks, of how many."""
+    own = _script.pick(rows, part="tuned", law=law)
+    own = own[own["shift"] < 0]
+    return f"{int((own.word == 'worse').sum())} of {len(own)}"
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Distance from the prediction, what limits and their limits earn, and what tuned shifts do."""
+    found, policies, behavior = {}, limits(rows), reward(lab.softmax(lab.LOGITS))
+    below = [shift for shift in policies if shift < 0]
+    found["off"] = f"{max(np.abs(policies[s] - expected(s)).sum(-1).max() / 2 for s in below):.3f}"
+    found["improved"] = str(sum(int((reward(policies[s]) > behavior).sum()) for s in below))
+    found["below"] = str(len(below) * lab.BANDITS)
+    for name, shift in (("tenth", -0.1), ("zero", 0.0)):
+        found[name] = f"{reward(policies[shift]).mean():.2f}"
+    for name, shift in (("tenth", -0.1), ("zero", 0.0), ("above", 0.1)):
+        found[f"support_{name}"] = f"{support(policies[shift]).mean():.1f}"
+    again = _script.pick(rows, part="again")
+    last = again[again["round"] == again["round"].max()].groupby("shift").value.mean()
+    for name, shift in (("tenth", -0.1), ("zero", 0.0)):
+        found[f"again_{name}"] = f"{last[shift]:.2f}"
+    found["best"] = f"{lab.MEANS.max(-1).mean():.2f}"
+    for law, name in (("constant 32", "stale"), ("frozen", "frozen")):
+        found[name] = worse(rows, law)
+    return found

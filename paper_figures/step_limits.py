@@ -1,0 +1,200 @@
+"""Largest stable rate against staleness, where theory is exact, where a proxy is over-optimized, and for GRPO."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import step_limits as lab
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("step_limits",)
+LONG, SHORT, STALE = 512, 128, 64
+FINE, MOST = 1.03, 3.0
+"""Factor between rates at which the noise-free recursion is read, and largest staleness times rate that is drawn."""
+COLOR = {
+    "linear": look.COLOR["muted"],
+    "tokens": look.COLOR["controlled"],
+    "bandit": look.COLOR["tuned"],
+    "graded": look.COLOR["synchronous"],
+    "sparse": look.COLOR["stale"],
+}
+MARKER = {2048: "s", LONG: "o", SHORT: "^"}
+
+
+def drift_constant() -> float:
+    """Time times rate after which fresh descent on `linear` has lost half of its largest gain."""
+    s = np.linspace(0.0, 4.0 / lab.CURVATURES[1], 400_001)
+    fast, slow = (np.exp(-c * s) for c in lab.CURVATURES)
+    gain = 0.5 * (1.0 - fast**2 - (1.0 - slow) ** 2)
+    lost = (gain < lab.LOST * gain.max()) & (s > s[gain.argmax()])
+    return float(s[lost.argmax()])
+
+
+@cache
+def stale_constant(staleness: int = 400) -> float:
+    """Staleness and a half times the rate at which the fast mode's overshoot loses half of what it gained."""
+    rates = np.linspace(0.5, 2.0, 301) / (staleness + 0.5)
+    path = [np.ones(rates.size)]
+    for t in range(8 * staleness):
+        path.append(path[t] - rates * path[max(0, t - staleness)])
+    lost = (np.min(path, axis=0) < -math.sqrt(1.0 - lab.LOST)).argmax()
+    return float(rates[lost] * (staleness + 0.5))
+
+
+def rule(staleness: Any, horizon: int) -> np.ndarray:
+    """The smaller of C/T and R/(S + 1/2)."""
+    return np.minimum(drift_constant() / horizon, stale_constant() / (np.asarray(staleness) + 0.5))
+
+
+def field(task: str, logits: np.ndarray, bonus: float = 1.0) -> np.ndarray:
+    """Expected gradient from data of these logits: prob (value - mean), entropy paid in the reward."""
+    paid = lab.PROXY if task == "bandit" else np.eye(lab.ACTIONS)[0] / lab.LENGTH
+    log_prob = logits - np.logaddexp.reduce(logits, -1, keepdims=True)
+    prob, value = np.exp(log_prob), paid - bonus * lab.BONUS[task] * log_prob
+    share = 1.0 / len(lab.START[task]) if task == "bandit" else 1.0  # a batch has one group of each prompt
+    return np.asarray(share * prob * (value - (prob * value).sum(-1, keepdims=True)))
+
+
+@cache
+def ascended(task: str, staleness: int, horizon: int) -> float:
+    """Smallest rate at which noise-free delayed ascent has collapsed by the horizon; infinite where none has."""
+    start, rates = lab.START[task], 0.5 * FINE ** np.arange(220)
+    path, returns = [np.broadcast_to(start, (rates.size, *start.shape))], []
+    for t in range(horizon):
+        returns.append(lab.true_return(task, torch.as_tensor(path[t].reshape(rates.size, -1).copy())).numpy())
+        path.append(path[t] + rates[:, None, None] * field(task, path[max(0, t - staleness)]))
+    bad = np.isfinite(lab.collapsed(np.array(returns)))
+    return float(rates[bad.argmax()]) if bad.any() else math.inf
+
+
+def limits(rows: Any, task: str, arm: str, horizon: int) -> Any:
+    """Limits of an arm, by staleness."""
+    own = _script.pick(rows, quantity="limit", task=task, arm=arm, horizon=horizon)
+    return own.sort_values("staleness").astype({"staleness": int})
+
+
+def plot(ax: Axes, own: Any, color: str, horizon: int, label: str = "") -> None:
+    """Limits with their intervals; an open end reaches to the top."""
+    own = own[own.value.notna()]
+    high = own.high.fillna(1e6)
+    reach = [own.value - own.low, high - own.value]
+    style = {**_style.MEASURED, **look.CONNECTED, "color": color, "marker": MARKER[horizon], "markersize": 3.5}
+    fill = {} if horizon != SHORT or "linear" in set(own.task) else look.HOLLOW
+    ax.errorbar(own.staleness + 0.5, own.value, reach, label=label, **{**style, **fill})
+
+
+def axis(ax: Axes, title: str, **more: Any) -> None:
+    """Staleness from 0 on a logarithmic axis."""
+    ax.set(xscale="log", yscale="log", xlabel="staleness S, updates", ylabel="largest stable rate", title=title, **more)
+    places = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+    look.ticks(ax.xaxis, [s + 0.5 for s in places], [f"{s}" for s in places])
+
+
+def draw_linear(ax: Axes, rows: Any) -> None:
+    """Measured limits on the rule."""
+    fine = np.geomspace(0.5, 128.5, 200) - 0.5
+    for horizon, shade in zip((SHORT, LONG, 2048), ("partial", "measured", "tuned"), strict=True):
+        plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
+        ax.plot(fine + 0.5, rule(fine, horizon), **_style.PREDICTED)
+        look.say(ax, 0.55, 1.65 * float(rule(0, horizon)), f"T = {horizon}", look.COLOR[shade])
+    axis(ax, "linear: flat, then 1/S, as the rule says", ylim=(0.005, 4.0))
+
+
+def draw_drift(ax: Axes, rows: Any) -> None:
+    """REINFORCE on over-optimized proxies, beside noise-free delayed ascent."""
+    for task, horizon in (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)):
+        own = limits(rows, task, "none", horizon)
+        plot(ax, own, COLOR[task], horizon)
+        found = [ascended(task, s, horizon) for s in own.staleness]
+        ax.plot(own.staleness + 0.5, found, **{**_style.PREDICTED, "color": COLOR[task]})
+    axis(ax, "REINFORCE on a proxy: the limit rises", ylim=(0.7, 100.0))
+    look.say(ax, 0.5, 10.5, "tokens, 128", COLOR["tokens"])
+    look.say(ax, 0.5, 3.8, "bandit", COLOR["bandit"])
+    look.say(ax, 0.5, 1.0, "tokens", COLOR["tokens"])
+
+
+def draw_grpo(ax: Axes, rows: Any) -> None:
+    """GRPO on all tasks."""
+    for task, horizon in (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG), ("graded", LONG), ("sparse", LONG)):
+        plot(ax, limits(rows, task, "grpo", horizon), COLOR[task], horizon)
+    axis(ax, "GRPO: rises on a proxy, else falls", ylim=(0.0035, 6.0))
+    look.say(ax, 0.5, 0.057, "tokens, 128", COLOR["tokens"])
+    look.say(ax, 0.5, 0.0205, "bandit", COLOR["bandit"])
+    look.say(ax, 0.5, 0.0047, "tokens", COLOR["tokens"])
+    look.say(ax, 12.0, 1.2, "graded", COLOR["graded"])
+    look.say(ax, 0.6, 0.35, "sparse", COLOR["sparse"])
+
+
+def products(own: Any) -> Any:
+    """Staleness times rate, and median update of the collapse times rate, where both say something."""
+    own = own.assign(drift=own.staleness * own.rate, product=own.value * own.rate)
+    return own[(own.drift > 0) & (own.drift <= MOST) & np.isfinite(own["product"])]
+
+
+def draw_times(ax: Axes, rows: Any) -> None:
+    """Time of collapse times rate against staleness times rate."""
+    for task, arm in (("linear", "gradient"), ("tokens", "grpo"), ("bandit", "grpo")):
+        own = _script.pick(rows, quantity="time", task=task, arm=arm)
+        own = products(own)
+        ax.plot(own.drift, own["product"], ".", markersize=3.5, color=COLOR[task])
+    ax.plot([2e-2, stale_constant()], [drift_constant()] * 2, **_style.PREDICTED)
+    ax.set(xscale="log", yscale="log", xlabel="S times rate", ylabel="update of collapse times rate")
+    ax.set(title="S × rate decides time × rate", xlim=(0.01, MOST), ylim=(1.0, 400.0))
+    look.say(ax, 0.012, 95.0, "linear", COLOR["linear"])
+    look.say(ax, 0.03, 10.5, "bandit", COLOR["bandit"])
+    look.say(ax, 0.012, 2.9, "tokens", COLOR["tokens"])
+
+
+def draw(rows: Any) -> Figure:
+    """Four panels."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 5.0)
+        axes = figure.subplots(2, 2).ravel()
+        draw_linear(axes[0], rows)
+        draw_drift(axes[1], rows)
+        draw_grpo(axes[2], rows)
+        draw_times(axes[3], rows)
+    return figure
+
+
+def inside(rows: Any, predicted: Any) -> tuple[int, int]:
+    """How many limits have the prediction in their interval, of how many."""
+    own = rows[rows.value.notna()]
+    hits = [row.low <= predicted(row) <= (math.inf if math.isnan(row.high) else row.high) for row in own.itertuples()]
+    return sum(hits), len(hits)
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Where predictions lie, how limits change with staleness, and what collapse times come to."""
+    linear = _script.pick(rows, quantity="limit", task="linear")
+    hits, n = inside(linear, lambda row: float(rule(row.staleness, int(row.horizon))))
+    found = {"stale": str(STALE), "rule_inside": str(hits), "rule_points": str(n)}
+    plain = _script.pick(rows, quantity="limit", arm="none")
+    hits, n = inside(plain, lambda row: ascended(row.task, int(row.staleness), int(row.horizon)))
+    found |= {"ascent_inside": str(hits), "ascent_points": str(n)}
+    for task in lab.START:
+        own = limits(rows, task, "grpo", LONG).set_index("staleness").value
+        known = bool(np.isfinite(own.get(STALE, math.nan))) and bool(np.isfinite(own[0]))
+        found[task] = f"{own[STALE] / own[0]:.1f} times" if known else "beyond the grid"
+    first = []
+    for task in ("graded", "sparse"):
+        own = limits(rows, task, "grpo", LONG)
+        own = own[own.value.notna() & (own.staleness > 0)]
+        first += own.staleness.tolist()
+        slope = np.polyfit(np.log(own.staleness), np.log(own.value), 1)[0] if len(own) > 1 else math.nan
+        found[f"{task}_slope"] = f"{slope:.1f}".replace("-", "−")
+    found["first"] = f"{min(first, default=math.nan):.0f}"
+    times = products(_script.pick(rows, quantity="time", task="tokens", arm="grpo"))
+    for name, low, high in (("little", 0.0, 0.1), ("much", 1.5, MOST)):
+        own = times[(times.drift > low) & (times.drift <= high)]["product"]
+        found[f"time_{name}"] = f"{own.min():.1f} to {own.max():.1f}"
+    return found

@@ -1,0 +1,49 @@
+"""AsymRE: committed limits against the projection, beside rules that would not pass; words against intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import _store, asymre, league
+from paper_figures import asymre as figure
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return _store.read("asymre")
+
+
+def test_a_few_updates_already_follow_the_flow_to_the_projection():
+    """From the projection on, nothing moves; planted: rewards clipped at the baseline and rescaled."""
+    shift = -0.5
+    mu, gap = asymre.softmax(asymre.LOGITS), asymre.MEANS
+    kept = np.maximum(mu * (gap - (mu * gap).sum(-1, keepdims=True) - shift), 0.0)
+    kept /= kept.sum(-1, keepdims=True)
+    found = asymre.ended(asymre.LOGITS, (shift,), 200)[0]
+    far = [np.abs(found - guess).sum(-1).max() / 2 for guess in (figure.expected(shift), kept)]
+    assert far[0] < 0.01 < far[1]
+
+
+def test_limits_are_the_projection_below_the_mean(rows):
+    for shift, policy in figure.limits(rows).items():
+        far = np.abs(policy - figure.expected(shift)).sum(-1) / 2
+        assert shift >= 0 or far.max() < 0.02
+        assert shift <= 0 or (policy.max(-1) > 0.99).all()
+
+
+def test_every_limit_below_the_mean_improves_and_the_next_one_improves_on_it(rows):
+    behavior = figure.reward(asymre.softmax(asymre.LOGITS))
+    for shift, policy in figure.limits(rows).items():
+        assert shift >= 0 or (figure.reward(policy) > behavior).all()
+    again = rows[(rows.part == "again") & (rows["shift"] < 0)].sort_values("round")
+    assert all((one.value.diff().dropna() > -1e-3).all() for _, one in again.groupby("shift"))
+
+
+def test_words_follow_from_intervals_at_rates_inside_the_grid(rows):
+    own = rows[(rows.part == "tuned") & rows.word.notna()]
+    assert len(own) and (own.low <= own.difference).all() and (own.difference <= own.high).all()
+    assert (own[own.word == "better"].low > 0).all() and (own[own.word == "worse"].high < 0).all()
+    equal = own[own.word == "equal"]
+    assert (equal.low > -league.SMALLEST).all() and (equal.high < league.SMALLEST).all()
+    assert (rows[rows.rate.notna()].tried >= 11).all()
