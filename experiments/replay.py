@@ -3,7 +3,7 @@
 Experience replay for language models (arXiv 2604.08706) on three tables. A generator adds groups at an even pace while
 the trainer updates without waiting: `ratio` uses of a sample on average, `buffer` in batches, first in first out. A
 batch is 4 groups of 8, drawn evenly from the buffer, none twice in a batch; drawn groups stay. `ratio` 0 is fresh data:
-every sample once, without delay. Tasks: `bandit`, 4 prompts with 64 arms; `graded`, 16 tokens out of 16; `sparse`, 32
+every sample once, without delay. Tasks: `bandit`, 4 prompts with 64 arms; `graded`, 16 tokens out of 16; `sparse`, 24
 bits, paid 1 if three quarters are right. Token ratios truncated at 2, group means, Adam. Cells choose their rate.
   updates  until the exact return is `TARGET`, mean over replicates of seeds of their own (the whole run where it never
            is); `chosen`: the same where the rate was chosen
@@ -30,7 +30,7 @@ MEANS = np.random.default_rng(0).random((GROUPS, 64))
 TASKS: dict[str, Any] = {
     "bandit": sim.tasks.softmax_bandit(64, means=MEANS),
     "graded": sim.tasks.token_bandit(16, 16, "position"),
-    "sparse": sim.tasks.bit_chain(32, 0.75),
+    "sparse": sim.tasks.bit_chain(24, 0.75),
 }
 BEST = {"bandit": float(MEANS.max(1).mean()), "graded": 1.0, "sparse": 1.0}
 RATIOS, BUFFERS = (1, 2, 4, 8), (1, 4, 16)
@@ -38,7 +38,7 @@ RATES = [0.05 * 2.0**k for k in range(-1, 7)]
 METHOD = sim.methods.truncated_is("token", advantage=sim.advantages.group_mean())
 RETURN = Metric("policy_return", pipeline_rl.expected, range=(0.0, 1.0))
 CELLS = [(0, 0), *((ratio, buffer) for ratio in RATIOS for buffer in BUFFERS)]
-_SIZES: dict[str, Any] = {"updates": 256, "few": 16, "many": 48, "rates": RATES, "seed": 0}
+_SIZES: dict[str, Any] = {"updates": 160, "few": 32, "many": 64, "rates": RATES, "seed": 0}
 SETTINGS = [{"task": task, "ratio": y, "buffer": n, **_SIZES} for task in TASKS for y, n in CELLS]
 _FEW: dict[str, Any] = {**_SIZES, "updates": 24, "few": 2, "many": 2, "rates": [0.1, 0.2, 0.4]}
 QUICK = [{**_FEW, "task": task, "ratio": y, "buffer": n} for task in ("bandit", "graded") for y, n in ((0, 0), (4, 4))]
