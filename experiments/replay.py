@@ -6,7 +6,7 @@ batch is 4 groups of 8, drawn evenly from the buffer, none twice in a batch; dra
 every sample once, without delay. Tasks: `bandit`, 4 prompts with 64 arms; `graded`, 16 tokens out of 16; `sparse`, 24
 bits, paid 1 if three quarters are right. Token ratios truncated at 2, group means, Adam. Cells choose their rate.
   updates  until the exact return is `TARGET`, mean over replicates of seeds of their own (the whole run where it never
-           is); `chosen`: the same where the rate was chosen
+           is); `tried`: the same at every rate, where one was chosen
   missed   share of replicates that never are there; lost  largest return less the one at the end
   entropy  of the policy where half of the possible gain is reached, nats
   staleness  of what is trained, mean in updates, second half of a run
@@ -88,22 +88,23 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one cell: a rate is chosen on few replicates, and measured on many others."""
     rates, few, seed = setting["rates"], setting["few"], setting["seed"]
     tried = trained(setting, tuple(float(rate) for rate in np.repeat(rates, few)), seed + 1)
-    found = needed(tried["policy_return"]).reshape(len(rates), few).mean(1)
-    best = int(found.argmin())
+    found = needed(tried["policy_return"]).reshape(len(rates), few)
+    best = int(found.mean(1).argmin())
     curves = trained(setting, (rates[best],) * setting["many"], seed)
     returns, updates = curves["policy_return"], needed(curves["policy_return"])
     half = bapo.at_half(returns, curves["policy_entropy"], BEST[setting["task"]])
     made = system(setting["ratio"], setting["buffer"]).schedule(setting["updates"], SAMPLES, 1, 1, seed)
     half = half[np.isfinite(half)]
     rows = {
-        "chosen": {"value": float(found[best]), "samples": few},
         "updates": _vcpo.mean(updates),
         "missed": _vcpo.share(~(returns >= TARGET).any(0)),
         "lost": _vcpo.mean(returns.max(0) - returns[-1]),
-        "entropy": _vcpo.mean(half) if len(half) > 1 else _vcpo.missing("no such run"),
+        "entropy": _vcpo.mean(half) if len(half) > 1 else _vcpo.missing(""),
         "staleness": {"value": float(made.staleness()[:, setting["updates"] // 2 :].mean()), "samples": 1},
     }
     edge = "edge" if best in (0, len(rates) - 1) else ""
-    place: dict[str, Any] = {name: setting[name] for name in ("task", "ratio", "buffer")} | {"rate": rates[best]}
-    found_rows = [{**place, "note": edge, **row, "quantity": name} for name, row in rows.items()]
-    return [{name: row.get(name, np.nan) for name in COLUMNS} | {"note": row["note"] or edge} for row in found_rows]
+    place: dict[str, Any] = {name: setting[name] for name in ("task", "ratio", "buffer")}
+    chosen = {"rate": rates[best], "note": edge}
+    measured = [{**row, **chosen, "quantity": name} for name, row in rows.items()]
+    measured += [{"rate": rate, **_vcpo.mean(one), "quantity": "tried"} for rate, one in zip(rates, found, strict=True)]
+    return [{name: (place | row).get(name, np.nan) for name in COLUMNS} | {"note": row["note"]} for row in measured]
