@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import asyncsim as sim
 from experiments import _store, delight
 from paper_figures import delight as figure
 
@@ -62,7 +61,7 @@ def test_no_batch_of_one_prompt_points_further_than_sixty_degrees_away():
 @pytest.mark.parametrize(("temperature", "limit"), [(0.4, 1.0), (0.6, figure.ONE)])
 def test_the_gate_points_right_in_the_end_only_below_the_advantage(monkeypatch, temperature, limit):
     """The gate of a failure falls as pi^(1/2 / temperature), the signal as pi. Planted: the other limit."""
-    monkeypatch.setitem(delight.METHODS, "gate", sim.methods.delight(temperature, delight.gain))
+    monkeypatch.setitem(delight.METHODS, "gate", delight.m.delight(temperature, delight.gain))
     policy, drawn = delight.learner(1e-12), delight.behavior("bug", 1e-12)
     true = policy @ delight.terms(delight.BASE, policy, policy)
     found = delight.cosine(drawn @ delight.terms("gate", policy, drawn), true)
