@@ -41,8 +41,9 @@ CELLS = [(0, 0), *((ratio, buffer) for ratio in RATIOS for buffer in BUFFERS)]
 _SIZES: dict[str, Any] = {"updates": 160, "few": 32, "many": 64, "rates": RATES, "seed": 0}
 _HIGH = {"sparse": {"rates": [*RATES, 6.4, 12.8]}}
 SETTINGS = [{"task": t, "ratio": y, "buffer": n, **_SIZES, **_HIGH.get(t, {})} for t in TASKS for y, n in CELLS]
-_FEW: dict[str, Any] = {**_SIZES, "updates": 24, "few": 2, "many": 2, "rates": [0.1, 0.2, 0.4]}
-QUICK = [{**_FEW, "task": task, "ratio": y, "buffer": n} for task in ("bandit", "graded") for y, n in ((0, 0), (4, 4))]
+_FEW: dict[str, Any] = {**_SIZES, "updates": 12, "few": 2, "many": 2, "rates": [0.1, 0.8]}
+_QUOTED = [(0, 0), (4, 1), (4, 4), (4, 16)]
+QUICK = [{**_FEW, "task": task, "ratio": y, "buffer": n} for task in TASKS for y, n in _QUOTED]
 
 
 def system(ratio: int, buffer: int) -> Any:
