@@ -6,7 +6,6 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -24,21 +23,9 @@ LOOKS: dict[str, dict[str, Any]] = {
     "DG": {"color": look.COLOR["controlled"], "marker": "^"},
     "DG, 1/4": {"color": look.COLOR["partial"], "marker": "v"},
 }
-PANELS = [
-    ("cosine", "bug", "mean", "mean, a faulty actor"),
-    ("cosine", "bug", "batch", f"batches of {experiment.BATCH}"),
-    ("prompts", "", "mean", "mean, many prompts"),
-]
 NAMES = {experiment.BASE: "no correction", "DG, 1/4": "DG, temperature 1/4"}
 ONE = math.sqrt(experiment.ARMS / (2.0 * (experiment.ARMS - 1)))
 """Cosine of the push away from one wrong arm, where the learner hardly fails: e_1 - e_2 beside e_1 less the others."""
-
-
-def spread(power: float) -> float:
-    """Cosine across prompts whose mean steps grow as failure^power and true ones as failure, where they hardly fail."""
-    failure = 10.0 ** np.linspace(0.0, -3.0, experiment.PROMPTS)
-    step = failure**power
-    return float(step @ failure / np.sqrt((step @ step) * (failure @ failure)))
 
 
 def course(rows: Any, part: str, place: str, quantity: str, arm: str) -> Any:
@@ -76,27 +63,24 @@ def marks() -> list[Any]:
     ink: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": look.INK}
     return [
         *own,
-        Line2D([], [], label="below: fresh data", **ink, **look.HOLLOW),
+        Line2D([], [], label="returns: fresh data", **ink, **look.HOLLOW),
         Line2D([], [], label="32 updates old", **ink),
     ]
 
 
 def draw(rows: Any) -> Figure:
-    """Cosines above, returns below."""
+    """Cosines, then returns."""
     arms = [arm for arm in experiment.METHODS if arm != experiment.BASE and (rows.arm == arm).any()]
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 5.2)
-        above, below = figure.subplots(2, 3, sharey="row")
-        for ax, panel in zip(above, PANELS, strict=True):
-            draw_cosines(ax, rows, *panel)
-        for ax, limits in ((above[0], [ONE]), (above[2], [spread(0.0), spread(0.5)])):
-            for limit in limits:
-                ax.plot([0.02, 0.0007], [limit, limit], **_style.PREDICTED)
-        above[0].set_ylabel("cosine with the gradient")
-        for ax, task in zip(below, ("bandit", "graded", "sparse"), strict=True):
+        first, *others = figure.subplots(2, 2).ravel()
+        draw_cosines(first, rows, "cosine", "bug", "mean", "mean estimate, a faulty actor")
+        first.plot([0.02, 0.0007], [ONE, ONE], **_style.PREDICTED)
+        first.set(ylabel="cosine with the gradient", ylim=(0.75, 1.02))
+        for ax, task in zip(others, ("bandit", "graded", "sparse"), strict=True):
             draw_returns(ax, rows, task, arms)
-        below[0].set_yticks(range(len(arms)), arms)
-        below[1].set_xlabel("return, less that without correction")
+            ax.set_yticks(range(len(arms)), arms)
+            ax.set_xlabel("return, less that without correction")
         title = "DG at temperature 1 points worse than exact IS, and loses return on stale data"
         figure.legend(handles=marks(), loc="outside upper left", ncols=4, title=title)
     return figure

@@ -1,4 +1,4 @@
-"""Replay: updates for each number of uses, compute at every price of generation, entropy at equal return."""
+"""Replay: updates for each number of uses, compute at every price of generation."""
 
 from __future__ import annotations
 
@@ -75,31 +75,22 @@ def draw_updates(ax: Axes, rows: Any, task: str) -> None:
     ax.plot(fine, [experiment.noise(y, 1) for y in fine], **_style.PREDICTED)
     ax.axhline(1.0, **_style.REFERENCE)
     ax.set(xscale="log", yscale="log", ylim=(0.7, 13.0), title=task, xlabel="uses of a sample")
+    ax.set_ylabel("updates, times fresh data's")
     look.ticks(ax.xaxis, experiment.RATIOS)
     look.ticks(ax.yaxis, [1, 2, 4, 8])
 
 
-def draw_prices(compute: Axes, uses: Axes, rows: Any) -> None:
-    """Compute of the best replayed cell, and its number of uses, against the price."""
+def draw_prices(ax: Axes, rows: Any) -> None:
+    """Compute of the best replayed cell against the price."""
     for task in tasks(rows):
         for held in (False, True):
-            found = [best(rows, task, price, held) for price in PRICES]
-            style: dict[str, Any] = {
-                "color": look.COLOR[SHADES[task]],
-                "marker": "o",
-                "markersize": 3.5,
-                "linewidth": 0.9,
-            }
-            style |= look.HOLLOW if held else {}
-            compute.plot(PRICES, [each.value for _, each in found], **style)
-            uses.plot(PRICES, [ratio for ratio, _ in found], **style)
-    compute.axhline(1.0, **_style.REFERENCE)
-    compute.set(title="compute of best replay", ylabel="times fresh data's", ylim=(0.0, None))
-    uses.set(title="its uses of a sample", yscale="log")
-    look.ticks(uses.yaxis, experiment.RATIOS)
-    for ax in (compute, uses):
-        ax.set(xscale="log", xlabel="price of a sample")
-        look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
+            found = [best(rows, task, price, held)[1].value for price in PRICES]
+            style: dict[str, Any] = {"color": look.COLOR[SHADES[task]], "marker": "o", "markersize": 3.5}
+            ax.plot(PRICES, found, **{"linewidth": 0.9, **style, **(look.HOLLOW if held else {})})
+    ax.axhline(1.0, **_style.REFERENCE)
+    ax.set(title="the best replay", ylabel="compute, times fresh data's", ylim=(0.0, None))
+    ax.set(xscale="log", xlabel="price of a sample")
+    look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
 
 
 def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
@@ -108,40 +99,25 @@ def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
     return beside(own.loc[(ratio, buffer)], own.loc[(0, 0)])
 
 
-def draw_entropy(ax: Axes, rows: Any) -> None:
-    """Entropy at equal return against uses of a sample, buffers of 4 batches, at the best rates."""
-    for task in tasks(rows):
-        ratios = [y for y in experiment.RATIOS if len(_script.pick(rows, task=task, ratio=y, buffer=4))]
-        found = [entropy(rows, task, y, 4) for y in ratios]
-        reach = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
-        style = {**_style.MEASURED, **look.CONNECTED, "markersize": 3.5, "color": look.COLOR[SHADES[task]]}
-        ax.errorbar(ratios, [f.value for f in found], yerr=reach, **style)
-    ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", xlabel="uses of a sample", title="entropy at equal return", ylim=(0.0, None))
-    look.ticks(ax.xaxis, experiment.RATIOS)
-
-
 def lines(names: dict[str, str]) -> list[Any]:
     """What colors mean."""
     return [Line2D([], [], color=look.COLOR[shade], label=name) for name, shade in names.items()]
 
 
 def draw(rows: Any) -> Figure:
-    """Updates above; compute, uses and entropy below."""
+    """Updates of each task, then compute."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 5.2)
-        above, below = figure.subplots(2, 3)
-        for ax, task in zip(above, tasks(rows), strict=False):
+        *above, last = figure.subplots(2, 2).ravel()
+        for ax, task in zip(above, tasks(rows), strict=True):
             draw_updates(ax, rows, task)
-        above[0].set_ylabel("updates, times fresh data's")
-        draw_prices(below[0], below[1], rows)
-        draw_entropy(below[2], rows)
+        draw_prices(last, rows)
         ink: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": look.INK}
         rates = [Line2D([], [], label="best rate", **ink), Line2D([], [], label="held rate", **ink, **look.HOLLOW)]
         batches = {f"buffer of {n} batch{'es' if n > 1 else ''}": shade for n, shade in BUFFERS.items()}
         title = "Replay saves most compute at a small, held learning rate, and far less at best rates"
         figure.legend(handles=[*rates, *lines(batches)], loc="outside upper left", ncols=3, title=title)
-        below[0].legend(handles=lines(SHADES), frameon=False, fontsize=7)
+        last.legend(handles=lines(SHADES), frameon=False, fontsize=7)
     return figure
 
 
