@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paper_figures._claim import Claim
 
-CLAIMS: tuple[Claim, ...] = ()
+_claim = partial(Claim, "Delight", figure="delight", rebuilt=True)
+CLAIMS = (
+    _claim(
+        "Contaminated, the gradient's cosine collapses and DG's grows",
+        "not reproduced",
+        "both fall: to {delight:none_mean} and {delight:dg_mean}, from {delight:dg_first} for DG",
+        when="grows at temperatures below the advantage",
+    ),
+    _claim(
+        "No sign-blind weight, exact IS included, can do so",
+        "not reproduced",
+        "exact IS {delight:is_batch} in batches, DG {delight:dg_batch}",
+    ),
+    _claim(
+        "DG's second moment across the gradient vanishes",
+        "reproduced",
+        "to {delight:dg_across} of that without correction; exact IS {delight:is_across}",
+    ),
+    _claim(
+        "Uncorrected, it beats exact IS",
+        "under conditions",
+        "DG {delight:graded_dg}, IS {delight:graded_is} on graded; {delight:bandit_dg}, {delight:bandit_is} on bandit",
+        when="long sequences; worse on two other tasks",
+    ),
+)
