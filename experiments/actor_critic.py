@@ -69,12 +69,12 @@ _FEW = {"choosing": 2, "judging": 2}
 QUICK = [
     {**_LAG, "workers": list(WORKERS), "updates": 200, "realizations": 4},
     *(
-        {**_WORKERS, **_FEW, "updates": 40, "every": 10, "task": t, "workers": w, "fresh": f}
+        {**_WORKERS, **_FEW, "updates": 20, "every": 10, "task": t, "workers": w, "fresh": f}
         for t in TARGETS
         for w, f in [*((w, False) for w in WORKERS), (WORKERS[-1], True)]
     ),
     *(
-        {**_RETURNS, **_FEW, "batches": 20, "task": t, "staleness": s, "arms": OLD if s else FRESH}
+        {**_RETURNS, **_FEW, "batches": 6, "task": t, "staleness": s, "arms": OLD if s else FRESH}
         for t in ("lake", "cliff")
         for s in STALENESS
     ),

@@ -24,7 +24,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 AS_FRESH = {"a3c": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
-TITLE = "Old scores (A3C) ruin FrozenLake, not CliffWalking"
+TITLE = "Old gradients (A3C) ruin FrozenLake, not CliffWalking"
 ANCHORS = {"none": "ppo_proximal", "behavior": "ppo_behavior"}
 SPEED = {"firm": ("FrozenLake, not slippery", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
 
@@ -79,6 +79,8 @@ def fastest(rows: Any, task: str, workers: int, fresh: bool = False) -> Any:
 
 def gain(rows: Any, task: str, workers: int) -> tuple[float, ...]:
     """Seconds of one worker over those of so many, with the ends that both intervals allow."""
+    if workers == 1:
+        return 1.0, 1.0, 1.0
     one, own = fastest(rows, task, 1), fastest(rows, task, workers)
     return tuple(
         workers * one[end] / own[other] for end, other in (("value", "value"), ("low", "high"), ("high", "low"))
@@ -134,8 +136,8 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
             found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
     for task in SPEED:
         found[f"{task}_gain"] = f"{gain(rows, task, most)[0]:.1f}"
-        for key, number, fresh in (("one", 1, False), ("stale", most, False), ("turns", most, True)):
-            found[f"{task}_{key}"] = f"{fastest(rows, task, number, fresh).value:.0f}"
+    for key, number, fresh in (("one", 1, False), ("stale", most, False), ("turns", most, True)):
+        found[f"firm_{key}"] = f"{fastest(rows, 'firm', number, fresh).value:.0f}"
     for key, number in (("one", 1), ("stale", most)):
         found[f"rates_{key}"] = f"{sum(works(rows, task, number) for task in SPEED)}"
     lag = _script.pick(rows, part="lag", workers=most).iloc[0]
