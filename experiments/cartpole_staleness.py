@@ -26,7 +26,7 @@ SETTINGS = [
     for correction in ANCHORS
 ]
 QUICK = [
-    {"staleness": staleness, "correction": correction, "seeds": 2, "batches": 16, "rates": (3e-4, 3e-3), "seed": 0}
+    {"staleness": staleness, "correction": correction, "seeds": 3, "batches": 16, "rates": (3e-4, 3e-3), "seed": 0}
     for staleness in (0, 4)
     for correction in ANCHORS
 ]

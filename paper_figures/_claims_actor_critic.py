@@ -1,7 +1,43 @@
-"""Claims of A2C, A3C and PPO (arXiv 1602.01783, 1707.06347) on stale data."""
+"""Claims of A3C, V-trace and PPO (arXiv 1602.01783, 1802.01561, 1707.06347) on stale data."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from paper_figures._claim import Claim
 
-CLAIMS: tuple[Claim, ...] = ()
+_claim = partial(Claim, "A3C")
+CLAIMS = (
+    _claim(
+        "Parallel actor-learners stabilize training",
+        "not reproduced",
+        "{actor_critic:rates_one} of 16 rates work with one worker, {actor_critic:rates_stale} with sixteen",
+        "actor_critic",
+        when="linear networks, two small tasks",
+    ),
+    _claim(
+        "More of them reach a score sooner",
+        "under conditions",
+        "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times with sixteen",
+        "actor_critic",
+        when="workers that do not slow each other, small tasks",
+    ),
+    Claim(
+        "IMPALA",
+        "V-trace corrects policy lag",
+        "not reproduced",
+        "{actor_critic:lake_vtrace}, {actor_critic:cliff_vtrace}; A2C: {actor_critic:lake_a2c}, "
+        "{actor_critic:cliff_a2c}",
+        "actor_critic",
+        when="staleness 16, two small tasks",
+    ),
+    Claim(
+        "PPO",
+        "The clip allows several epochs on a batch",
+        "under conditions",
+        "{actor_critic:lake_ppo_near}, {actor_critic:cliff_ppo_near}; A2C: {actor_critic:lake_a2c_near}, "
+        "{actor_critic:cliff_a2c_near}",
+        "actor_critic",
+        when="staleness 4; at 0 and 16 not on both tasks",
+    ),
+)

@@ -63,7 +63,7 @@ def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
     ax.axvline(list(found).index(0.0), **_style.REFERENCE)
     shown = list(found)[::2]
     look.ticks(ax.xaxis, range(0, len(found), 2), [f"{shift:g}".replace("-", "−") for shift in shown])
-    ax.set(xlabel="baseline less behavior's mean reward")
+    ax.set(xlabel="baseline − behavior's mean reward")
 
 
 def draw_tuned(ax: Axes, rows: Any, law: str) -> None:
@@ -93,7 +93,7 @@ def draw(rows: Any) -> Figure:
         axes = below.subplots(1, 2, sharey=True)
         for ax, law in zip(axes, lab.LAWS, strict=True):
             draw_tuned(ax, rows, law)
-        axes[0].set(ylabel="return less that at shift 0")
+        axes[0].set(ylabel="return − that at shift 0")
         axes[0].legend(fontsize=7)
     return figure
 

@@ -80,7 +80,7 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(others, ("bandit", "graded", "sparse"), strict=True):
             draw_returns(ax, rows, task, arms)
             ax.set_yticks(range(len(arms)), arms)
-            ax.set_xlabel("return, less that without correction")
+            ax.set_xlabel("return − that without correction")
         title = "DG at temperature 1 points worse than exact IS, and loses return on stale data"
         figure.legend(handles=marks(), loc="outside upper left", ncols=4, title=title)
     return figure

@@ -79,9 +79,9 @@ def draw(rows: Any) -> Figure:
         draw_boundaries(axes[3], rows)
         for ax in axes[::2]:
             ax.set_ylabel("learning rate × curvature")
-        axes[0].set_title("No ratio: bandit runs collapse (red) at 1/staleness")
-        axes[1].set_title("With weights staleness matters far less")
-        axes[2].set_title("With PPO's clip too")
+        axes[0].set_title("No ratio: red, bandit runs collapse")
+        axes[1].set_title("Weights: staleness matters far less")
+        axes[2].set_title("PPO's clip: so it does")
         marks = [Line2D([], [], color=look.COLOR[color], label=arm) for arm, color in COLOR.items()]
         shapes = [("bandit", {}), ("graded", look.HOLLOW)]
         marks += [

@@ -1,0 +1,145 @@
+"""Actor-critic methods on gymnasium: return against staleness, and what A3C's workers gain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import actor_critic
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("actor_critic", "cartpole_staleness")
+TASKS = {"lake": "FrozenLake", "cliff": "CliffWalking, 1/100", "cartpole": "CartPole"}
+ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a2c": ("A2C", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "a3c": ("A3C", {"color": look.COLOR["stale"], "marker": "o"}),
+    "vtrace": ("V-trace", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "ppo_proximal": ("PPO, proximal", {"color": look.COLOR["tuned"], "marker": "v"}),
+    "ppo_behavior": ("PPO, behavior", {"color": look.COLOR["partial"], "marker": "D"}),
+}
+AS_FRESH = {"a3c": "a2c", "ppo_behavior": "ppo_proximal"}
+"""Arms that are another one without staleness."""
+TITLE = "Old gradients (A3C) ruin FrozenLake, not CliffWalking"
+ANCHORS = {"none": "ppo_proximal", "behavior": "ppo_behavior"}
+SPEED = {"firm": ("FrozenLake, not slippery", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
+
+
+def poles(rows: Any) -> Any:
+    """PPO's committed runs on CartPole as rows of the other arms: the first seeds choose, the others judge."""
+    found = []
+    for (staleness, anchor), own in rows.groupby(["staleness", "correction"]):
+        final = own.pivot_table(index="rate", columns="seed", values="final_return")
+        choosing = min(4, final.shape[1] // 2)
+        judged = actor_critic.judged(list(final.index), final.to_numpy(), choosing)
+        place = {"part": "returns", "task": "cartpole", "staleness": staleness, "arm": ANCHORS[anchor]}
+        found += [{**place, **row} for row in judged]
+    return pd.DataFrame(found)
+
+
+def cells(rows: Any, committed: Any) -> Any:
+    """Every arm at its best rate at the measured levels; `edge`: whether that is an end of the grid."""
+    own = pd.concat([_script.pick(rows, part="returns"), poles(committed)], ignore_index=True)
+    ends = own.groupby(["task", "arm", "staleness"]).rate
+    own["edge"] = (own.rate == ends.transform("min")) | (own.rate == ends.transform("max"))
+    return own[own.chosen.eq(True) & own.staleness.isin(actor_critic.STALENESS)]
+
+
+def curve(best: Any, task: str, arm: str) -> Any:
+    """An arm's rows against staleness; without it some arms are others."""
+    fresh = _script.pick(best, task=task, arm=AS_FRESH.get(arm, arm), staleness=0)
+    old = best[(best.task == task) & (best.arm == arm) & (best.staleness > 0)]
+    return pd.concat([fresh, old]).sort_values("staleness")
+
+
+def draw_returns(ax: Axes, best: Any, task: str) -> None:
+    """All arms against staleness; a hollow mark has its best rate at an end of the grid."""
+    places = {level: place for place, level in enumerate(actor_critic.STALENESS)}
+    for shift, (arm, (_, style)) in enumerate(ARMS.items()):
+        own = curve(best, task, arm)
+        x = own.staleness.map(places) + 0.05 * (shift - 2)
+        ax.plot(x, own.value, color=style["color"], linewidth=0.8)
+        look.points(ax, x, own, **style)
+        edge = own[own.edge]
+        ax.plot(x[own.edge], edge.value, **style, **look.HOLLOW, linestyle="none", markersize=4, zorder=5)
+    best_return = 500.0 if task == "cartpole" else actor_critic.walk(task, actor_critic.STEPS).best
+    ax.axhline(best_return, **_style.REFERENCE)
+    look.ticks(ax.xaxis, places.values(), [str(level) for level in places])
+    ax.set(xlabel="staleness, batches", ylabel="final return", title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
+
+
+def fastest(rows: Any, task: str, workers: int, fresh: bool = False) -> Any:
+    """The row of the best rate."""
+    return _script.pick(rows, part="workers", task=task, workers=workers, fresh=fresh, chosen=True).iloc[0]
+
+
+def gain(rows: Any, task: str, workers: int) -> tuple[float, ...]:
+    """Seconds of one worker over those of so many, with the ends that both intervals allow."""
+    if workers == 1:
+        return 1.0, 1.0, 1.0
+    one, own = fastest(rows, task, 1), fastest(rows, task, workers)
+    return tuple(
+        workers * one[end] / own[other] for end, other in (("value", "value"), ("low", "high"), ("high", "low"))
+    )
+
+
+def works(rows: Any, task: str, workers: int) -> int:
+    """Rates at which at least half of the replicates get to the return."""
+    own = _script.pick(rows, part="workers", task=task, workers=workers, fresh=False)
+    return int((own.missed <= 0.5).sum())
+
+
+def draw_speed(ax: Axes, rows: Any) -> None:
+    """Speedup of A3C's workers, on as many times as there are workers."""
+    numbers = list(actor_critic.WORKERS)
+    ax.plot(numbers, numbers, **_style.PREDICTED)
+    for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
+        own = pd.DataFrame([gain(rows, task, number) for number in numbers], columns=["value", "low", "high"])
+        look.points(ax, [shift * n for n in numbers], own, color=look.COLOR[color], marker=marker, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="times as fast", title="time to a return")
+    for axis in (ax.xaxis, ax.yaxis):
+        look.ticks(axis, numbers)
+    ax.legend(frameon=False, loc="upper left")
+
+
+def draw(rows: Any, committed: Any) -> Figure:
+    """Three tasks, and the speedup."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.8)
+        axes, best = figure.subplots(2, 2).ravel(), cells(rows, committed)
+        for ax, task in zip(axes, TASKS, strict=False):
+            draw_returns(ax, best, task)
+        draw_speed(axes[3], rows)
+        marks = [
+            axes[0].plot([], [], label=name, markersize=4, linewidth=0.8, **style)[0] for name, style in ARMS.values()
+        ]
+        figure.legend(handles=marks, loc="outside upper left", ncols=5, frameon=False, title=TITLE)
+    return figure
+
+
+def numbers(rows: Any, committed: Any) -> dict[str, str]:
+    """Returns at most staleness, speedups, and mean staleness beside one less than the workers."""
+    best, last, most = cells(rows, committed), actor_critic.STALENESS[-1], actor_critic.WORKERS[-1]
+    found = {"last": f"{last}", "workers": f"{most}"}
+    for task in TASKS:
+        digits = 0 if task == "cartpole" else 2
+        for arm in ARMS:
+            value = curve(best, task, arm).value.iloc[-1]
+            found[f"{task}_{arm}"] = f"{value:.{digits}f}".replace("-", "−")
+    for task in ("lake", "cliff"):
+        for arm, name in (("a2c", "a2c"), ("ppo_proximal", "ppo")):
+            near = _script.pick(best, task=task, arm=arm, staleness=actor_critic.STALENESS[1]).iloc[0]
+            found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
+    for task in SPEED:
+        found[f"{task}_gain"] = f"{gain(rows, task, most)[0]:.1f}"
+    for key, number, fresh in (("one", 1, False), ("stale", most, False), ("turns", most, True)):
+        found[f"firm_{key}"] = f"{fastest(rows, 'firm', number, fresh).value:.0f}"
+    for key, number in (("one", 1), ("stale", most)):
+        found[f"rates_{key}"] = f"{sum(works(rows, task, number) for task in SPEED)}"
+    lag = _script.pick(rows, part="lag", workers=most).iloc[0]
+    found["lag"] = f"{lag.value:.2f}"
+    return found
