@@ -42,16 +42,16 @@ GAIN = 0.1
 """Return that a run must have gained before it can be said to have lost it."""
 
 
-def read_rows(prob: Tensor) -> Tensor:
-    """Share of a sequence's tokens that read each row of the table `[R, S, A]`, exact, `[R, S]`."""
+def read_rows(prob: Tensor, length: int) -> Tensor:
+    """Share of the tokens of sequences so long that read each row of the table `[R, S, A]`, exact, `[R, S]`."""
     if prob.shape[-1] == 2:
-        return torch.full(prob.shape[:2], 1.0 / LENGTH, dtype=prob.dtype)
+        return torch.full(prob.shape[:2], 1.0 / length, dtype=prob.dtype)
     chance, total = prob[:, 0], torch.zeros_like(prob[:, 0])
-    for _ in range(LENGTH - 1):
+    for _ in range(length - 1):
         # Row 1 + a follows token a; row 0 is the start.
         total = total + chance
         chance = (chance.unsqueeze(-1) * prob[:, 1:]).sum(1)
-    return torch.cat([torch.ones_like(total[:, :1]), total], 1) / LENGTH
+    return torch.cat([torch.ones_like(total[:, :1]), total], 1) / length
 
 
 def expected(step: Step) -> Tensor:
@@ -59,13 +59,13 @@ def expected(step: Step) -> Tensor:
     prob = _table(step)
     if prob.shape[-1] == 2:
         return BITS.exact(step.policy, step.parameters)[0]
-    return (read_rows(prob) * prob[..., 0]).sum(-1)
+    return (read_rows(prob, step.task.horizon) * prob[..., 0]).sum(-1)
 
 
 def entropy(step: Step) -> Tensor:
     """Exact entropy of the current policy's tokens where it goes itself, nats per token, `[R]`."""
     prob = _table(step)
-    return -(read_rows(prob) * torch.xlogy(prob, prob).sum(-1)).sum(-1)
+    return -(read_rows(prob, step.task.horizon) * torch.xlogy(prob, prob).sum(-1)).sum(-1)
 
 
 def _table(step: Step) -> Tensor:

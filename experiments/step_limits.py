@@ -6,7 +6,7 @@ gained `GAIN` and lost half of its largest gain; runs of `updates` are read at s
 Tasks: `linear`, a quadratic with a fast mode (curvature 1) that the truth wants at 0 and a slow one (1/128) that it
 wants to stay. `bandit` and `tokens` have a shortcut, unlikely at first, that the proxy pays and the truth does not: an
 arm, or token 0 in the last half of a sequence; both with an entropy bonus in the reward. `graded` and `sparse` of
-`league` are honest; `graded` is read on sequences of 32 tokens, twice as long as trained.
+`league` are honest.
 Arms: `gradient` and `none` (REINFORCE without ratio) by plain steps; `adam`, the latter by Adam; `grpo`, GRPO with its
 clipped ratio, by Adam.
 `quantity` "limit": `value`, the rate at which half of the replicates have collapsed by the horizon, middle of its two
