@@ -16,7 +16,7 @@ from asyncsim.base import uncertainty
 from asyncsim.base.checks import InputError
 from asyncsim.base.rng import Stream
 from asyncsim.plotting import _style
-from experiments import _store, _vcpo, vcpo_training
+from experiments import _store, _vcpo, league, vcpo_training
 from paper_figures import _vcpo_training, vcpo_rates
 from paper_figures import vcpo_training as figure
 
@@ -30,48 +30,52 @@ def rows():
 class Here:
     """A step of a run as the return's metric sees it."""
 
-    def __init__(self, policy, parameters):
-        self.policy, self.parameters = policy, parameters
+    def __init__(self, task, policy, parameters):
+        self.task, self.policy, self.parameters = task, policy, parameters
 
 
-def logits(problem):
-    policy = _vcpo.PROBLEMS[problem].policy()
+def logits(task):
+    policy = task.policy()
     drawn = Stream(3, "logits").uniform(np.arange(5)[:, None], np.arange(policy.size))
     return policy, torch.from_numpy(3.0 * drawn - 1.5)
 
 
-def test_the_return_of_the_chain_is_that_of_powers_of_its_matrix():
-    policy, parameters = logits("graded")
-    found = _vcpo.expected(Here(policy, parameters)).numpy()
+@pytest.mark.parametrize("task", [_vcpo.PROBLEMS["graded"], league.TASKS["graded"]], ids=["32 tokens", "16 tokens"])
+def test_the_return_of_the_chain_is_that_of_powers_of_its_matrix(task):
+    policy, parameters = logits(task)
+    found = _vcpo.expected(Here(task, policy, parameters)).numpy()
     table = torch.softmax(parameters.reshape(5, policy.rows, -1), -1).numpy()
 
-    def by_powers(first, following):
-        law = [first @ np.linalg.matrix_power(following, t) for t in range(_vcpo.LENGTH)]
+    def by_powers(first, following, length=task.horizon):
+        law = [first @ np.linalg.matrix_power(following, t) for t in range(length)]
         return np.mean([each[0] for each in law])
 
     np.testing.assert_allclose(found, [by_powers(p[0], p[1:]) for p in table], rtol=1e-12)
     wrong = np.array([by_powers(p[0], p[:-1]) for p in table])
     assert (np.abs(found - wrong) > 1e-4).all()
+    longer = np.array([by_powers(p[0], p[1:], 2 * task.horizon) for p in table])
+    assert (np.abs(found - longer) > 1e-4).any()
 
 
 def test_the_entropy_is_that_of_the_chains_own_tokens():
-    policy, parameters = logits("graded")
-    found = _vcpo.entropy(Here(policy, parameters)).numpy()
+    task = _vcpo.PROBLEMS["graded"]
+    policy, parameters = logits(task)
+    found = _vcpo.entropy(Here(task, policy, parameters)).numpy()
     table = torch.softmax(parameters.reshape(5, policy.rows, -1), -1).numpy()
     rows = -(table * np.log(table)).sum(-1)
     law = [[p[0] @ np.linalg.matrix_power(p[1:], t) for t in range(_vcpo.LENGTH - 1)] for p in table]
     right = [(h[0] + sum(each @ h[1:] for each in own)) / _vcpo.LENGTH for h, own in zip(rows, law, strict=True)]
     np.testing.assert_allclose(found, right, rtol=1e-12)
     assert (np.abs(found - rows.mean(axis=1)) > 1e-4).all()
-    bits, at = logits("exact")
-    uniform = _vcpo.entropy(Here(bits, torch.zeros_like(at))).numpy()
+    bits, at = logits(_vcpo.PROBLEMS["exact"])
+    uniform = _vcpo.entropy(Here(_vcpo.PROBLEMS["exact"], bits, torch.zeros_like(at))).numpy()
     np.testing.assert_allclose(uniform, np.log(2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("problem", ["exact", "noisy"])
 def test_the_return_of_the_bits_is_the_tail_of_their_count(problem):
-    policy, parameters = logits(problem)
-    found = _vcpo.expected(Here(policy, parameters)).numpy()
+    policy, parameters = logits(_vcpo.PROBLEMS[problem])
+    found = _vcpo.expected(Here(_vcpo.PROBLEMS[problem], policy, parameters)).numpy()
     right = torch.softmax(parameters.reshape(5, policy.rows, -1), -1)[..., 0].numpy()
     law = [stats.poisson_binom.pmf(np.arange(_vcpo.LENGTH + 1), p) for p in right]
     np.testing.assert_allclose(found, [each[20:].sum() for each in law], rtol=1e-9)
