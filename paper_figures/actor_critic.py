@@ -124,14 +124,14 @@ def draw(rows: Any, committed: Any) -> Figure:
 def numbers(rows: Any, committed: Any) -> dict[str, str]:
     """Returns at most staleness, speedups, and mean staleness beside one less than the workers."""
     best, last, most = cells(rows, committed), actor_critic.STALENESS[-1], actor_critic.WORKERS[-1]
-    found = {"last": f"{last}", "workers": f"{most}"}
+    found = {"near": f"{actor_critic.STALENESS[1]}", "last": f"{last}", "workers": f"{most}"}
     for task in TASKS:
         digits = 0 if task == "cartpole" else 2
         for arm in ARMS:
-            value = curve(best, task, arm).value.iloc[-1]
-            found[f"{task}_{arm}"] = f"{value:.{digits}f}".replace("-", "−")
+            row = curve(best, task, arm).iloc[-1]
+            found[f"{task}_{arm}"] = f"{row.value:.{digits}f}".replace("-", "−") + " (edge)" * bool(row.edge)
     for task in ("lake", "cliff"):
-        for arm, name in (("a2c", "a2c"), ("ppo_proximal", "ppo")):
+        for arm, name in (("a2c", "a2c"), ("vtrace", "vtrace"), ("ppo_proximal", "ppo")):
             near = _script.pick(best, task=task, arm=arm, staleness=actor_critic.STALENESS[1]).iloc[0]
             found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
     for task in SPEED:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from paper_figures import _claim_map, _claims, _claims_more
 
-DECIDED = (*_claims.SYSTEMS, *_claims.BASELINES, *_claims_more.CLAIMS)
+DECIDED = (*_claims.SYSTEMS, *_claims_more.CLAIMS)
 EXPERIMENTS = _claim_map.experiments(DECIDED)
 
 
