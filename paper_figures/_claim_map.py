@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -16,8 +15,8 @@ from paper_figures._claim import Claim
 
 COLORS = dict(zip(_claim.VERDICTS, ("held", "inconclusive", "violated", "muted"), strict=True))
 EXACT = "papers, decided by exact results"
-LETTERS, PAD = 46, 176.0
-"""Letters of a number's line, and points that the longest claim takes."""
+WORDS, LETTERS, PAD = 50, 46, 176.0
+"""Letters of a claim and of its number, which each have a line, and points that the longest claim takes."""
 
 
 def experiments(claims: Iterable[Claim]) -> tuple[str, ...]:
@@ -60,7 +59,7 @@ def draw(claims: Sequence[Claim], tables: Iterable[Any], title: str) -> Figure:
         ax.set(xlim=(-0.6, 3.6), ylim=(lines[-1] + 0.6, -0.6), xticks=[])
         heads, right = ax.twinx(), ax.twinx()
         _labels(heads, [lines[k] - 1 for k in begins], [sources[k] for k in begins], "left")
-        _labels(right, lines, [textwrap.fill(claim["number"], LETTERS) for claim in found], "right")
+        _labels(right, lines, [claim["number"] for claim in found], "right")
         for each in (heads, right):
             each.set_ylim(ax.get_ylim())
         for tick in heads.get_yticklabels():

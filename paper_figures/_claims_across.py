@@ -19,14 +19,14 @@ CLAIMS = (
         "Gradient alignment announces it (GAC)", "not reproduced", "AUC {alarms:cosine_range} over places", "alarms"
     ),
     _claim(
-        "Importance weights lift the limit that staleness sets",
+        "Weights lift the limit that staleness sets",
         "under conditions",
         "{phase_diagram:bandit_weighted} and {phase_diagram:graded_weighted}; without {phase_diagram:bandit_plain}",
         "phase_diagram",
         when="ratios of one token; their noise takes part of it back",
     ),
     _claim(
-        "ESS counts the samples that a stale gradient is worth",
+        "ESS counts what stale samples are worth",
         "not reproduced",
         "{ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} of it",
         "ess_five",

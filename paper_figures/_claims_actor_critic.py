@@ -11,7 +11,7 @@ CLAIMS = (
     _claim(
         "Parallel actor-learners stabilize training",
         "not reproduced",
-        "{actor_critic:rates_one} of 16 rates work with one worker, {actor_critic:rates_stale} with sixteen",
+        "{actor_critic:rates_one} of 16 rates work with 1 worker, {actor_critic:rates_stale} with 16",
         "actor_critic",
         when="linear networks, two small tasks",
     ),
@@ -35,7 +35,7 @@ CLAIMS = (
         "PPO",
         "The clip allows several epochs on a batch",
         "under conditions",
-        "{actor_critic:lake_ppo_near}, {actor_critic:cliff_ppo_near}; A2C: {actor_critic:lake_a2c_near}, "
+        "lake {actor_critic:lake_ppo_near}, cliff {actor_critic:cliff_ppo_near}; A2C: {actor_critic:lake_a2c_near}, "
         "{actor_critic:cliff_a2c_near}",
         "actor_critic",
         when="CliffWalking; on FrozenLake within intervals",

@@ -9,21 +9,21 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "AsymRE")
 CLAIMS = (
     _claim(
-        "A baseline below the behavior's mean improves on it and keeps several arms",
+        "Below the mean it improves and keeps arms",
         "reproduced",
-        "{asymre:improved} of {asymre:below} limits improve; off the projection by {asymre:off} at most",
+        "{asymre:improved} of {asymre:below} improve; projection within {asymre:off}",
         "asymre",
     ),
     _claim(
-        "From the mean on the policy collapses to one arm",
+        "From the mean on it collapses to one arm",
         "reproduced",
-        "arms in use: {asymre:support_tenth} at −0.1, {asymre:support_zero} at 0, {asymre:support_above} at +0.1",
+        "{asymre:support_tenth} arms at −0.1, {asymre:support_zero} at 0, {asymre:support_above} at +0.1",
         "asymre",
     ),
     _claim(
         "A shift of −0.1 is better off-policy than none",
         "not reproduced",
-        "worse: {asymre:stale} shifts below 0 on stale data, {asymre:frozen} on frozen",
+        "worse: {asymre:stale} on stale data, {asymre:frozen} on frozen",
         "asymre",
         when="at best rates",
     ),

@@ -9,7 +9,7 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "Delight", figure="delight", rebuilt=True)
 CLAIMS = (
     _claim(
-        "Contaminated, the gradient's cosine collapses and DG's grows",
+        "Contaminated, its cosine grows, others' fall",
         "not reproduced",
         "both fall: to {delight:none_mean} and {delight:dg_mean}, from {delight:dg_first} for DG",
         when="grows at temperatures below the advantage",
@@ -20,14 +20,14 @@ CLAIMS = (
         "exact IS {delight:is_batch} in batches, DG {delight:dg_batch}",
     ),
     _claim(
-        "DG's second moment across the gradient vanishes",
+        "DG's second moment off the gradient vanishes",
         "reproduced",
-        "to {delight:dg_across} of that without correction; exact IS {delight:is_across}",
+        "{delight:dg_across} of uncorrected; exact IS {delight:is_across}",
     ),
     _claim(
         "Uncorrected, it beats exact IS",
         "under conditions",
-        "DG {delight:graded_dg}, IS {delight:graded_is} on graded; {delight:bandit_dg}, {delight:bandit_is} on bandit",
+        "DG {delight:graded_dg}, IS {delight:graded_is} on graded",
         when="long sequences; worse on two other tasks",
     ),
 )

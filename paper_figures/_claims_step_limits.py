@@ -11,8 +11,7 @@ CLAIMS = (
     _claim(
         "Largest rate flat in staleness, then 1/S",
         "under conditions",
-        "{step_limits:rule_inside} of {step_limits:rule_points} limits on it; GRPO on a proxy: "
-        "{step_limits:tokens} as large",
+        "{step_limits:rule_inside} of {step_limits:rule_points} on it; GRPO on a proxy: {step_limits:tokens}",
         "step_limits",
         when="linear gradients; on a proxy it rises",
         stated="2607.01083/step-limit",

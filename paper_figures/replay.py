@@ -129,7 +129,9 @@ def numbers(rows: Any) -> dict[str, str]:
             own = updates(rows, task, held)
             say = look.value if held else look.spread
             found[f"{task}_{word}"] = say(best(rows, task, PRICE, held)[1])
-            found[f"{task}_{word}_updates"] = say(beside(own.loc[(4, 4)], own.loc[0].iloc[0]))
-        found[f"{task}_slower"] = look.value(beside(own.loc[(4, 16)], own.loc[(4, 1)]))
+            if not held or task != "graded":
+                found[f"{task}_{word}_updates"] = say(beside(own.loc[(4, 4)], own.loc[0].iloc[0]))
+        if task != "graded":
+            found[f"{task}_slower"] = look.value(beside(own.loc[(4, 16)], own.loc[(4, 1)]))
         found[f"{task}_entropy"] = look.value(entropy(rows, task, 4, 4))
     return found
