@@ -63,7 +63,7 @@ SETTINGS = [
         for s in STALENESS
         for arm in (OLD if s else FRESH)
     ),
-    *({**_POLE, "staleness": s, "arms": [arm]} for s in STALENESS[::2] for arm in (OLD[:3] if s else OLD[:1])),
+    *({**_POLE, "staleness": s, "arms": [arm]} for s in (0, 16, 4) for arm in (OLD[:3] if s else OLD[:1])),
 ]
 _FEW = {"choosing": 2, "judging": 2}
 QUICK = [

@@ -65,7 +65,7 @@ def draw_places(ax: Axes, rows: Any, means: Any) -> None:
     ax.set(
         xlim=(0.0, 1.05),
         xlabel=f"AUC {alarms.LEAD} updates before",
-        title="Only alarms on ratios beat chance at every place, a mark each",
+        title="Only alarms on ratios beat chance at every place (tick: a place; dot: all)",
     )
 
 
@@ -81,7 +81,7 @@ def draw(rows: Any) -> Figure:
         left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy", title="Token ESS sees falls coming …")
         draw_leads(right, announced)
         look.shares(right)
-        right.set(ylabel=f"share, {100 * alarms.FALSE:.0f} % false alarms", title="… yet announces few of them")
+        right.set(ylabel=f"falls announced,\nat {100 * alarms.FALSE:.0f} % false alarms", title="… yet announces few of them")
         draw_places(figure.add_subplot(grid[1, :]), rows, areas)
         handles = [Line2D([], [], label=NAMES[alarm], **look.CONNECTED, **style) for alarm, style in SHOWN.items()]
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))

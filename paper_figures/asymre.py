@@ -87,7 +87,7 @@ def draw(rows: Any) -> Figure:
         draw_limit(left, rows, reward)
         left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
         look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
-        left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="frozen bandits: limits beat behavior")
+        left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="trained to the end on frozen data")
         draw_limit(right, rows, support)
         right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="… on several arms below 0")
         axes = below.subplots(1, 2, sharey=True)

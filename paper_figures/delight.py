@@ -63,7 +63,7 @@ def marks() -> list[Any]:
     ink: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": look.INK}
     return [
         *own,
-        Line2D([], [], label="returns: fresh data", **ink, **look.HOLLOW),
+        Line2D([], [], label="fresh data", **ink, **look.HOLLOW),
         Line2D([], [], label="32 updates old", **ink),
     ]
 
@@ -81,7 +81,7 @@ def draw(rows: Any) -> Figure:
             draw_returns(ax, rows, task, arms)
             ax.set_yticks(range(len(arms)), arms)
             ax.set_xlabel("return − that without correction")
-        title = "DG at temperature 1 points worse than exact IS, and loses return on stale data"
+        title = "DG (gate: advantage × surprisal) points worse than exact IS, and loses return on stale data"
         figure.legend(handles=marks(), loc="outside upper left", ncols=4, title=title)
     return figure
 

@@ -43,8 +43,8 @@ def draw_batches(ax: Axes, rows: Any) -> None:
         one = late[late["size"] == name].sort_values("batch")
         ax.plot(one.batch, one.off / base, markersize=3.5, **look.CONNECTED, **style)
     ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel="sequences in a batch", ylabel="size / population's")
-    ax.set_title("graded: small batches look larger")
+    ax.set(xscale="log", yscale="log", xlabel="sequences in a batch", ylabel="ESS / that of infinite data")
+    ax.set_title(f"graded at staleness {int(rows.staleness.max())}")
     look.ticks(ax.xaxis, sorted(late.batch.dropna().unique()))
 
 
@@ -55,13 +55,14 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(2, 2).ravel()
         for ax, task in zip(axes, ess_five.TASKS, strict=False):
             draw_task(ax, rows, task)
-            ax.set_ylabel("size / worth to the gradient")
-        axes[0].set_title("Bandit: every size is too small")
-        axes[1].set_title("graded: the sizes part ways")
-        axes[2].set_title("sparse: too small by far")
+            ax.set_ylabel("ESS per sample / its worth")
+        axes[0].set_title("bandit, 32 in a batch")
+        axes[1].set_title("graded, 32 in a batch")
+        axes[2].set_title("sparse, 32 in a batch")
         draw_batches(axes[3], rows)
         marks = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STYLES.items()]
-        figure.legend(handles=marks, loc="outside upper center", ncols=len(marks))
+        title = "Effective sample sizes undercount what stale samples are worth to the gradient"
+        figure.legend(handles=marks, loc="outside upper left", ncols=len(marks), title=title, alignment="left")
     return figure
 
 

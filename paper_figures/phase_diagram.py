@@ -79,16 +79,17 @@ def draw(rows: Any) -> Figure:
         draw_boundaries(axes[3], rows)
         for ax in axes[::2]:
             ax.set_ylabel("learning rate × curvature")
-        axes[0].set_title("No ratio: red, bandit runs collapse")
-        axes[1].set_title("Weights: staleness matters far less")
-        axes[2].set_title("PPO's clip: so it does")
+        axes[0].set_title("no ratio: bandit runs collapse (red)")
+        axes[1].set_title("importance weights")
+        axes[2].set_title("PPO's clip")
         marks = [Line2D([], [], color=look.COLOR[color], label=arm) for arm, color in COLOR.items()]
         shapes = [("bandit", {}), ("graded", look.HOLLOW)]
         marks += [
             Line2D([], [], linestyle="none", color=look.COLOR["muted"], marker=MARKS[task], label=task, **style)
             for task, style in shapes
         ]
-        figure.legend(handles=marks, loc="outside upper center", ncols=len(marks))
+        title = "Without a ratio the stable rate falls as 1/staleness; with weights or a clip far less"
+        figure.legend(handles=marks, loc="outside upper left", ncols=len(marks), title=title, alignment="left")
     return figure
 
 

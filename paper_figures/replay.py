@@ -84,12 +84,13 @@ def draw_prices(ax: Axes, rows: Any) -> None:
     """Compute of the best replayed cell against the price."""
     for task in tasks(rows):
         for held in (False, True):
-            found = [best(rows, task, price, held)[1].value for price in PRICES]
-            style: dict[str, Any] = {"color": look.COLOR[SHADES[task]], "marker": "o", "markersize": 3.5}
-            ax.plot(PRICES, found, **{"linewidth": 0.9, **style, **(look.HOLLOW if held else {})})
+            found = [best(rows, task, price, held)[1] for price in PRICES]
+            reach = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
+            style = {**_style.MEASURED, **look.CONNECTED, "markersize": 3.5, "color": look.COLOR[SHADES[task]]}
+            ax.errorbar(PRICES, [f.value for f in found], yerr=reach, **{**style, **(look.HOLLOW if held else {})})
     ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(title="the best replay", ylabel="compute, times fresh data's", ylim=(0.0, None))
-    ax.set(xscale="log", xlabel="price of a sample")
+    ax.set(title="cheapest replay, chosen on other runs", ylabel="compute, times fresh data's", ylim=(0.0, 4.5))
+    ax.set(xscale="log", xlabel="seconds to generate / seconds to train on")
     look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
 
 
@@ -113,9 +114,12 @@ def draw(rows: Any) -> Figure:
             draw_updates(ax, rows, task)
         draw_prices(last, rows)
         ink: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": look.INK}
-        rates = [Line2D([], [], label="best rate", **ink), Line2D([], [], label="held rate", **ink, **look.HOLLOW)]
+        rates = [
+            Line2D([], [], label="best rate", **ink),
+            Line2D([], [], label=f"held rate, {HELD:g}", **ink, **look.HOLLOW),
+        ]
         batches = {f"buffer of {n} batch{'es' if n > 1 else ''}": shade for n, shade in BUFFERS.items()}
-        title = "Replay saves most compute at a small, held learning rate, and far less at best rates"
+        title = "Replay saves compute at a small, held rate; at best rates it loses on the bandit"
         figure.legend(handles=[*rates, *lines(batches)], loc="outside upper left", ncols=3, title=title)
         last.legend(handles=lines(SHADES), frameon=False, fontsize=7)
     return figure

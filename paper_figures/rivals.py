@@ -21,7 +21,7 @@ WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 SAID = {"better": "the line's method is better", "equal": "equal", "worse": "worse"}
 
 
-TITLE = "Many sequence ratios lose to VCPO and GAC; on graded sequences token ratios win"
+TITLE = "On stale bandits many rivals lose; on graded sequences token ratios beat VCPO and GAC"
 
 
 def judged(rows: Any, base: str) -> Any:
