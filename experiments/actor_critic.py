@@ -49,7 +49,7 @@ OLD = ("a2c", "a3c", "vtrace", "ppo_proximal", "ppo_behavior")
 FRESH = ("a2c", "vtrace", "ppo_proximal")
 """Without staleness A3C is A2C, and both anchors are the same."""
 _RETURNS = {"part": "returns", "batches": 320, "choosing": 32, "judging": 24, "seed": 0}
-_POLE = {"part": "returns", "task": "cartpole", "batches": 480, "choosing": 10, "judging": 10, "seed": 0}
+_POLE = {"part": "returns", "task": "cartpole", "batches": 480, "choosing": 32, "judging": 24, "seed": 0}
 _WORKERS = {"part": "workers", "choosing": 32, "judging": 24, "seed": 0}
 _SIZES = {"firm": {"updates": 800, "every": 10}, "cliff": {"updates": 2400, "every": 50}}
 _LAG = {"part": "lag", "updates": 4000, "realizations": 64, "seed": 0}

@@ -34,7 +34,7 @@ def poles(rows: Any) -> Any:
     found = []
     for (staleness, anchor), own in rows.groupby(["staleness", "correction"]):
         final = own.pivot_table(index="rate", columns="seed", values="final_return")
-        choosing = min(4, final.shape[1] // 2)
+        choosing = final.shape[1] // 2
         judged = actor_critic.judged(list(final.index), final.to_numpy(), choosing)
         place = {"part": "returns", "task": "cartpole", "staleness": staleness, "arm": ANCHORS[anchor]}
         found += [{**place, **row} for row in judged]

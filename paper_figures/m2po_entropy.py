@@ -47,7 +47,7 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Entropy of masked tokens over that of all, least and largest over rates."""
-    found = {"rate": f"{RATE:g}"}
+    found = {"rate": f"{RATE:g}", "staleness": f"{rows.staleness.max():.0f}"}
     for task in arms.TASKS:
         for arm in SHOWN:
             own = ratios(rows, task, arm)

@@ -225,8 +225,11 @@ def serve() -> None:
             call, arguments = pickle.load(calls)
         except EOFError:
             return
-        results.write(_result(call, arguments))
-        results.flush()
+        try:
+            results.write(_result(call, arguments))
+            results.flush()
+        except BrokenPipeError:
+            os._exit(1)  # whoever asked was killed; a traceback here would land in the user's terminal
 
 
 def _result(call: str, arguments: tuple[Any, ...]) -> bytes:

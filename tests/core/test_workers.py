@@ -68,16 +68,17 @@ def test_an_error_gives_up_the_other_calls(calls):
         list(workers.each("called:bad", [()] * 50, 2))
 
 
-def test_workers_end_with_the_process_that_started_them(calls):
+def orphaned(calls, said, *meanwhile):
+    """Kill the owner of a worker that is called meanwhile; whether the worker ends too."""
     script = (
-        "from asyncsim.base import workers\n"
-        "crew = workers.Crew(1); crew.submit('called:square', 2).result()\n"
-        "print(crew._all[0].pid, flush=True); import time; time.sleep(100)\n"
+        "from asyncsim.base import workers; import time\n"
+        f"crew = workers.Crew(1); crew.submit('called:square', 2).result(); crew.submit(*{meanwhile!r})\n"
+        "time.sleep(0.3); print(crew._all[0].pid, flush=True); time.sleep(100)\n"
     )
     paths = os.pathsep.join([str(calls), os.getcwd(), os.environ.get("PYTHONPATH", "")])
-    starter = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
-    )
+    env = {**os.environ, "PYTHONPATH": paths}
+    with open(said, "wb") as errors:
+        starter = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=errors, env=env)
     assert starter.stdout is not None
     worker = int(starter.stdout.readline())
     starter.send_signal(signal.SIGKILL)
@@ -87,9 +88,18 @@ def test_workers_end_with_the_process_that_started_them(calls):
         try:
             os.kill(worker, 0)
         except ProcessLookupError:
-            return
+            return True
         time.sleep(0.05)
-    pytest.fail("the worker lives on")
+    return False
+
+
+def test_workers_end_with_the_process_that_started_them(calls, tmp_path):
+    assert orphaned(calls, tmp_path / "said", "called:square", 3), "the worker lives on"
+
+
+def test_a_worker_whose_owner_is_killed_during_a_call_says_nothing(calls, tmp_path):
+    assert orphaned(calls, tmp_path / "said", "time:sleep", 1.0), "the worker lives on"
+    assert (tmp_path / "said").read_text() == ""
 
 
 @pytest.mark.parametrize("asked", [0, -1, 1.5, workers.MOST + 1])
