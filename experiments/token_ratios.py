@@ -1,0 +1,79 @@
+"""Do ratios of tokens beat ratios of sequences on stale data, and do old data end on par with synchronous training?
+
+Arms are compared by `sim.compare`, each at its own best learning rate, on tasks, batches and laws of `league`.
+`part` "pair": a method on sequence ratios (`arm`) beside the same on token ratios: truncated weights ("TIS"), masks
+("MIS"), and PPO's clip beside GSPO's ("clip"). Tasks of more than one token, four stale laws; read is the mean return.
+`part` "par": methods that ROLL Flash (arXiv 2510.11345) offers for asynchronous training, on `roll_single_turn` at an
+asynchronous `ratio`, beside PPO on `synchronous`; read is the return at the end.
+  difference  with `low` and `high`: an arm's return less that it stands beside, and `word`; intervals count all looks
+  mean, end   returns of the arm itself; rate: its learning rate
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncsim as sim
+from experiments import _compared, league
+
+COLUMNS = ["part", "task", "law", "pair", "ratio", *_compared.COLUMNS]
+TOKEN, SYNCHRONOUS = "token", "synchronous"
+m = sim.methods
+PAIRS: dict[str, dict[str, Any]] = {
+    "TIS": {TOKEN: m.truncated_is("token"), "sequence": m.truncated_is("sequence")},
+    "MIS": {TOKEN: m.icepop(), "sequence": m.sequence_mis()},
+    "clip": {TOKEN: m.ppo_clip(), "sequence": m.gspo()},
+}
+METHODS: dict[str, Any] = {
+    "PPO": m.ppo_clip(),
+    "decoupled PPO": m.decoupled_ppo(),
+    "TIS": m.truncated_is("token"),
+    "CISPO": m.cispo(),
+    "TOPR": m.topr(),
+    "no correction": m.reinforce(sim.advantages.leave_one_out()),
+}
+LONG, RATIOS = ("graded", "sparse"), (2, 8)
+STALE = tuple(law for law in league.LAWS if law != "fresh")
+_SIZES = {"updates": 200, "most": 512, "seed": 0}
+SETTINGS: list[dict[str, Any]] = [
+    *({"part": "pair", "task": task, "law": law, "pair": pair, **_SIZES} for pair in PAIRS for task in LONG for law in STALE),
+    *({"part": "par", "task": task, "ratio": ratio, **_SIZES} for task in league.TASKS for ratio in RATIOS),
+]  # fmt: skip
+_FEW = {"updates": 20, "most": 64}
+QUICK = [
+    *({**_SIZES, **_FEW, "part": "pair", "task": "graded", "law": "constant 8", "pair": pair} for pair in PAIRS),
+    *({**_SIZES, **_FEW, "part": "par", "task": task, "ratio": 2} for task in league.TASKS),
+]
+
+
+def spec(setting: dict[str, Any], method: Any, ratio: int | None = None) -> sim.Spec:
+    """One method under the setting's law, or on a system; ratio 0 is synchronous."""
+    if ratio is None:
+        source = league.LAWS[setting["law"]]
+    else:
+        times: dict[str, Any] = {"length": "lognormal:1.0:1.0", "load": 2.0}
+        groups = league.GROUPS
+        source = sim.systems.roll_single_turn(groups, ratio, **times) if ratio else sim.systems.synchronous(groups)
+    return sim.Spec(
+        league.TASKS[setting["task"]],
+        source,
+        method,
+        sim.chain(sim.updates.adam(league.RATE)),
+        samples_per_group=league.SAMPLES,
+        updates=setting["updates"],
+    )
+
+
+def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of one comparison."""
+    if setting["part"] == "pair":
+        base, over = TOKEN, "mean"
+        arms = {name: spec(setting, method) for name, method in PAIRS[setting["pair"]].items()}
+    else:
+        base, over = SYNCHRONOUS, "end"
+        arms = {base: spec(setting, METHODS["PPO"], 0)}
+        arms |= {name: spec(setting, method, setting["ratio"]) for name, method in METHODS.items()}
+    choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "max_replicates": setting["most"], "seed": setting["seed"]}  # fmt: skip
+    found = _compared.rows(arms, base, over=over, progress=False, workers=1, **choices)
+    shared = {name: setting.get(name) for name in ("part", "task", "law", "pair", "ratio")}
+    return [{name: (shared | row).get(name) for name in COLUMNS} for row in found]
