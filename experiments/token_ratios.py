@@ -36,9 +36,9 @@ LONG, RATIOS = ("graded", "sparse"), (2, 8)
 STALE = tuple(law for law in league.LAWS if law != "fresh")
 _SIZES = {"updates": 200, "most": 512, "seed": 0}
 SETTINGS: list[dict[str, Any]] = [
-    *({"part": "pair", "task": task, "law": law, "pair": pair, **_SIZES} for pair in PAIRS for task in LONG for law in STALE),
-    *({"part": "par", "task": task, "ratio": ratio, **_SIZES} for task in league.TASKS for ratio in RATIOS),
-]  # fmt: skip
+    *({**_SIZES, "part": "pair", "task": t, "law": law, "pair": p} for p in PAIRS for t in LONG for law in STALE),
+    *({**_SIZES, "part": "par", "task": t, "ratio": ratio} for t in league.TASKS for ratio in RATIOS),
+]
 _FEW = {"updates": 20, "most": 64}
 QUICK = [
     *({**_SIZES, **_FEW, "part": "pair", "task": "graded", "law": "constant 8", "pair": pair} for pair in PAIRS),
@@ -73,7 +73,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
         base, over = SYNCHRONOUS, "end"
         arms = {base: spec(setting, METHODS["PPO"], 0)}
         arms |= {name: spec(setting, method, setting["ratio"]) for name, method in METHODS.items()}
-    choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "max_replicates": setting["most"], "seed": setting["seed"]}  # fmt: skip
-    found = _compared.rows(arms, base, over=over, progress=False, workers=1, **choices)
+    choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "seed": setting["seed"], "progress": False}
+    found = _compared.rows(arms, base, over=over, max_replicates=setting["most"], workers=1, **choices)
     shared = {name: setting.get(name) for name in ("part", "task", "law", "pair", "ratio")}
     return [{name: (shared | row).get(name) for name in COLUMNS} for row in found]
