@@ -14,7 +14,7 @@ from paper_figures import _claim, _claims
 from paper_figures._claim import Claim
 
 COLORS = dict(zip(_claim.VERDICTS, ("held", "inconclusive", "violated", "muted"), strict=True))
-EXACT = "papers, decided by exact results"
+EXACT = "papers, beside exact results"
 WORDS, LETTERS, PAD = 50, 46, 176.0
 """Letters of a claim and of its number, which each have a line, and points that the longest claim takes."""
 
@@ -65,7 +65,8 @@ def draw(claims: Sequence[Claim], tables: Iterable[Any], title: str) -> Figure:
         for tick in heads.get_yticklabels():
             tick.set_color(_style.COLORS["muted"])
         figure.legend(loc="outside upper left", ncols=4, handletextpad=0.1, title=title)
-        ax.set_xlabel("* judged on our reconstruction", fontsize=7)
+        if any(claim["rebuilt"] for claim in found):
+            ax.set_xlabel("* judged on our reconstruction", fontsize=7)
     return figure
 
 

@@ -21,14 +21,15 @@ CLAIMS = (
     _claim(
         "Weights lift the limit that staleness sets",
         "under conditions",
-        "{phase_diagram:bandit_weighted} and {phase_diagram:graded_weighted}; without {phase_diagram:bandit_plain}",
+        "rate {phase_diagram:bandit_weighted} and {phase_diagram:graded_weighted}; "
+        "without weights {phase_diagram:bandit_plain}",
         "phase_diagram",
         when="ratios of one token; their noise takes part of it back",
     ),
     _claim(
         "ESS counts what stale samples are worth",
         "not reproduced",
-        "{ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} of it",
+        "ESS / worth: {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse}",
         "ess_five",
     ),
 )

@@ -19,7 +19,7 @@ CLAIMS = (
         when="while it learns",
     ),
     _claim(
-        "The decoupled objective stands `eta = 8`",
+        "The decoupled objective stands bound 8",
         "under conditions",
         "{areal:held} of {areal:within} equal to fresh data at the end",
         "areal",
@@ -28,7 +28,7 @@ CLAIMS = (
     _claim(
         "Up to 2.77 times faster",
         "under conditions",
-        "{areal:long_4} times at `eta = 4`, {areal:longest_4} for longer tails",
+        "{areal:long_4} times at bound 4, {areal:longest_4} for longer tails",
         "areal",
         when="long-tailed lengths",
     ),

@@ -22,9 +22,9 @@ CLAIMS = (
     ),
     _claim(
         "A shift of −0.1 is better off-policy than none",
-        "not reproduced",
-        "worse: {asymre:stale} on stale data, {asymre:frozen} on frozen",
+        "under conditions",
+        "{asymre:again_tenth}, none {asymre:again_zero}; tuned, worse in {asymre:frozen}",
         "asymre",
-        when="at best rates",
+        when="rounds of frozen data; at best rates it is worse",
     ),
 )

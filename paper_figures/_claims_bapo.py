@@ -64,7 +64,7 @@ CLAIMS = (
         "under conditions",
         "beats the clip at {bapo_returns:clip_worse} of {bapo_returns:places}, no clip at {bapo_returns:none_worse}",
         "bapo_returns",
-        when="beside the clip, on sequences",
+        when="beside the clip, at four of six places on sequences",
         rebuilt=True,
     ),
 )

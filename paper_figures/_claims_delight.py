@@ -10,9 +10,9 @@ _claim = partial(Claim, "Delight", figure="delight", rebuilt=True)
 CLAIMS = (
     _claim(
         "Contaminated, its cosine grows, others' fall",
-        "not reproduced",
-        "both fall: to {delight:none_mean} and {delight:dg_mean}, from {delight:dg_first} for DG",
-        when="grows at temperatures below the advantage",
+        "under conditions",
+        "DG {delight:dg_first} to {delight:dg_mean}, unweighted to {delight:none_mean}",
+        when="temperatures below the advantage, where it tends to 1",
     ),
     _claim(
         "No sign-blind weight, exact IS included, can do so",

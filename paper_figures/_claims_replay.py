@@ -11,25 +11,25 @@ CLAIMS = (
     _claim(
         "Where generation is dear, replay saves compute",
         "under conditions",
-        "bandit × {replay:bandit_held}, sparse × {replay:sparse_held}",
+        "compute × {replay:bandit_held} to {replay:sparse_held}",
         when="clear only at a small, held rate",
     ),
     _claim(
         "Replay hurts little per gradient step",
         "under conditions",
-        "bandit × {replay:bandit_held_updates}, sparse × {replay:sparse_held_updates}",
+        "updates × {replay:bandit_held_updates} to {replay:sparse_held_updates}",
         when="a small, held rate",
     ),
     _claim(
         "Larger buffers learn more slowly, but more stably",
         "under conditions",
-        "bandit × {replay:bandit_slower}, sparse × {replay:sparse_slower}",
+        "updates × {replay:sparse_slower} to {replay:bandit_slower}",
         when="slower at a held rate; stabler on the bandit alone",
     ),
     _claim(
         "Replay preserves entropy",
         "under conditions",
-        "bandit × {replay:bandit_entropy}, graded × {replay:graded_entropy}",
+        "entropy × {replay:bandit_entropy} to {replay:graded_entropy}",
         when="graded sequences; less on the bandit",
     ),
 )

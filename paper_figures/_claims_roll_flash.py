@@ -29,4 +29,11 @@ CLAIMS = (
         "roll_flash",
         when="lengths that spread little",
     ),
+    _claim(
+        "Off-policy methods end on par with synchronous",
+        "under conditions",
+        "{roll_returns:equal} of {roll_returns:judged} equal; without a correction {roll_returns:bare}",
+        "roll_returns",
+        when="tasks that training solves, at the end",
+    ),
 )

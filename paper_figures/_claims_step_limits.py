@@ -11,7 +11,7 @@ CLAIMS = (
     _claim(
         "Largest rate flat in staleness, then 1/S",
         "under conditions",
-        "{step_limits:rule_inside} of {step_limits:rule_points} on it; GRPO on a proxy: {step_limits:tokens}",
+        "{step_limits:rule_inside} of {step_limits:rule_points} limits; GRPO on a proxy up {step_limits:tokens}",
         "step_limits",
         when="linear gradients; on a proxy it rises",
         stated="2607.01083/step-limit",
@@ -19,9 +19,9 @@ CLAIMS = (
     _claim(
         "Collapse time × rate is constant",
         "under conditions",
-        "{step_limits:time_little}; at much of it {step_limits:time_much}",
+        "time × rate {step_limits:time_little}, then {step_limits:time_much}",
         "step_limits",
-        when="little staleness × rate",
+        when="linear, or little staleness × rate",
         stated="2607.01083/collapse-time",
     ),
 )

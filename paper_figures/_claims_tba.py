@@ -39,12 +39,12 @@ CLAIMS = (
     _claim(
         "4 times faster or more",
         "under conditions",
-        "updates {tba_speed:speed_10} times, target {tba_speed:least} to {tba_speed:most} times",
+        "updates {tba_speed:speed_10} times; time to a target undecided",
         "tba_speed",
         when="updates where generation dominates; sooner at a target is undecided",
     ),
     _claim(
-        "Recent samples help more as generation scales",
+        "Recent samples help as generation scales",
         "under conditions",
         "{tba_returns:rare_recent_1}, 16 searchers: {tba_returns:rare_recent_16}",
         "tba_returns",

@@ -60,7 +60,7 @@ CLAIMS = (
     _claim(
         "Low ESS reliably predicts collapse",
         "under conditions",
-        "AUC at best {vcpo_collapse:chain_ess_far}",
+        "AUC at best {vcpo_collapse:chain_ess_far} on chains",
         "vcpo_collapse",
         when="better than chance, not reliable",
         stated="2602.17616/ess-predicts-collapse",

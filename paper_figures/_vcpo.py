@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from asyncsim.plotting import _style
@@ -37,6 +38,13 @@ def ticks(axis: Any, places: Any, labels: Any = None) -> None:
     axis.set_major_locator(FixedLocator(list(places)))
     axis.set_minor_locator(NullLocator())
     axis.set_ticklabels([f"{place:g}" for place in places] if labels is None else labels)
+
+
+def band(ax: Axes, smallest: float) -> Any:
+    """Differences that count as none; gives what a legend shows of it."""
+    ax.axvspan(-smallest, smallest, color=COLOR["effect"], linewidth=0)
+    ax.axvline(0.0, **_style.REFERENCE)
+    return Patch(color=COLOR["effect"], label=f"within ±{smallest:g}")
 
 
 def shares(ax: Axes) -> None:

@@ -24,7 +24,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 AS_FRESH = {"a3c": "a2c", "vtrace": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
-TITLE = "A3C's old gradients fail at staleness 4 on FrozenLake; at 16 both tables are lost"
+TITLE = "On FrozenLake A3C's old gradients fail early; at staleness 16 all lose return on tables"
 ANCHORS = {"none": "ppo_proximal", "behavior": "ppo_behavior"}
 SPEED = {"firm": ("FrozenLake, not slippery", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
 
@@ -101,11 +101,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         own = pd.DataFrame([gain(rows, task, number) for number in numbers], columns=["value", "low", "high"])
         look.points(ax, [shift * n for n in numbers], own, color=look.COLOR[color], marker=marker, label=name)
     ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="A3C workers",
-        ylabel="times as fast",
-        title="A3C's gain in time to a return",
+        xscale="log", yscale="log", xlabel="A3C workers", ylabel="times as fast", title="A3C's gain in time to a return"
     )
     for axis in (ax.xaxis, ax.yaxis):
         look.ticks(axis, numbers)

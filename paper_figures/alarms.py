@@ -25,7 +25,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 }
 """Alarms that are followed over leads."""
 NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "KL to behavior", "return": "low return"}
-NAMES |= {"mean weight": "low mean weight", "norm": "large gradient", "entropy": "low entropy", "cosine": "cosine"}
+NAMES |= {"mean weight": "low mean weight", "norm": "large gradient", "entropy": "low entropy", "cosine": "high cosine"}
 
 
 def pooled(rows: Any, quantity: str) -> Any:
@@ -81,7 +81,9 @@ def draw(rows: Any) -> Figure:
         left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy", title="Token ESS sees falls coming …")
         draw_leads(right, announced)
         look.shares(right)
-        right.set(ylabel=f"falls announced,\nat {100 * alarms.FALSE:.0f} % false alarms", title="… yet announces few of them")
+        right.set(
+            ylabel=f"falls announced,\nat {100 * alarms.FALSE:.0f} % false alarms", title="… yet announces few of them"
+        )
         draw_places(figure.add_subplot(grid[1, :]), rows, areas)
         handles = [Line2D([], [], label=NAMES[alarm], **look.CONNECTED, **style) for alarm, style in SHOWN.items()]
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))

@@ -89,7 +89,7 @@ def draw(rows: Any) -> Figure:
         look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
         left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="trained to the end on frozen data")
         draw_limit(right, rows, support)
-        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="… below 0 it keeps several arms")
+        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="below 0 it keeps several arms")
         axes = below.subplots(1, 2, sharey=True)
         for ax, law in zip(axes, lab.LAWS, strict=True):
             draw_tuned(ax, rows, law)

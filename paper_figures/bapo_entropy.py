@@ -57,7 +57,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set_xlabel(
             f"entropy at half of the possible gain (nats), data {arms.age(arms.laws(rows)[-1])} updates old"
         )
-        title = "At their best rates clips have less entropy than fresh data, at one rate more"
+        title = "At best rates clips have less entropy than fresh data, at fresh data's rate more"
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -118,11 +118,8 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Updates that a reading takes, wrong readings, and shares that pass the checks."""
+    """Wrong readings, and shares that pass the checks."""
     own, found = rows[rows.part == "reading"], {"late": str(LATE)}
-    one = own[(own.staleness == 4) & (own.quantity == "right")].sort_values("update")
-    enough = one[one.value >= 0.95]["update"]
-    found["enough_4"] = f"{int(enough.iloc[0]):,}" if len(enough) else f"more than {one['update'].max():,.0f}"
     wrong = own[own.quantity == "wrong"]
     found["wrong_read"] = str(int((wrong.value * wrong.samples).round().sum()))
     return found | {"all_read": f"{int(wrong.samples.sum()):,}", **_blank(rows)}

@@ -116,7 +116,7 @@ def draw(rows: Any) -> Figure:
         axes[2].set(ylabel="ESS / samples", title="effective samples (ESS), graded", ylim=(0.0, 1.03))
         draw_learning(axes[3], rows)
         figure.suptitle(
-            "At equal lag PipelineRL steps twice as fast; whether it learns sooner is undecided", x=0.01, ha="left"
+            "At equal lag PipelineRL steps twice as fast; learning sooner than the best is undecided", x=0.01, ha="left"
         )
     return figure
 

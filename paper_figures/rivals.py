@@ -21,7 +21,7 @@ WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 SAID = {"better": "the line's method is better", "equal": "equal", "worse": "worse"}
 
 
-TITLE = "On stale bandits many rivals lose; on graded sequences token ratios beat VCPO and GAC"
+TITLE = "On stale bandits many rivals lose; on old graded sequences token ratios beat VCPO and GAC"
 
 
 def judged(rows: Any, base: str) -> Any:
@@ -72,5 +72,7 @@ def numbers(rows: Any) -> dict[str, str]:
         found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
         found[f"{key}_judged"] = str(len(own))
         fresh = _script.pick(rows, base=base, arm="fresh").dropna(subset="difference")
+        if base == "GAC":
+            found |= {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}
         found[f"{key}_fresh"] = f"{fresh.difference.min():+.2f} to {fresh.difference.max():+.2f}".replace("-", "−")
     return found

@@ -148,7 +148,7 @@ def draw_times(ax: Axes, rows: Any) -> None:
         ax.plot(own.drift, own["product"], ".", markersize=3.5, color=COLOR[task])
     ax.plot([2e-2, stale_constant()], [drift_constant()] * 2, **_style.PREDICTED)
     ax.set(xscale="log", yscale="log", xlabel="S times rate", ylabel="update of collapse times rate")
-    ax.set(title="S × rate decides time × rate", xlim=(0.01, MOST), ylim=(1.0, 400.0))
+    ax.set(title="time × rate: constant if linear, else rises", xlim=(0.01, MOST), ylim=(1.0, 400.0))
     look.say(ax, 0.012, 95.0, "linear", COLOR["linear"])
     look.say(ax, 0.2, 1.6, "linear, at once", COLOR["linear"])
     look.say(ax, 0.03, 10.5, "bandit", COLOR["bandit"])

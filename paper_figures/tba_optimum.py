@@ -64,7 +64,7 @@ def draw(rows: Any) -> Figure:
         for place, (arm, color) in enumerate(ARMS.items()):
             y = 0.06 + 0.1 * (len(ARMS) - 1 - place)
             axes[0].text(0.03, y, arm, color=color, transform=axes[0].transAxes, **look.LETTERS)
-        title = "On data that cover it TBA ends at its optimum; RLOO needs a ratio (one rate for all)"
+        title = "On data that cover it TBA ends at its optimum; old ones need a ratio in RLOO (one rate)"
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

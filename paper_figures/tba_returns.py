@@ -7,7 +7,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from asyncsim.plotting import _style
 from experiments import tba_returns
@@ -69,11 +68,9 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=False):
             draw_task(ax, rows, task)
         draw_recent(axes[3], rows)
-        for ax in axes:
-            ax.axvspan(-tba_returns.SMALLEST, tba_returns.SMALLEST, color=look.COLOR["effect"], linewidth=0)
-            ax.axvline(0.0, **_style.REFERENCE)
+        bands = [look.band(ax, tba_returns.SMALLEST) for ax in axes]
         marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
-        marks.append(Patch(color=look.COLOR["effect"], label=f"within ±{tba_returns.SMALLEST:g}"))
+        marks.append(bands[0])
         title = "At best rates TBA wins little, and on old data loses where rewards are rare"
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=marks, ncols=len(marks), title=title, **more)

@@ -182,6 +182,4 @@ def numbers(rows: Any) -> dict[str, str]:
     for task in SEARCHED:
         own = _script.pick(rows, part="search", task=task, quantity="difference")
         found |= {f"{task}_search_{count}": said(_script.pick(own, arm=count)) for count in ("16",)}
-    best = [ends[0] for task in TITLES for arm in ARMS[:1] if (ends := sooner(rows, task, arm)) is not None]
-    found["most"], found["least"] = f"{np.max(best, initial=0.0):.1f}", f"{np.min(best, initial=np.inf):.1f}"
     return found

@@ -1,0 +1,70 @@
+"""Return at the end of ROLL Flash's off-policy methods on asynchronous data − that of synchronous training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import league, token_ratios
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("token_ratios",)
+RATIOS: dict[int, dict[str, Any]] = {
+    2: {"color": look.COLOR["controlled"], "marker": "o"},
+    8: {"color": look.COLOR["stale"], "marker": "s"},
+}
+REACH = 0.03
+
+
+def compared(rows: Any) -> Any:
+    """Methods on asynchronous data beside synchronous training."""
+    own = rows[(rows.part == "par") & rows.word.notna()]
+    return own.assign(value=own.difference)
+
+
+def draw_task(ax: Axes, rows: Any, task: str) -> None:
+    """A line for each method, a mark for each asynchronous ratio."""
+    for side, (ratio, style) in zip((-0.14, 0.14), RATIOS.items(), strict=True):
+        own = _script.pick(compared(rows), task=task, ratio=ratio)
+        places = [list(token_ratios.METHODS).index(arm) + side for arm in own.arm]
+        look.points(ax, places, own, sideways=True, **style)
+    ax.set(ylim=(len(token_ratios.METHODS) - 0.5, -0.5), xlim=(-REACH, REACH), title=task)
+    small = league.SMALLEST
+    look.ticks(ax.xaxis, (-small, 0.0, small), (f"−{small:g}", "0", f"{small:g}"))
+    look.ticks(ax.yaxis, range(len(token_ratios.METHODS)), list(token_ratios.METHODS))
+
+
+def draw(rows: Any) -> Figure:
+    """A panel a task."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        axes = figure.subplots(1, len(league.TASKS), sharey=True)
+        for ax, task in zip(axes, league.TASKS, strict=True):
+            draw_task(ax, rows, task)
+        axes[1].set_xlabel("return at the end − that of synchronous training")
+        marks: list[Any] = [
+            Line2D([], [], linestyle="none", label=f"asynchronous ratio {ratio}", **style)
+            for ratio, style in RATIOS.items()
+        ]
+        bands = [look.band(ax, league.SMALLEST) for ax in axes]
+        marks.append(bands[0])
+        title = "Asynchronous training ends on par with synchronous, without a correction too"
+        figure.legend(handles=marks, loc="outside upper left", ncols=3, title=title, alignment="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """How many comparisons are equal, the largest difference, and returns of synchronous training."""
+    own = compared(rows)
+    found = {"equal": str(int((own.word == "equal").sum())), "judged": str(len(own))}
+    found |= {"smallest": f"{league.SMALLEST:g}"}
+    found["most"] = f"{own.difference.abs().max():.3f}"
+    bare = own[own.arm == "no correction"]
+    found["bare"] = f"{int((bare.word == 'equal').sum())} of {len(bare)}"
+    base = rows[(rows.part == "par") & (rows.arm == token_ratios.SYNCHRONOUS)].groupby("task").end.mean()
+    return found | {f"{task}_end": f"{base[task]:.3f}" for task in base.index}

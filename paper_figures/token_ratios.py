@@ -1,0 +1,69 @@
+"""Sequence ratios − token ratios under four laws of staleness, each at its best learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import league
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("token_ratios",)
+TITLES = {"graded": "graded", "sparse": "sparse"}
+LAWS = {"constant 8": "8 old", "constant 32": "32 old", "sawtooth": "0 to 16", "heavy": "heavy-tailed"}
+PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
+    "TIS": ("truncated weights", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "MIS": ("masks", {"color": look.COLOR["controlled"], "marker": "o"}),
+    "clip": ("GSPO − PPO", {"color": look.COLOR["stale"], "marker": "^"}),
+}
+OLD = "constant 32"
+
+
+def compared(rows: Any) -> Any:
+    """Sequence ratios beside token ratios, where they were compared."""
+    own = rows[(rows.part == "pair") & rows.word.notna()]
+    return own.assign(value=own.difference)
+
+
+def draw_task(ax: Axes, rows: Any, task: str) -> None:
+    """A line for each law, a mark for each pair."""
+    for side, (pair, (_, style)) in zip((-0.24, 0.0, 0.24), PAIRS.items(), strict=True):
+        own = _script.pick(compared(rows), task=task, pair=pair)
+        look.points(ax, [list(LAWS).index(law) + side for law in own.law], own, sideways=True, **style)
+    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="return − that with token ratios")
+    look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
+
+
+def draw(rows: Any) -> Figure:
+    """A panel a task."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 3.0)
+        axes = figure.subplots(1, len(TITLES), sharex=True, sharey=True)
+        for ax, task in zip(axes, TITLES, strict=True):
+            draw_task(ax, rows, task)
+        axes[0].set_ylabel("staleness, updates")
+        marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in PAIRS.values()]
+        bands = [look.band(ax, league.SMALLEST) for ax in axes]
+        marks.append(bands[0])
+        title = "Sequence ratios lose to token ratios on most old data, and never win"
+        figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title, alignment="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """How often sequence ratios are worse, equal and better, and by how much on old data."""
+    own = compared(rows)
+    found = {word: str(int((own.word == word).sum())) for word in ("worse", "equal", "better", "undecided")}
+    found |= {"judged": str(len(own)), "smallest": f"{league.SMALLEST:g}", "old": OLD.split()[-1]}
+    for pair in PAIRS:
+        one = own[own.pair == pair]
+        found[f"{pair.lower()}_worse"] = f"{int((one.word == 'worse').sum())} of {len(one)}"
+        for task in TITLES:
+            row = _script.pick(one, task=task, law=OLD)
+            found[f"{task}_{pair.lower()}"] = look.value(row.iloc[0]) if len(row) else "not compared"
+    return found

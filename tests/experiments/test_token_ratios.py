@@ -1,0 +1,61 @@
+"""Token against sequence ratios, and asynchronous beside synchronous training: specs, rows and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import asyncsim as sim
+from experiments import _store, league, token_ratios
+from paper_figures import roll_returns
+from paper_figures import token_ratios as figure
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return _store.read("token_ratios")
+
+
+@pytest.mark.parametrize("pair", token_ratios.PAIRS)
+def test_on_fresh_data_both_kinds_of_ratio_are_the_same_and_on_old_data_they_are_not(pair):
+    """Weights and masks differ in the ratio alone; GSPO and PPO, as published, in advantages and denominators too."""
+    found = {}
+    for law in ("fresh", "constant 8"):
+        place = {"task": "graded", "law": law, "updates": 12}
+        runs = [
+            sim.run(replace(token_ratios.spec(place, method), replicates=2), seed=0, progress=False)["batch_return"]
+            for method in token_ratios.PAIRS[pair].values()
+        ]
+        found[law] = float(np.abs(runs[0] - runs[1]).max())
+    assert (found["fresh"] == 0.0) == (pair != "clip")
+    assert found["constant 8"] > 0.0
+
+
+@pytest.mark.parametrize("ratio", token_ratios.RATIOS)
+def test_asynchronous_samples_are_as_stale_as_the_ratio_says(ratio):
+    place = {"task": "bandit", "updates": 200}
+    spec = token_ratios.spec(place, token_ratios.METHODS["PPO"], ratio)
+    found = spec.system.summaries(200, 2, league.SAMPLES, 0)
+    assert all(one["staleness"]["max"] == ratio for one in found)
+    fresh = token_ratios.spec(place, token_ratios.METHODS["PPO"], 0)
+    assert fresh.system.summaries(200, 2, league.SAMPLES, 0)[0]["staleness"]["max"] == 0
+
+
+def test_words_follow_from_intervals_at_rates_inside_the_grid(rows):
+    own = rows[rows.word.notna()]
+    assert len(own) == 24 + 36 and rows.reason.isna().all()
+    assert (own.low <= own.difference).all() and (own.difference <= own.high).all()
+    assert (own[own.word == "better"].low > 0).all() and (own[own.word == "worse"].high < 0).all()
+    equal = own[own.word == "equal"]
+    assert (equal.low > -league.SMALLEST).all() and (equal.high < league.SMALLEST).all()
+    assert (rows[rows.rate.notna()].tried >= 11).all()
+
+
+def test_what_the_entries_say_is_what_the_rows_hold(rows):
+    told = figure.numbers(rows)
+    assert sum(int(told[word]) for word in ("worse", "equal", "better", "undecided")) == int(told["judged"]) == 24
+    pairs = rows[(rows.part == "pair") & (rows.arm == "sequence")]
+    assert int(told["worse"]) == int((pairs.high < 0).sum() - (pairs.word.eq("equal") & (pairs.high < 0)).sum())
+    assert roll_returns.numbers(rows)["equal"] == roll_returns.numbers(rows)["judged"] == "36"
