@@ -52,7 +52,7 @@ CLAIMS = (
         "under conditions",
         "{rivals:gac_worse} of {rivals:gac_judged} worse, {rivals:gac_better} better",
         "rivals",
-        when="beside sequence ratios; token ratios win on graded sequences",
+        when="bandit, sequence ratios; token ratios win on graded sequences",
     ),
     _claim(
         "It converges under bounded staleness",

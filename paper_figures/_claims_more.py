@@ -38,10 +38,11 @@ CLAIMS = (
     Claim(
         "asyncsim",
         "A recomputed anchor cannot see staleness",
-        "not tested",
-        "one task: return {cartpole:blind_last} against {cartpole:behavior_last}",
-        "cartpole",
-        when="PPO on CartPole alone",
+        "under conditions",
+        "CartPole {actor_critic:cartpole_ppo_proximal} against {actor_critic:cartpole_ppo_behavior}; "
+        "lake {actor_critic:lake_ppo_proximal}, {actor_critic:lake_ppo_behavior}",
+        "actor_critic",
+        when="CartPole; on two tables it returns no less",
     ),
     Claim(
         "asyncsim",

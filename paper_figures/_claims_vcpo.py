@@ -47,7 +47,7 @@ CLAIMS = (
         "under conditions",
         "{rivals:vcpo_worse} of {rivals:vcpo_judged} worse, {rivals:vcpo_better} better",
         "rivals",
-        when="beside sequence ratios; token ratios win on graded sequences",
+        when="bandit, sequence ratios; token ratios win on graded sequences",
     ),
     _claim(
         "Its baseline has the least variance",

@@ -119,7 +119,7 @@ def draw(rows: Any) -> Figure:
             Line2D([], [], label=f"held rate, {HELD:g}", **ink, **look.HOLLOW),
         ]
         batches = {f"buffer of {n} batch{'es' if n > 1 else ''}": shade for n, shade in BUFFERS.items()}
-        title = "Replay saves compute at a small, held rate; at best rates it loses on the bandit"
+        title = "Replay saves compute at a small, held rate, not reliably at best ones"
         figure.legend(handles=[*rates, *lines(batches)], loc="outside upper left", ncols=3, title=title)
         last.legend(handles=lines(SHADES), frameon=False, fontsize=7)
     return figure
