@@ -11,6 +11,7 @@ asynchronous `ratio`, beside PPO on `synchronous`; read is the return at the end
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import asyncsim as sim
@@ -18,20 +19,20 @@ from experiments import _compared, league
 
 COLUMNS = ["part", "task", "law", "pair", "ratio", *_compared.COLUMNS]
 TOKEN, SYNCHRONOUS = "token", "synchronous"
-m = sim.methods
-PAIRS: dict[str, dict[str, Any]] = {
-    "TIS": {TOKEN: m.truncated_is("token"), "sequence": m.truncated_is("sequence")},
-    "MIS": {TOKEN: m.icepop(), "sequence": m.sequence_mis()},
-    "clip": {TOKEN: m.ppo_clip(), "sequence": m.gspo()},
+PAIRS: dict[str, dict[str, str]] = {
+    "TIS": {TOKEN: "TIS, token", "sequence": "TIS, sequence"},
+    "MIS": {TOKEN: "MIS, token", "sequence": "MIS, sequence"},
+    "clip": {TOKEN: "PPO", "sequence": "GSPO"},
 }
-METHODS: dict[str, Any] = {
-    "PPO": m.ppo_clip(),
-    "decoupled PPO": m.decoupled_ppo(),
-    "TIS": m.truncated_is("token"),
-    "CISPO": m.cispo(),
-    "TOPR": m.topr(),
-    "no correction": m.reinforce(sim.advantages.leave_one_out()),
+METHODS = {
+    "PPO": "PPO",
+    "decoupled PPO": "decoupled PPO",
+    "TIS": "TIS, token",
+    "CISPO": "CISPO",
+    "TOPR": "TOPR",
+    "no correction": league.BASE,
 }
+"""Arms by what `league` calls them."""
 LONG, RATIOS = ("graded", "sparse"), (2, 8)
 STALE = tuple(law for law in league.LAWS if law != "fresh")
 _SIZES = {"updates": 200, "most": 512, "seed": 0}
@@ -46,33 +47,26 @@ QUICK = [
 ]
 
 
-def spec(setting: dict[str, Any], method: Any, ratio: int | None = None) -> sim.Spec:
-    """One method under the setting's law, or on a system; ratio 0 is synchronous."""
+def spec(setting: dict[str, Any], arm: str, ratio: int | None = None) -> sim.Spec:
+    """An arm of the league under the setting's law, or on a system; ratio 0 is synchronous."""
+    made = league.spec(setting["task"], setting.get("law", "fresh"), arm, setting["updates"])
     if ratio is None:
-        source = league.LAWS[setting["law"]]
-    else:
-        times: dict[str, Any] = {"length": "lognormal:1.0:1.0", "load": 2.0}
-        groups = league.GROUPS
-        source = sim.systems.roll_single_turn(groups, ratio, **times) if ratio else sim.systems.synchronous(groups)
-    return sim.Spec(
-        league.TASKS[setting["task"]],
-        source,
-        method,
-        sim.chain(sim.updates.adam(league.RATE)),
-        samples_per_group=league.SAMPLES,
-        updates=setting["updates"],
-    )
+        return made
+    if not ratio:
+        return replace(made, system=sim.systems.synchronous(league.GROUPS))
+    system = sim.systems.roll_single_turn(league.GROUPS, ratio, length="lognormal:1.0:1.0", load=2.0)
+    return replace(made, system=system)
 
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one comparison."""
     if setting["part"] == "pair":
         base, over = TOKEN, "mean"
-        arms = {name: spec(setting, method) for name, method in PAIRS[setting["pair"]].items()}
+        arms = {name: spec(setting, arm) for name, arm in PAIRS[setting["pair"]].items()}
     else:
         base, over = SYNCHRONOUS, "end"
         arms = {base: spec(setting, METHODS["PPO"], 0)}
-        arms |= {name: spec(setting, method, setting["ratio"]) for name, method in METHODS.items()}
+        arms |= {name: spec(setting, arm, setting["ratio"]) for name, arm in METHODS.items()}
     choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "seed": setting["seed"], "progress": False}
     found = _compared.rows(arms, base, over=over, max_replicates=setting["most"], workers=1, **choices)
     shared = {name: setting.get(name) for name in ("part", "task", "law", "pair", "ratio")}

@@ -25,6 +25,6 @@ CLAIMS = (
         "under conditions",
         "{asymre:again_tenth}, none {asymre:again_zero}; tuned, worse in {asymre:frozen}",
         "asymre",
-        when="rounds of frozen data; at best rates it is worse",
+        when="rounds of frozen data on bandits; at best rates it is worse",
     ),
 )

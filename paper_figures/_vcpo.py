@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
@@ -40,11 +43,15 @@ def ticks(axis: Any, places: Any, labels: Any = None) -> None:
     axis.set_ticklabels([f"{place:g}" for place in places] if labels is None else labels)
 
 
-def band(ax: Axes, smallest: float) -> Any:
-    """Differences that count as none; gives what a legend shows of it."""
-    ax.axvspan(-smallest, smallest, color=COLOR["effect"], linewidth=0)
-    ax.axvline(0.0, **_style.REFERENCE)
-    return Patch(color=COLOR["effect"], label=f"within ±{smallest:g}")
+def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], smallest: float, title: str) -> None:
+    """A title over the marks of `looks`, and over the band of differences that count as none in every panel."""
+    for ax in axes:
+        ax.axvspan(-smallest, smallest, color=COLOR["effect"], linewidth=0)
+        ax.axvline(0.0, **_style.REFERENCE)
+    marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in looks.items()]
+    marks.append(Patch(color=COLOR["effect"], label=f"within ±{smallest:g}"))
+    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+    figure.legend(handles=marks, ncols=len(marks), title=title, **more)
 
 
 def shares(ax: Axes) -> None:

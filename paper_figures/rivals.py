@@ -72,7 +72,6 @@ def numbers(rows: Any) -> dict[str, str]:
         found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
         found[f"{key}_judged"] = str(len(own))
         fresh = _script.pick(rows, base=base, arm="fresh").dropna(subset="difference")
-        if base == "GAC":
-            found |= {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}
         found[f"{key}_fresh"] = f"{fresh.difference.min():+.2f} to {fresh.difference.max():+.2f}".replace("-", "−")
-    return found
+    fresh = _script.pick(rows, base="GAC", arm="fresh").dropna(subset="difference")
+    return found | {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}

@@ -6,12 +6,12 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import league, token_ratios
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures.token_ratios import compared
 
 EXPERIMENTS = ("token_ratios",)
 RATIOS: dict[int, dict[str, Any]] = {
@@ -21,16 +21,10 @@ RATIOS: dict[int, dict[str, Any]] = {
 REACH = 0.03
 
 
-def compared(rows: Any) -> Any:
-    """Methods on asynchronous data beside synchronous training."""
-    own = rows[(rows.part == "par") & rows.word.notna()]
-    return own.assign(value=own.difference)
-
-
 def draw_task(ax: Axes, rows: Any, task: str) -> None:
     """A line for each method, a mark for each asynchronous ratio."""
     for side, (ratio, style) in zip((-0.14, 0.14), RATIOS.items(), strict=True):
-        own = _script.pick(compared(rows), task=task, ratio=ratio)
+        own = _script.pick(compared(rows, "par"), task=task, ratio=ratio)
         places = [list(token_ratios.METHODS).index(arm) + side for arm in own.arm]
         look.points(ax, places, own, sideways=True, **style)
     ax.set(ylim=(len(token_ratios.METHODS) - 0.5, -0.5), xlim=(-REACH, REACH), title=task)
@@ -47,20 +41,15 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, league.TASKS, strict=True):
             draw_task(ax, rows, task)
         axes[1].set_xlabel("return at the end − that of synchronous training")
-        marks: list[Any] = [
-            Line2D([], [], linestyle="none", label=f"asynchronous ratio {ratio}", **style)
-            for ratio, style in RATIOS.items()
-        ]
-        bands = [look.band(ax, league.SMALLEST) for ax in axes]
-        marks.append(bands[0])
+        looks = {f"asynchronous ratio {ratio}": style for ratio, style in RATIOS.items()}
         title = "Asynchronous training ends on par with synchronous, without a correction too"
-        figure.legend(handles=marks, loc="outside upper left", ncols=3, title=title, alignment="left")
+        look.legend(figure, axes, looks, league.SMALLEST, title)
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """How many comparisons are equal, the largest difference, and returns of synchronous training."""
-    own = compared(rows)
+    own = compared(rows, "par")
     found = {"equal": str(int((own.word == "equal").sum())), "judged": str(len(own))}
     found |= {"smallest": f"{league.SMALLEST:g}"}
     found["most"] = f"{own.difference.abs().max():.3f}"

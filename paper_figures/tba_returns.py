@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import tba_returns
@@ -68,12 +67,8 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=False):
             draw_task(ax, rows, task)
         draw_recent(axes[3], rows)
-        bands = [look.band(ax, tba_returns.SMALLEST) for ax in axes]
-        marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
-        marks.append(bands[0])
         title = "At best rates TBA wins little, and on old data loses where rewards are rare"
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
-        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        look.legend(figure, axes, dict(LAWS.values()), tba_returns.SMALLEST, title)
     return figure
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import league
@@ -24,9 +23,9 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
 OLD = "constant 32"
 
 
-def compared(rows: Any) -> Any:
-    """Sequence ratios beside token ratios, where they were compared."""
-    own = rows[(rows.part == "pair") & rows.word.notna()]
+def compared(rows: Any, part: str = "pair") -> Any:
+    """Arms of a part beside what they were compared with."""
+    own = rows[(rows.part == part) & rows.word.notna()]
     return own.assign(value=own.difference)
 
 
@@ -47,11 +46,8 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
         axes[0].set_ylabel("staleness, updates")
-        marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in PAIRS.values()]
-        bands = [look.band(ax, league.SMALLEST) for ax in axes]
-        marks.append(bands[0])
         title = "Sequence ratios lose to token ratios on most old data, and never win"
-        figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title, alignment="left")
+        look.legend(figure, axes, dict(PAIRS.values()), league.SMALLEST, title)
     return figure
 
 

@@ -25,8 +25,8 @@ def test_on_fresh_data_both_kinds_of_ratio_are_the_same_and_on_old_data_they_are
     for law in ("fresh", "constant 8"):
         place = {"task": "graded", "law": law, "updates": 12}
         runs = [
-            sim.run(replace(token_ratios.spec(place, method), replicates=2), seed=0, progress=False)["batch_return"]
-            for method in token_ratios.PAIRS[pair].values()
+            sim.run(replace(token_ratios.spec(place, arm), replicates=2), seed=0, progress=False)["batch_return"]
+            for arm in token_ratios.PAIRS[pair].values()
         ]
         found[law] = float(np.abs(runs[0] - runs[1]).max())
     assert (found["fresh"] == 0.0) == (pair != "clip")
@@ -36,10 +36,10 @@ def test_on_fresh_data_both_kinds_of_ratio_are_the_same_and_on_old_data_they_are
 @pytest.mark.parametrize("ratio", token_ratios.RATIOS)
 def test_asynchronous_samples_are_as_stale_as_the_ratio_says(ratio):
     place = {"task": "bandit", "updates": 200}
-    spec = token_ratios.spec(place, token_ratios.METHODS["PPO"], ratio)
+    spec = token_ratios.spec(place, "PPO", ratio)
     found = spec.system.summaries(200, 2, league.SAMPLES, 0)
     assert all(one["staleness"]["max"] == ratio for one in found)
-    fresh = token_ratios.spec(place, token_ratios.METHODS["PPO"], 0)
+    fresh = token_ratios.spec(place, "PPO", 0)
     assert fresh.system.summaries(200, 2, league.SAMPLES, 0)[0]["staleness"]["max"] == 0
 
 
