@@ -282,7 +282,7 @@ def head_staleness(step: Step) -> Tensor:
         # The environment may have written in front of it.
         first = (step.mask > 0) & (step.mask.cumsum(-1) == 1.0)
         heads = torch.where(first, step.staleness, torch.zeros_like(step.staleness)).sum(-1)
-    if step.batch.kept is not None:
+    if step.batch.kept is not None or math.isinf(step.size):
         return step.mean(heads)
     if step.counted is None:
         return heads.mean((1, 2))

@@ -178,9 +178,11 @@ def population(step: Step) -> Tensor:
 def batch_variance(step: Step) -> Tensor:
     """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version.
 
-    NaN as in `population`.
+    NaN as in `population`; 0 where the batch is the population.
     """
     batch = step.batch
+    if math.isinf(batch.size):
+        return torch.zeros(batch.reward.shape[0], dtype=torch.float64)
     # Refuse what has no single variance.
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
         raise checks.InputError(
@@ -201,10 +203,9 @@ def batch_variance(step: Step) -> Tensor:
     step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
     now = step.weights["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
-    samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
     variances = [
-        moments(step.task, step.method, a, b, samples, step.policy, prompt, staleness).variance
+        moments(step.task, step.method, a, b, int(batch.size), step.policy, prompt, staleness).variance
         for a, b in zip(now, then, strict=True)
     ]
     return torch.tensor(variances, dtype=torch.float64)
