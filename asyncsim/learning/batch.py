@@ -26,7 +26,7 @@ class Draws:
     `stream` names the family; `replicates`, int `[R]`, are global replicate numbers. `realization`, int `[R]`: the row
     of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a token chooses its
     action, draw 1 of token 0 its reward. `told` has the same as tensors where draws are recorded: ids `[R or 1, G, N]`,
-    replicates `[R]`, and the stream's key `[2]`. `samples` of a group and `prompts` say which prompt an id asks.
+    replicates `[R]`, and the stream's key `[2]`. `samples` that a group numbers and `prompts` say what an id asks.
     """
 
     stream: rng.Stream
@@ -50,7 +50,7 @@ class Draws:
 
     def sibling(self, name: str) -> Draws:
         """Draws of another stream for the same trajectories: what happens in an environment, say."""
-        return Draws(rng.Stream(self.stream.seed, name), self.replicates, self.realization, self.trajectory)
+        return replace(self, stream=rng.Stream(self.stream.seed, name), blocks={}, told=())
 
     def uniform(self, token: int, draw: int) -> Tensor:
         """Uniform numbers, float64 `[R, G, N]`."""
