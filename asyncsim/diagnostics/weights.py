@@ -304,7 +304,4 @@ def pareto_k(step: Step) -> Tensor:
 
 def _of_samples(step: Step, statistic: Tensor) -> Tensor:
     """A statistic of order, NaN where entries are cells of counts or of an enumeration and no samples."""
-    single = step.batch.size == step.batch.reward.shape[2] and (
-        step.batch.mass.shape[0] == 1 or step.batch.kept is not None
-    )
-    return statistic if single else full_like(statistic, math.nan)
+    return statistic if step.batch.single else full_like(statistic, math.nan)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -396,9 +396,9 @@ def counts(
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
     # Count the samples of each.
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
-    return sampler.batch(
-        outcomes, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples
-    )
+    mass = number / sampler.samples
+    batch = sampler.batch(outcomes, reward, sampler.samples, version, train_version, trajectory, view, mass)
+    return replace(batch, cells=True)
 
 
 def enumerate_outcomes(

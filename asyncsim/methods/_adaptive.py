@@ -14,7 +14,7 @@ from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
-from asyncsim.methods._weights import Weight
+from asyncsim.methods._weights import Weight, times
 
 
 class Parts:
@@ -127,13 +127,6 @@ class Ordered(NamedTuple):
         last = self.value.gather(-1, (self.number - 1).clamp(min=0))
         return (last.isnan() & (self.number > 0))[..., 0]
 
-    @property
-    def last_of_ties(self) -> Tensor:
-        """Where the next value is another one: equal tokens are kept or dropped together."""
-        ends = torch.ones_like(self.value, dtype=torch.bool)
-        ends[..., :-1] = self.value[..., :-1] != self.value[..., 1:]
-        return ends & ~self.value.isnan()
-
     def at(self, column: Tensor, position: Tensor) -> Tensor:
         """Entry of a column at a position `[R, K]`; 0 in front of the first."""
         entry = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
@@ -152,6 +145,61 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
         return Ordered(_sort(values)[..., :length].clone(), parts.mass.amax(-1, keepdim=True), number)
     order = _argsort(values)[..., :length]
     return Ordered(values.gather(-1, order), parts.mass.masked_fill(absent, 0.0).gather(-1, order), number)
+
+
+class Cut(NamedTuple):
+    """Where the largest values of each part are dropped, each `[R, K]`.
+
+    `value`: the largest that is left, infinite where nothing is dropped. `share`: how much of the tokens that have it
+    is left: which of several equal tokens goes first is nobody's choice, and this is the mean over all orders.
+    """
+
+    value: Tensor
+    share: Tensor
+
+    def kept(self, step: Step, parts: Parts, size: Tensor, weight: Tensor, broken: Tensor) -> Tensor:
+        """A weight that nobody else holds where tokens of this `size` `[R, G, N, T]` are left, 0 elsewhere; reports."""
+        value, share = parts.back(self.value), parts.back(self.share)
+        closed, partly = size > value, (size == value) & (share < 1.0)
+        report(step, "m2po", self.value, closed, broken)
+        if partly.any():
+            left = torch.where(partly, share, torch.ones_like(share))
+            step.statistics["m2po_dropped"] += (step.share * (1.0 - left)).sum((1, 2, 3), dtype=torch.float64)
+            weight = times(weight, left.to(weight.dtype))
+        return stopped(weight, closed.logical_or_(parts.back(broken)))
+
+
+def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None = None, *, below: bool = False) -> Cut:
+    """The largest values go, one by one, until the mean square of those that are left is at most tau.
+
+    `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
+    """
+    # Column k is of the rest and the k smallest.
+    nothing = torch.zeros(order.number.shape[:2], dtype=torch.float64, device=order.value.device)
+    mass, square = (
+        torch.cat((first.unsqueeze(-1), column + first.unsqueeze(-1)), -1)
+        for first, column in zip(rest or (nothing, nothing), (order.masses(), order.squares()), strict=True)
+    )
+    goal = row(tau) * mass
+    fits = square < goal if below else square <= goal
+    number = torch.where(fits.any(-1), fits.shape[-1] - 1 - fits.flip(-1).to(torch.int8).argmax(-1), 0)
+    if below and step.unit is None:
+        number = number.clamp(min=1)
+    left, value = order.at(mass, number), order.at(order.value, number - 1)
+    if step.unit is not None:
+        # A cell stands for several samples: the next one is left in part, by whole tokens where there are such.
+        after = order.at(order.value, number)
+        excess, short = after.double().square() - flat(tau), flat(tau) * left - order.at(square, number)
+        room = torch.where(excess > 0, short.clamp(min=0.0) / excess, nothing)
+        room = torch.where(step.unit > 0, (room / step.unit).floor() * step.unit, room)
+        room = torch.where(number > 0, room, torch.maximum(room, step.unit)) if below else room
+        left, value = left + room, torch.where(room > 0, after, value)
+    # Which of equal ones are left does not matter: each keeps their share.
+    ends = ((order.value < value.unsqueeze(-1)).sum(-1), (order.value <= value.unsqueeze(-1)).sum(-1))
+    lower, upper = (order.at(mass, end) for end in ends)
+    share = torch.where(upper > lower, (left - lower) / (upper - lower), torch.ones_like(left))
+    whole = fits[..., -1] | order.value[..., 0].isnan()
+    return Cut(value.masked_fill(whole, math.inf), share.masked_fill(whole, 1.0))
 
 
 def row(value: Any) -> Any:
