@@ -160,10 +160,10 @@ class Cut(NamedTuple):
     def kept(self, step: Step, parts: Parts, size: Tensor, weight: Tensor, broken: Tensor) -> Tensor:
         """A weight that nobody else holds where tokens of this `size` `[R, G, N, T]` are left, 0 elsewhere; reports."""
         value, share = parts.back(self.value), parts.back(self.share)
-        closed, partly = size > value, (size == value) & (share < 1.0)
+        closed = size > value
         report(step, "m2po", self.value, closed, broken)
-        if partly.any():
-            left = torch.where(partly, share, torch.ones_like(share))
+        if (share < 1.0).any():
+            left = torch.where(size == value, share, torch.ones_like(share))
             step.statistics["m2po_dropped"] += (step.share * (1.0 - left)).sum((1, 2, 3), dtype=torch.float64)
             weight = times(weight, left.to(weight.dtype))
         return stopped(weight, closed.logical_or_(parts.back(broken)))
@@ -174,32 +174,37 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
 
     `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
     """
-    # Column k is of the rest and the k smallest.
-    nothing = torch.zeros(order.number.shape[:2], dtype=torch.float64, device=order.value.device)
-    mass, square = (
-        torch.cat((first.unsqueeze(-1), column + first.unsqueeze(-1)), -1)
-        for first, column in zip(rest or (nothing, nothing), (order.masses(), order.squares()), strict=True)
-    )
+    mass, square = order.masses(), order.squares()
+    nothing = torch.zeros_like(mass[..., 0])
+    first = rest or (nothing, nothing)
+    if rest is not None:
+        mass, square = mass + first[0].unsqueeze(-1), square + first[1].unsqueeze(-1)
     goal = row(tau) * mass
     fits = square < goal if below else square <= goal
-    number = torch.where(fits.any(-1), fits.shape[-1] - 1 - fits.flip(-1).to(torch.int8).argmax(-1), 0)
+
+    def smallest(count: Tensor, column: Tensor = mass, always: Tensor = first[0]) -> Tensor:
+        """Sum `[R, K]` over the rest and so many of the smallest."""
+        return torch.where(count > 0, order.at(column, count - 1), always)
+
+    number = torch.where(fits.any(-1), fits.shape[-1] - fits.flip(-1).to(torch.int8).argmax(-1), 0)
     if below and step.unit is None:
         number = number.clamp(min=1)
-    left, value = order.at(mass, number), order.at(order.value, number - 1)
+    left, value, after = smallest(number), order.at(order.value, number - 1), order.at(order.value, number)
     if step.unit is not None:
         # A cell stands for several samples: the next one is left in part, by whole tokens where there are such.
-        after = order.at(order.value, number)
-        excess, short = after.double().square() - flat(tau), flat(tau) * left - order.at(square, number)
+        excess = after.double().square() - flat(tau)
+        short = flat(tau) * left - smallest(number, square, first[1])
         room = torch.where(excess > 0, short.clamp(min=0.0) / excess, nothing)
         room = torch.where(step.unit > 0, (room / step.unit).floor() * step.unit, room)
         room = torch.where(number > 0, room, torch.maximum(room, step.unit)) if below else room
         left, value = left + room, torch.where(room > 0, after, value)
-    # Which of equal ones are left does not matter: each keeps their share.
-    ends = ((order.value < value.unsqueeze(-1)).sum(-1), (order.value <= value.unsqueeze(-1)).sum(-1))
-    lower, upper = (order.at(mass, end) for end in ends)
-    share = torch.where(upper > lower, (left - lower) / (upper - lower), torch.ones_like(left))
-    whole = fits[..., -1] | order.value[..., 0].isnan()
-    return Cut(value.masked_fill(whole, math.inf), share.masked_fill(whole, 1.0))
+    whole, share = fits[..., -1] | order.value[..., 0].isnan(), torch.ones_like(nothing)
+    if (~whole & (value == after)).any():
+        # Which of equal ones are left does not matter: each keeps their share.
+        lower = smallest((order.value < value.unsqueeze(-1)).sum(-1))
+        upper = smallest((order.value <= value.unsqueeze(-1)).sum(-1))
+        share = torch.where(whole | (upper <= lower), share, (left - lower) / (upper - lower))
+    return Cut(value.masked_fill(whole, math.inf), share)
 
 
 def row(value: Any) -> Any:

@@ -44,24 +44,25 @@ class CovariancePull(Weight):
     def _selected(self, step: Step, advantage: Tensor) -> Tensor:
         """Part of each token that is selected: of largest covariance, and away from the anchor; `[R, G, N, T]`."""
         together, away = covariance(step, advantage), step.anchored.abs() > _ROUNDING
-        flat, share = together.flatten(1), step.share.flatten(1).double()
+        flat, share = together.flatten(1), step.share.flatten(1)
         held, least = self._held(step, flat, share)
         # Of equal ones it does not matter which are selected: each is in part.
-        equal = (flat - least).abs() <= _ROUNDING * (1.0 + least.abs())
-        above = (flat > least) & ~equal
-        mass = [torch.where(which, share, torch.zeros_like(share)).sum(1, keepdim=True) for which in (above, equal)]
-        part = ((held - mass[0]) / mass[1]).clamp(max=1.0)
-        return (above + torch.where(equal, part, torch.zeros_like(flat))).reshape(away.shape).to(step.mask.dtype) * away
+        edge = _ROUNDING * (1.0 + least.abs())
+        above, least = flat > least + edge, flat >= least - edge
+        mass = [(share * which).sum(1, keepdim=True, dtype=torch.float64) for which in (above, least)]
+        part = ((held - mass[0]) / (mass[1] - mass[0])).clamp(max=1.0).to(flat.dtype)
+        selected = torch.where(above, torch.ones_like(part), part * least)
+        return selected.reshape(away.shape) * away
 
     def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         """Mass that is selected, in whole tokens, and its least covariance, `[R, 1]`; NaN where one is not finite."""
         wanted = torch.as_tensor(self.share, dtype=torch.float64).reshape(-1, 1)
         rarest = torch.where(share > 0, share, torch.full((), torch.inf, dtype=share.dtype)).amin(1, keepdim=True)
         # So many tokens hold the share that is wanted, whichever they are: no need to sort the others.
-        count = (wanted / rarest).nan_to_num(0.0, posinf=0.0).ceil().max().item() + 1
+        count = (wanted / rarest.double()).nan_to_num(0.0, posinf=0.0).ceil().max().item() + 1
         nowhere = torch.full((), -torch.inf, dtype=flat.dtype)
         largest, place = torch.where(share > 0, flat, nowhere).topk(min(int(count), flat.shape[1]))
-        held = share.gather(1, place).cumsum(1)
+        held = share.gather(1, place).double().cumsum(1)
         last = (held >= wanted - _ROUNDING).to(torch.int8).argmax(1, keepdim=True)
         least = largest.double().gather(1, last)
         broken = ((share > 0) & torch.isnan(flat)).any(1, keepdim=True)
