@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import typer
 
-from asyncsim.app import wording
 from asyncsim.base import checks
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
@@ -57,7 +56,7 @@ def refuse_grouped(arguments: Sequence[str], callbacks: Iterable[Any]) -> None:
     for word in arguments:
         option = word.partition("=")[0]
         value = _value_of(option, arguments) if option in numbers else None
-        plain = value is None or not wording.GROUPED.fullmatch(value)
+        plain = value is None or not checks.GROUPED.fullmatch(value)
         checks.require(plain, option, value, "a number without _", "write digits alone")
 
 

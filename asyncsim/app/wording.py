@@ -33,13 +33,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     return values
 
 
-GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
-"""A number with `_`, which Python reads and people hardly mean."""
-
-
 def value(text: str) -> Any:
     """A Python or JSON literal where the text is one, else the text: 1_0 is no number."""
-    if GROUPED.fullmatch(text):
+    if checks.GROUPED.fullmatch(text):
         return text
     with warnings.catch_warnings():
         # A text that is nearly Python is a text; Python's warnings about it do not matter.
