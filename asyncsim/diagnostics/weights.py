@@ -233,8 +233,8 @@ def ratio_sd(level: str = "sequence") -> Metric:
     return Metric(name, Bound(_deviation, (level,)), outputs=("log_prob",), range=POSITIVE)
 
 
-def _above(step: Step, bound: float, level: str) -> Tensor:
-    return ratios.beyond(*ratios_of(step, level), bound, "above")
+def _beyond(step: Step, bound: float, level: str, side: str) -> Tensor:
+    return ratios.beyond(*ratios_of(step, level), bound, side)
 
 
 def ratio_above(bound: float = 2.0, level: str = "sequence") -> Metric:
@@ -252,11 +252,7 @@ def ratio_above(bound: float = 2.0, level: str = "sequence") -> Metric:
     """
     limit = checks.real("bound", bound, "give a positive ratio", 0.0, open_low=True)
     name = named("ratio_above", bound=(limit, 2.0), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_above, (limit, level)), outputs=("log_prob",), range=SHARE)
-
-
-def _below(step: Step, bound: float, level: str) -> Tensor:
-    return ratios.beyond(*ratios_of(step, level), bound, "below")
+    return Metric(name, Bound(_beyond, (limit, level, "above")), outputs=("log_prob",), range=SHARE)
 
 
 def ratio_below(bound: float = 0.5, level: str = "sequence") -> Metric:
@@ -273,7 +269,7 @@ def ratio_below(bound: float = 0.5, level: str = "sequence") -> Metric:
     """
     limit = checks.real("bound", bound, "give a positive ratio", 0.0, open_low=True)
     name = named("ratio_below", bound=(limit, 0.5), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_below, (limit, level)), outputs=("log_prob",), range=SHARE)
+    return Metric(name, Bound(_beyond, (limit, level, "below")), outputs=("log_prob",), range=SHARE)
 
 
 @metric(outputs=("log_prob",), range=POSITIVE)
