@@ -52,7 +52,8 @@ def refuse_grouped(arguments: Sequence[str], callbacks: Iterable[Any]) -> None:
     for parameter in (each for callback in callbacks for each in inspect.signature(callback).parameters.values()):
         kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
         if {int, float} & {kind, *get_args(kind)}:
-            numbers |= {*(getattr(about[0], "param_decls", None) or [f"--{parameter.name.replace('_', '-')}"])}
+            named = getattr((*about, None)[0], "param_decls", None)
+            numbers |= {*(named or [f"--{parameter.name.replace('_', '-')}"])}
     for word in arguments:
         option = word.partition("=")[0]
         value = _value_of(option, arguments) if option in numbers else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,34 +20,8 @@ _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
 
 
-class Weigher(Protocol):
-    """What is asked of a `Method` here, whose module imports this one."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def advantage(self) -> Advantage: ...
-
-    @property
-    def weight(self) -> Weight: ...
-
-    @property
-    def at(self) -> str: ...
-
-    @property
-    def anchor(self) -> str: ...
-
-    @property
-    def drop_equal(self) -> bool: ...
-
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
-
-    @property
-    def proximal(self) -> bool: ...
-
-    def share(self, step: Step) -> Tensor: ...
+Weigher = Any
+"""A `Method`, whose module imports this one."""
 
 
 class Weighed(NamedTuple):
