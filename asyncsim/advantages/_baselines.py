@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 
 SCOPES = ("group", "step")
 _EDGES = (0.05, 0.95)
 """Weighted quantiles to which winsorizing limits rewards."""
-_ROUNDING = 1e-12
 _SMALLEST = 1e-8
 """A spread of rewards from which they are standardized."""
 
@@ -107,8 +107,5 @@ def _without(values: Tensor) -> Tensor:
 
 def _quantile(values: Tensor, chance: Tensor, level: float) -> Tensor:
     """Smallest value up to which the chances add up to at least `level`, `[R, G, 1]`."""
-    ordered, order = values.sort(-1)
-    chances = chance.gather(-1, order).double()
-    below = chances.cumsum(-1)
-    reached = (chances > 0) & (below >= level * below[..., -1:] - _ROUNDING)
-    return ordered.gather(-1, reached.to(torch.int8).argmax(-1, keepdim=True))
+    found = ratios.quantile(values.flatten(0, 1), chance.flatten(0, 1), level)
+    return found.reshape(*values.shape[:2], 1).to(values.dtype)

@@ -746,8 +746,13 @@ def _status(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     if arguments[:1] == ["list"] and arguments[-1] == "--json":
         arguments.append(str(_STDOUT))
+    made = [*app.registered_commands, *results.registered_commands]
     try:
+        complaints.refuse_grouped(arguments, (each.callback for each in made))
         return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
+    except checks.InputError as error:
+        streams.complain(str(error))
+        return 2
     except complaints.USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)

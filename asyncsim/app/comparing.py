@@ -65,8 +65,16 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
 def _words(text: str) -> tuple[str, list[str]]:
     """Name ("" where there is none) and words of an arm."""
     named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
-    words = shlex.split(named[2] if named else text)
-    return (named[1].strip() if named else ""), words
+    return (named[1].strip() if named else ""), _split("arm", named[2] if named else text)
+
+
+def _split(field: str, text: str) -> list[str]:
+    """Words of a text as a shell splits them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        remedy = "close the quotation, or put a backslash before a quotation mark that is meant"
+        raise checks.InputError(field, text, f"words as in a shell ({error})", remedy) from None
 
 
 def _of_task(word: str) -> bool:
@@ -75,7 +83,7 @@ def _of_task(word: str) -> bool:
 
 def _task(common: Sequence[str], other: str) -> list[str]:
     """Words of another task: those of all arms unless it names another kind, then its own."""
-    own = shlex.split(other)
+    own = _split("--also", other)
     keys = {word.partition("=")[0] for word in own}
     inherited = [] if "task" in keys else [word for word in common if _of_task(word)]
     return [*(word for word in inherited if word.partition("=")[0] not in keys), *own]

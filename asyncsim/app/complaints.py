@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
 
 import typer
 
@@ -43,6 +44,21 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
+
+
+def refuse_grouped(arguments: Sequence[str], callbacks: Iterable[Any]) -> None:
+    """Refuse `_` in numbers behind options of the commands: Python takes 1_0 for ten, and 0_1 for one."""
+    numbers: set[str] = set()
+    for parameter in (each for callback in callbacks for each in inspect.signature(callback).parameters.values()):
+        kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
+        if {int, float} & {kind, *get_args(kind)}:
+            named = getattr((*about, None)[0], "param_decls", None)
+            numbers |= {*(named or [f"--{parameter.name.replace('_', '-')}"])}
+    for word in arguments:
+        option = word.partition("=")[0]
+        value = _value_of(option, arguments) if option in numbers else None
+        plain = value is None or not checks.GROUPED.fullmatch(value)
+        checks.require(plain, option, value, "a number without _", "write digits alone")
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

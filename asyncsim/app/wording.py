@@ -34,7 +34,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
 
 
 def value(text: str) -> Any:
-    """A Python or JSON literal where the text is one, else the text."""
+    """A Python or JSON literal where the text is one, else the text: 1_0 is no number."""
+    if checks.GROUPED.fullmatch(text):
+        return text
     with warnings.catch_warnings():
         # A text that is nearly Python is a text; Python's warnings about it do not matter.
         warnings.simplefilter("ignore", SyntaxWarning)

@@ -23,6 +23,8 @@ FEW = 32 << 20
 """Bytes that a run may take without a look at what is free, 32 MiB."""
 UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
 """What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
+GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
+"""A number with `_`: Python takes 1_0 for ten, and 0_1 for one."""
 
 
 class InputError(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -63,34 +63,6 @@ class Source:
     def tickets(self) -> int | None:
         """No limit that is known."""
         return None
-
-
-class Feed(Protocol):
-    """What the learning loop needs of a schedule, known beforehand or dependent on the policy."""
-
-    def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of one batch."""
-        ...
-
-    def retired(self, batch: int) -> list[int]:
-        """Published versions that no batch after `batch` needs, each in one answer only."""
-        ...
-
-    def record(self) -> records.Schedule:
-        """The schedule of the batches taken so far."""
-        ...
-
-    def keeping(self) -> None:
-        """Note from now on what `packed` needs; asked before the first batch, where checkpoints are written."""
-        ...
-
-    def packed(self) -> dict[str, Any]:
-        """How far it is, in plain containers."""
-        ...
-
-    def restore(self, tree: dict[str, Any]) -> None:
-        """Stand, fresh, where `packed` was asked."""
-        ...
 
 
 class EagerFeed:

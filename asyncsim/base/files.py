@@ -38,6 +38,12 @@ WRITES = 0o222
 Where = str | os.PathLike[str]
 
 
+def named(field: str, path: Where) -> Path:
+    """The path of what names a file; anything else is refused, numbers too, which would be files that are open."""
+    checks.require(isinstance(path, (str, os.PathLike)), field, path, "the name of a file", "give text or a Path")
+    return Path(path)
+
+
 # Writing.
 
 
@@ -62,7 +68,7 @@ def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
 
 def writable(field: str, path: Where) -> Path:
     """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
-    path = Path(path)
+    path = named(field, path)
     try:
         status = _status_of(path)
         real = Path(os.path.realpath(path))
@@ -218,6 +224,7 @@ class Budget:
 @contextmanager
 def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterator[None]:
     """Whatever decoders raise on a damaged file becomes one line that names the file; nothing else belongs inside."""
+    named(field, path)
     try:
         yield
     except checks.InputError:

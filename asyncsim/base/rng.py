@@ -2,8 +2,8 @@
 
 A counter-based generator makes a result independent of the order in which it is computed, of block sizes and of worker
 counts. Trajectory 17 of replicate 3 uses the same number for token 5 when drawn early, late, alone or in a block of
-thousands. This module is the NumPy twin; `rng_compiled` holds the numba twin, `rng_torch` the torch one. Integers and
-uniforms agree to the bit, normals to 4 units in the last place.
+thousands. This module is the NumPy twin; `rng_compiled` holds the numba twin. Integers and uniforms agree to the bit,
+normals to 4 units in the last place.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), Philox4x32 with 10 rounds.
 """

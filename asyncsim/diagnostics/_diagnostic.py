@@ -97,22 +97,15 @@ def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]
     """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
     metrics: list[Metric] = []
     accumulators: list[Accumulator] = []
+    load = functools.partial(plugins.load, "asyncsim.diagnostics", kind="diagnostics")
     # Take the defaults that the policy can compute.
     if isinstance(names, str) and names in ("default", "none"):
-        defaults = (
-            []
-            if names == "none"
-            else [
-                plugins.load("asyncsim.diagnostics", n, "diagnostics")
-                for n in plugins.summaries("asyncsim.diagnostics")
-            ]
-        )
-        return [
-            m for m in defaults if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)
-        ], []
+        every = map(load, plugins.summaries("asyncsim.diagnostics") if names == "default" else ())
+        own = [m for m in every if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)]
+        return own, []
     # Load and check every named value.
     for item in (names,) if isinstance(names, str) else names:
-        value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
+        value: Any = load(item)() if isinstance(item, str) else item
         checks.require(
             hasattr(value, "outputs") and hasattr(value, "name"),
             "diagnostics",
@@ -282,7 +275,7 @@ def head_staleness(step: Step) -> Tensor:
         # The environment may have written in front of it.
         first = (step.mask > 0) & (step.mask.cumsum(-1) == 1.0)
         heads = torch.where(first, step.staleness, torch.zeros_like(step.staleness)).sum(-1)
-    if step.batch.kept is not None:
+    if step.batch.kept is not None or math.isinf(step.size):
         return step.mean(heads)
     if step.counted is None:
         return heads.mean((1, 2))

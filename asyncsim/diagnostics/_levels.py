@@ -109,22 +109,31 @@ def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
     return size, token_share(step), token_count(step)
 
 
-def over_tokens(step: Step, flag: Tensor) -> Tensor:
-    """Share of the step's generated tokens with the flag, by mass, `[R]`."""
+def over_tokens(step: Step, part: Tensor) -> Tensor:
+    """Share of the step's generated tokens with the flag, or of their parts, by mass, `[R]`."""
     share = token_share(step)
-    return torch.where(flag.expand(share.shape), share, torch.zeros_like(share)).sum((1, 2, 3))
+    return torch.where(share > 0, share * part.expand(share.shape), torch.zeros_like(share)).sum((1, 2, 3))
 
 
 def masked(step: Step) -> Tensor:
-    """Whether the token has no weight whatever the sign of its advantage, factors included, bool `[R, G, N, T]`."""
+    """Part of each token without weight whatever the sign of its advantage, factors included, `[R, G, N, T]`."""
     one = torch.ones_like(step.batch.reward).unsqueeze(-1)
-    closed = (score_weight(step, one) == 0) & (score_weight(step, -one) == 0)
-    still = torch.where(closed, torch.zeros_like(one), one)
+    closed = torch.minimum(_closed(step, one), _closed(step, -one))
+    still = torch.where(closed == 1.0, torch.zeros_like(one), one)
     weight = step.method.factored(step, advantages(step), still)
-    return (weight == 0).expand(step.batch.mask.shape)
+    return torch.where(weight == 0, torch.ones_like(closed), closed).expand(step.batch.mask.shape)
 
 
 def stopped(step: Step) -> Tensor:
-    """Whether the token has an advantage but no weight, bool `[R, G, N, T]`; factors and penalties are left out."""
+    """Part of each token with an advantage but no weight, `[R, G, N, T]`; factors and penalties are left out."""
     advantage = advantages(step)
-    return ((score_weight(step, advantage) == 0) & (advantage != 0)).expand(step.batch.mask.shape)
+    part = _closed(step, advantage)
+    return torch.where(advantage != 0, part, torch.zeros_like(part)).expand(step.batch.mask.shape)
+
+
+def _closed(step: Step, advantage: Tensor) -> Tensor:
+    """1 where c is 0, 0 elsewhere; what lies between where a weight stops tokens in part."""
+    weight = score_weight(step, advantage)
+    if not step.method.weight.partly:
+        return (weight == 0).double()
+    return 1.0 - weight / (step.method.weight.applied(step) * advantage)

@@ -132,8 +132,6 @@ def kl_k1(step: Step, of: str = "sequence") -> Tensor:
     and negative in unlucky batches. Blind to spread: ratios far above and far below 1 cancel. Source: textbook
     (Schulman's k1).
     """
-    if of == "sequence":
-        return -step.mean(step.sequence_log_ratio)
     return -step.mean(weights_of(step, of)[0])
 
 

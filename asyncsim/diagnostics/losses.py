@@ -25,7 +25,8 @@ def clip_active(step: Step) -> Tensor:
 
     share = E [c_it = 0 and A_it != 0] over the tokens of the step by mass, c the score weight without factors and
     penalties: shape `[R]`, a pure number in [0, 1]. Aware of signs: a ratio outside the band that is on its way back
-    counts as open. Blind to tokens without advantage, and to weights that are small but not 0. Source: textbook.
+    counts as open, one that keeps a part of its weight in the mean over equal tokens as that part. Blind to tokens
+    without advantage, and to weights that are small but not 0. Source: textbook.
     """
     return over_tokens(step, stopped(step))
 
@@ -101,7 +102,7 @@ def masked_sequences(step: Step) -> Tensor:
     share = E_i [m_it = 0 for every token t], m as in `masked_tokens`, over the samples that have tokens, by mass: shape
     `[R]`, a pure number in [0, 1]. Blind to samples that lose all tokens but one. Source: textbook.
     """
-    absent = masked(step) | (step.batch.mask == 0)
+    absent = (masked(step) == 1.0) | (step.batch.mask == 0)
     return over_samples(step, absent.all(-1).double())
 
 

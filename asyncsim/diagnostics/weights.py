@@ -233,8 +233,8 @@ def ratio_sd(level: str = "sequence") -> Metric:
     return Metric(name, Bound(_deviation, (level,)), outputs=("log_prob",), range=POSITIVE)
 
 
-def _above(step: Step, bound: float, level: str) -> Tensor:
-    return ratios.beyond(*ratios_of(step, level), bound, "above")
+def _beyond(step: Step, bound: float, level: str, side: str) -> Tensor:
+    return ratios.beyond(*ratios_of(step, level), bound, side)
 
 
 def ratio_above(bound: float = 2.0, level: str = "sequence") -> Metric:
@@ -252,11 +252,7 @@ def ratio_above(bound: float = 2.0, level: str = "sequence") -> Metric:
     """
     limit = checks.real("bound", bound, "give a positive ratio", 0.0, open_low=True)
     name = named("ratio_above", bound=(limit, 2.0), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_above, (limit, level)), outputs=("log_prob",), range=SHARE)
-
-
-def _below(step: Step, bound: float, level: str) -> Tensor:
-    return ratios.beyond(*ratios_of(step, level), bound, "below")
+    return Metric(name, Bound(_beyond, (limit, level, "above")), outputs=("log_prob",), range=SHARE)
 
 
 def ratio_below(bound: float = 0.5, level: str = "sequence") -> Metric:
@@ -273,16 +269,16 @@ def ratio_below(bound: float = 0.5, level: str = "sequence") -> Metric:
     """
     limit = checks.real("bound", bound, "give a positive ratio", 0.0, open_low=True)
     name = named("ratio_below", bound=(limit, 0.5), level=(checked(level), "sequence"))
-    return Metric(name, Bound(_below, (limit, level)), outputs=("log_prob",), range=SHARE)
+    return Metric(name, Bound(_beyond, (limit, level, "below")), outputs=("log_prob",), range=SHARE)
 
 
 @metric(outputs=("log_prob",), range=POSITIVE)
 def tail_index(step: Step) -> Tensor:
     """Hill estimate of the tail exponent of the step's sequence ratios; NaN for counts and populations.
 
-    1/alpha = mean of log W_i over the m largest minus the log of the (m+1)-th, m = min(n/5, 3 sqrt n): shape `[R]`, a
-    pure number; NaN below 10 samples too. Variances are finite above 2, means above 1. Blind to whether there is a
-    tail: bounded ratios (softmax bandits) have none, and it still reads a number. Source: Hill 1975; m as in
+    1/alpha = mean of log W_i over the m largest minus the log of the (m+1)-th, m = min(n/5, 3 sqrt n) rounded up: shape
+    `[R]`, a pure number; NaN below 6 samples too. Variances are finite above 2, means above 1. Blind to whether there
+    is a tail: bounded ratios (softmax bandits) have none, and it still reads a number. Source: Hill 1975; m as in
     1507.02646.
     """
     return _of_samples(step, ratios.tail_index(step.sequence_log_ratio, step.step_mass))
@@ -292,18 +288,16 @@ def tail_index(step: Step) -> Tensor:
 def pareto_k(step: Step) -> Tensor:
     """Pareto k-hat of the step's sequence ratios, as of PSIS; NaN for counts and populations.
 
-    Shape of the generalized Pareto law fitted to the m largest W_i less the (m+1)-th, m = min(n/5, 3 sqrt n), shrunk to
-    (m k + 5)/(m + 10): shape `[R]`, a pure number. Variances are finite below 1/2, means below 1; above 0.7 an average
-    of weights is not to be trusted. Its standard error is near (1 + k)/sqrt(m), so one batch of 500 samples cannot tell
-    0.5 from 0.7. NaN below 25 samples, and where the tail is equal weights. Blind to what the batch has not drawn.
-    Source: 1507.02646; Zhang and Stephens 2009 (Technometrics 51) for the fit.
+    Shape of the generalized Pareto law fitted to the m largest W_i less the (m+1)-th, m = min(n/5, 3 sqrt n) rounded up
+    as in loo and ArviZ (posterior and arviz-stats round n/5 down to 255 samples), shrunk to (m k + 5)/(m + 10): shape
+    `[R]`, a pure number. Variances are finite below 1/2, means below 1; above 0.7 an average of weights is not to be
+    trusted. Its standard error is near (1 + k)/sqrt(m), so one batch of 500 samples cannot tell 0.5 from 0.7. NaN below
+    21 samples, and where the tail is equal weights. Blind to what the batch has not drawn. Source: 1507.02646; Zhang
+    and Stephens 2009 (Technometrics 51) for the fit.
     """
     return _of_samples(step, ratios.pareto_k(step.sequence_log_ratio, step.step_mass))
 
 
 def _of_samples(step: Step, statistic: Tensor) -> Tensor:
     """A statistic of order, NaN where entries are cells of counts or of an enumeration and no samples."""
-    single = step.batch.size == step.batch.reward.shape[2] and (
-        step.batch.mass.shape[0] == 1 or step.batch.kept is not None
-    )
-    return statistic if single else full_like(statistic, math.nan)
+    return statistic if step.batch.single else full_like(statistic, math.nan)

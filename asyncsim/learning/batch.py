@@ -26,7 +26,7 @@ class Draws:
     `stream` names the family; `replicates`, int `[R]`, are global replicate numbers. `realization`, int `[R]`: the row
     of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a token chooses its
     action, draw 1 of token 0 its reward. `told` has the same as tensors where draws are recorded: ids `[R or 1, G, N]`,
-    replicates `[R]`, and the stream's key `[2]`. `samples` of a group and `prompts` say which prompt an id asks.
+    replicates `[R]`, and the stream's key `[2]`. `samples` that a group numbers and `prompts` say what an id asks.
     """
 
     stream: rng.Stream
@@ -50,7 +50,7 @@ class Draws:
 
     def sibling(self, name: str) -> Draws:
         """Draws of another stream for the same trajectories: what happens in an environment, say."""
-        return Draws(rng.Stream(self.stream.seed, name), self.replicates, self.realization, self.trajectory)
+        return replace(self, stream=rng.Stream(self.stream.seed, name), blocks={}, told=())
 
     def uniform(self, token: int, draw: int) -> Tensor:
         """Uniform numbers, float64 `[R, G, N]`."""
@@ -116,7 +116,8 @@ class Batch:
     policy's table that each token reads, filled by tabular policies. `realization`: `[R]`. `token_reward`:
     `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:
     its return, else 0. `broken`: bool `[R]`, replicates whose environment failed. `after`: the world that segments go
-    on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for.
+    on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for. `cells`: samples were
+    counted into cells.
 
     Where rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is what
     of it is trained. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, and the mass of samples that are `fresh`
@@ -146,6 +147,12 @@ class Batch:
     age: Tensor | None = None
     kept: Tensor | None = None
     arrivals: Outputs = field(default_factory=dict)
+    cells: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Whether every entry is one sample, and none a cell of counts or of a population."""
+        return not self.cells and self.size == self.reward.shape[2]
 
     @property
     def staleness(self) -> Tensor:

@@ -12,12 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files
 
 PERIOD = 0.1
 """Seconds between two pictures of the live line on a terminal."""
@@ -199,8 +198,9 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
     Arguments: `folder`, where the event file is written. Returns a callback of `sim.run`. Raises `InputError` where the
     package is absent: pip install 'asyncsim[tensorboard]'. Source: this package.
     """
+    where = files.named("folder", folder)
     _package("tensorboard", "tensorboard")
-    return TensorBoard(str(Path(folder)))
+    return TensorBoard(str(where))
 
 
 def wandb(**init: Any) -> Tracker:

@@ -199,21 +199,23 @@ class Keeper:
 
 
 def opened(
-    spec: Spec | None, seed: int, path: files.Where | None, every: Any, resume: files.Where | None
+    spec: Spec | None, seed: int | None, path: files.Where | None, every: Any, resume: files.Where | None
 ) -> tuple[Spec | None, int, Keeper | None]:
     """Spec and seed of a run, those of the checkpoint where only that is given, and who keeps its checkpoints."""
     interval(every)
-    if path is not None and (resume is None or Path(path).resolve() != Path(resume).resolve()):
+    if path is not None:
+        beside = resume is None or files.named("checkpoint", path).resolve() != files.named("resume", resume).resolve()
         remedy = f"go on from it by resume={str(path)!r}, or remove it"
-        checks.require(not Path(path).exists(), "checkpoint", str(path), "a new file", remedy)
+        new = not (beside and files.named("checkpoint", path).exists())
+        checks.require(new, "checkpoint", str(path), "a new file", remedy)
     if resume is None:
+        seed = 0 if seed is None else seed
         return spec, seed, Keeper(path, every, spec, seed) if path is not None and spec is not None else None
     saved = read(resume)
-    if spec is None:
-        spec, seed = saved.remade(), seed or saved.seed
+    spec = saved.remade() if spec is None else spec
     checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "leave it out for that of the checkpoint")
-    saved.check(spec, seed)
-    return spec, seed, Keeper(resume if path is None else path, every, spec, seed, saved)
+    saved.check(spec, saved.seed if seed is None else seed)
+    return spec, saved.seed, Keeper(resume if path is None else path, every, spec, saved.seed, saved)
 
 
 def _say(text: str) -> None:

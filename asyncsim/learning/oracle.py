@@ -169,7 +169,7 @@ def population(step: Step) -> Tensor:
     if step.method.proximal and step.start is not None:
         # The opening weights of the batch are not kept, so later updates on it have no population value.
         return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
-    samples = batch.trajectory.shape[2]
+    samples = step.drawn.trajectory.shape[2]
     sampler = Sampler(step.task, policy, samples, 0, np.arange(len(batch.realization)), batch.realization)
     everything = enumerate_outcomes(sampler, batch.version, batch.train_version, batch.trajectory, batch.view)
     return evaluate(step.method, step.task, policy, step.weights, everything).gradient
@@ -178,9 +178,11 @@ def population(step: Step) -> Tensor:
 def batch_variance(step: Step) -> Tensor:
     """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version.
 
-    NaN as in `population`.
+    NaN as in `population`; 0 where the batch is the population.
     """
     batch = step.batch
+    if math.isinf(batch.size):
+        return torch.zeros(batch.reward.shape[0], dtype=torch.float64)
     # Refuse what has no single variance.
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
         raise checks.InputError(
@@ -197,14 +199,13 @@ def batch_variance(step: Step) -> Tensor:
         return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
     # Locate prompt and weights.
     staleness = batch.train_version - int(batch.version.flat[0])
-    prompt = int(batch.trajectory.flat[0]) // batch.trajectory.shape[2] % step.task.prompts
+    prompt = int(batch.trajectory.flat[0]) // step.drawn.trajectory.shape[2] % step.task.prompts
     step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
     now = step.weights["log_prob"].reshape(batch.reward.shape[0], -1)
     then = batch.view.weights["log_prob"][int(batch.view.slot.flat[0])].reshape(batch.reward.shape[0], -1)
-    samples = int(batch.size) if math.isfinite(batch.size) else 1
     # Log-probabilities are logits of the same policy, so they serve as parameters.
     variances = [
-        moments(step.task, step.method, a, b, samples, step.policy, prompt, staleness).variance
+        moments(step.task, step.method, a, b, int(batch.size), step.policy, prompt, staleness).variance
         for a, b in zip(now, then, strict=True)
     ]
     return torch.tensor(variances, dtype=torch.float64)

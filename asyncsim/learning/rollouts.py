@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -93,8 +93,8 @@ class Sampler:
 
     def draws(self, trajectory: np.ndarray) -> Draws:
         """Keyed randomness of trajectories int64 `[M, G, N]`."""
-        rows = self.replicates, self.realization, trajectory
-        return Draws(rng.Stream(self.seed, "rollout"), *rows, samples=self.samples, prompts=self.task.prompts)
+        rows, numbered = (self.replicates, self.realization, trajectory), self.samples + self.redundant
+        return Draws(rng.Stream(self.seed, "rollout"), *rows, samples=numbered, prompts=self.task.prompts)
 
     def prompts(self, trajectory: np.ndarray) -> Tensor:
         """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""
@@ -133,7 +133,13 @@ class Sampler:
         if self.task.pays:
             return trajectories.per_token["reward"].sum(-1)
         assert trajectories.action is not None
-        return self.task.earn(trajectories.state, trajectories.action, trajectories.mask, draws)
+        mask = trajectories.mask
+        reward = self.task.earn(trajectories.state, trajectories.action, mask, draws)
+        # Whole numbers would make whole masses, 0 for several samples.
+        fits = isinstance(reward, Tensor) and reward.is_floating_point() and reward.shape == mask.shape[:3]
+        bound = f"a tensor of floats {list(mask.shape[:3])}: replicates, groups, samples"
+        checks.require(fits, "reward", reward, bound, "mend what `earn` of the task returns")
+        return reward
 
     def batch(
         self,
@@ -390,9 +396,9 @@ def counts(
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
     # Count the samples of each.
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
-    return sampler.batch(
-        outcomes, reward, sampler.samples, version, train_version, trajectory, view, number / sampler.samples
-    )
+    mass = number / sampler.samples
+    batch = sampler.batch(outcomes, reward, sampler.samples, version, train_version, trajectory, view, mass)
+    return replace(batch, cells=True)
 
 
 def enumerate_outcomes(

@@ -36,7 +36,7 @@ class Interrupted(stopping.Stopped):
 
 def run(
     spec: Spec | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     progress: bool | None = None,
     checkpoint: files.Where | None = None,
     checkpoint_every: float | str = EVERY,
@@ -46,8 +46,8 @@ def run(
 ) -> Trace:
     """Simulate the system, train the policies on its staleness, and return the trace.
 
-    The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
-    up to rounding).
+    The result depends on the spec and the seed (0 unless given) only: not on blocks, nor on when trajectories are drawn
+    (for networks: up to rounding).
     `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line every half minute).
 
     `checkpoint`: a new file that keeps what was reached, written every `checkpoint_every` seconds (or, as text, "500
@@ -80,7 +80,7 @@ def run(
     """
     if resume is None:
         checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
-    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    checks.integer("seed", 0 if seed is None else seed, 0, "give a non-negative integer seed", 2**63 - 1)
     listeners = Listeners(callback)
     with Site(workers) as site:
         spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume)

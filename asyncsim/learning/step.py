@@ -146,6 +146,13 @@ class Step:
         return weight.div_(torch.where(total > 0, total, torch.ones_like(total)))
 
     @cached_property
+    def unit(self) -> Tensor | None:
+        """Mass of one token in the step where entries are cells of several samples, `[R, 1]`, 0 in a population."""
+        if self.batch.single:
+            return None
+        return 1.0 / (self.size * (self.mass * self.lengths).double().sum((1, 2)).unsqueeze(-1))
+
+    @cached_property
     def empty(self) -> Tensor | None:
         """Whether nothing is left of the step, bool `[R]`; None where nothing is dropped and no reward is late."""
         whole = self.counted is None and self.batch.kept is None

@@ -103,7 +103,6 @@ class Training:
     def _train(self, piece: Piece) -> None:
         """Train a block here."""
         shared, keeper = self.jobs[piece.job].shared, self.keeper
-        block = Block(shared, self._cut(piece), keeper is not None, self._heard_by(piece))
         given_up = False
 
         def after(at: Standing) -> bool:
@@ -116,6 +115,8 @@ class Training:
             return given_up or self.table.stopped
 
         with computing(shared.spec):
+            # What a block makes, its recorder and bound knobs, is on the run's device as well.
+            block = Block(shared, self._cut(piece), keeper is not None, self._heard_by(piece))
             part = block.train(self._standing(block), after)
         if not given_up:
             self.table.parts[piece.job, piece.start] = part

@@ -14,7 +14,7 @@ from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
-from asyncsim.methods._weights import Weight
+from asyncsim.methods._weights import Weight, times
 
 
 class Parts:
@@ -127,13 +127,6 @@ class Ordered(NamedTuple):
         last = self.value.gather(-1, (self.number - 1).clamp(min=0))
         return (last.isnan() & (self.number > 0))[..., 0]
 
-    @property
-    def last_of_ties(self) -> Tensor:
-        """Where the next value is another one: equal tokens are kept or dropped together."""
-        ends = torch.ones_like(self.value, dtype=torch.bool)
-        ends[..., :-1] = self.value[..., :-1] != self.value[..., 1:]
-        return ends & ~self.value.isnan()
-
     def at(self, column: Tensor, position: Tensor) -> Tensor:
         """Entry of a column at a position `[R, K]`; 0 in front of the first."""
         entry = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
@@ -152,6 +145,66 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
         return Ordered(_sort(values)[..., :length].clone(), parts.mass.amax(-1, keepdim=True), number)
     order = _argsort(values)[..., :length]
     return Ordered(values.gather(-1, order), parts.mass.masked_fill(absent, 0.0).gather(-1, order), number)
+
+
+class Cut(NamedTuple):
+    """Where the largest values of each part are dropped, each `[R, K]`.
+
+    `value`: the largest that is left, infinite where nothing is dropped. `share`: how much of the tokens that have it
+    is left: which of several equal tokens goes first is nobody's choice, and this is the mean over all orders.
+    """
+
+    value: Tensor
+    share: Tensor
+
+    def kept(self, step: Step, parts: Parts, size: Tensor, weight: Tensor, broken: Tensor) -> Tensor:
+        """A weight that nobody else holds where tokens of this `size` `[R, G, N, T]` are left, 0 elsewhere; reports."""
+        value, share = parts.back(self.value), parts.back(self.share)
+        closed = size > value
+        report(step, "m2po", self.value, closed, broken)
+        if (share < 1.0).any():
+            left = torch.where(size == value, share, torch.ones_like(share))
+            step.statistics["m2po_dropped"] += (step.share * (1.0 - left)).sum((1, 2, 3), dtype=torch.float64)
+            weight = times(weight, left.to(weight.dtype))
+        return stopped(weight, closed.logical_or_(parts.back(broken)))
+
+
+def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None = None, *, below: bool = False) -> Cut:
+    """The largest values go, one by one, until the mean square of those that are left is at most tau.
+
+    `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
+    """
+    mass, square = order.masses(), order.squares()
+    nothing = torch.zeros_like(mass[..., 0])
+    first = rest or (nothing, nothing)
+    if rest is not None:
+        mass, square = mass + first[0].unsqueeze(-1), square + first[1].unsqueeze(-1)
+    goal = row(tau) * mass
+    fits = square < goal if below else square <= goal
+
+    def smallest(count: Tensor, column: Tensor = mass, always: Tensor = first[0]) -> Tensor:
+        """Sum `[R, K]` over the rest and so many of the smallest."""
+        return torch.where(count > 0, order.at(column, count - 1), always)
+
+    number = torch.where(fits.any(-1), fits.shape[-1] - fits.flip(-1).to(torch.int8).argmax(-1), 0)
+    if below and step.unit is None:
+        number = number.clamp(min=1)
+    left, value, after = smallest(number), order.at(order.value, number - 1), order.at(order.value, number)
+    if step.unit is not None:
+        # A cell stands for several samples: the next one is left in part, by whole tokens where there are such.
+        excess = after.double().square() - flat(tau)
+        short = flat(tau) * left - smallest(number, square, first[1])
+        room = torch.where(excess > 0, short.clamp(min=0.0) / excess, nothing)
+        room = torch.where(step.unit > 0, (room / step.unit).floor() * step.unit, room)
+        room = torch.where(number > 0, room, torch.maximum(room, step.unit)) if below else room
+        left, value = left + room, torch.where(room > 0, after, value)
+    whole, share = fits[..., -1] | order.value[..., 0].isnan(), torch.ones_like(nothing)
+    if (~whole & (value == after)).any():
+        # Which of equal ones are left does not matter: each keeps their share.
+        lower = smallest((order.value < value.unsqueeze(-1)).sum(-1))
+        upper = smallest((order.value <= value.unsqueeze(-1)).sum(-1))
+        share = torch.where(whole | (upper <= lower), share, (left - lower) / (upper - lower))
+    return Cut(value.masked_fill(whole, math.inf), share)
 
 
 def row(value: Any) -> Any:

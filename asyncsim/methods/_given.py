@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, knobs
+from asyncsim.learning import versions
 from asyncsim.learning.step import Step, given
 from asyncsim.methods._weights import Weight
 
@@ -19,34 +20,8 @@ _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
 
 
-class Weigher(Protocol):
-    """What is asked of a `Method` here, whose module imports this one."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def advantage(self) -> Advantage: ...
-
-    @property
-    def weight(self) -> Weight: ...
-
-    @property
-    def at(self) -> str: ...
-
-    @property
-    def anchor(self) -> str: ...
-
-    @property
-    def drop_equal(self) -> bool: ...
-
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
-
-    @property
-    def proximal(self) -> bool: ...
-
-    def share(self, step: Step) -> Tensor: ...
+Weigher = Any
+"""A `Method`, whose module imports this one."""
 
 
 class Weighed(NamedTuple):
@@ -120,7 +95,8 @@ def received(
 
 def stepped(method: Weigher, tensors: Received) -> Step:
     """The step of a method on tensors that were checked, with its advantages."""
-    method = _bound(method, tensors.step.mask.shape[0] if len(tensors.shape) == 4 else 1)
+    mask = tensors.step.mask
+    method = _bound(method, mask.shape[0] if len(tensors.shape) == 4 else 1, str(mask.device))
     _check_given(method, tensors)
     step = replace(tensors.step, method=method, statistics={})
     if tensors.advantages is not None:
@@ -158,8 +134,8 @@ def loss(method: Weigher, log_prob: Tensor, behavior_log_prob: Tensor, *argument
     return -(weighed.cotangent * (1.0 + live - live.detach())).sum()
 
 
-def _bound(method: Weigher, replicates: int) -> Weigher:
-    """The method with its knobs of one number per replicate bound to them."""
+def _bound(method: Weigher, replicates: int, device: str) -> Weigher:
+    """The method with its knobs of one number per replicate bound to them, on a device."""
     for length in sorted(knobs.lengths(method)):
         checks.require(
             length == replicates,
@@ -168,7 +144,8 @@ def _bound(method: Weigher, replicates: int) -> Weigher:
             f"{length}, as a knob has one number for each",
             "give a single number, or log-probs [R, G, N, T]",
         )
-    bound: Weigher = knobs.bind(method, np.arange(replicates))
+    with versions.on(device):
+        bound: Weigher = knobs.bind(method, np.arange(replicates))
     return bound
 
 

@@ -29,6 +29,7 @@ class CovarianceClip(Clip):
     upper: Any = field(metadata=MARK)
 
     selects: ClassVar[bool] = True
+    partly: ClassVar[bool] = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """PPO's weight times the chance of a token to stay."""

@@ -42,14 +42,20 @@ class CovariancePull(Weight):
         return (self.applied(step) * advantage).sub_(pull)
 
     def _selected(self, step: Step, advantage: Tensor) -> Tensor:
-        """1 for the tokens of largest covariance that are away from the anchor, 0 for others, `[R, G, N, T]`."""
-        together = covariance(step, advantage)
-        away = step.anchored.abs() > _ROUNDING
-        return (away & (together >= self._least(step, together))).to(step.mask.dtype)
-
-    def _least(self, step: Step, together: Tensor) -> Tensor:
-        """The smallest covariance that is selected, `[R, 1, 1, 1]`; NaN where a log-prob is not finite."""
+        """Part of each token that is selected: of largest covariance, and away from the anchor; `[R, G, N, T]`."""
+        together, away = covariance(step, advantage), step.anchored.abs() > _ROUNDING
         flat, share = together.flatten(1), step.share.flatten(1)
+        held, least = self._held(step, flat, share)
+        # Of equal ones it does not matter which are selected: each is in part.
+        edge = _ROUNDING * (1.0 + least.abs())
+        above, least = flat > least + edge, flat >= least - edge
+        mass = [(share * which).sum(1, keepdim=True, dtype=torch.float64) for which in (above, least)]
+        part = ((held - mass[0]) / (mass[1] - mass[0])).clamp(max=1.0).to(flat.dtype)
+        selected = torch.where(above, torch.ones_like(part), part * least)
+        return selected.reshape(away.shape) * away
+
+    def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Mass that is selected, in whole tokens, and its least covariance, `[R, 1]`; NaN where one is not finite."""
         wanted = torch.as_tensor(self.share, dtype=torch.float64).reshape(-1, 1)
         rarest = torch.where(share > 0, share, torch.full((), torch.inf, dtype=share.dtype)).amin(1, keepdim=True)
         # So many tokens hold the share that is wanted, whichever they are: no need to sort the others.
@@ -58,10 +64,15 @@ class CovariancePull(Weight):
         largest, place = torch.where(share > 0, flat, nowhere).topk(min(int(count), flat.shape[1]))
         held = share.gather(1, place).double().cumsum(1)
         last = (held >= wanted - _ROUNDING).to(torch.int8).argmax(1, keepdim=True)
-        found = largest.double().gather(1, last)
+        least = largest.double().gather(1, last)
         broken = ((share > 0) & torch.isnan(flat)).any(1, keepdim=True)
-        found = torch.where(broken, torch.full_like(found, torch.nan), found - _ROUNDING * (1.0 + found.abs()))
-        return found.reshape(-1, 1, 1, 1)
+        if step.unit is None:
+            wanted = held.gather(1, last)
+        else:
+            # Of cells of several samples, by whole tokens where there are such.
+            tokens = (wanted / step.unit - _ROUNDING).ceil() * step.unit
+            wanted = torch.where(step.unit > 0, tokens, wanted.expand_as(tokens))
+        return wanted, torch.where(broken, torch.full_like(least, torch.nan), least)
 
 
 def kl_cov(
@@ -74,9 +85,10 @@ def kl_cov(
     """Ratio without a clip, and a pull to the anchor on few tokens: c_t = rho_t A_t - coefficient sign(l_t) [v_t >= q].
 
     v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at
-    least `share` of them reach: one token at least, and all that are equal to it. The pull is the slope of the released
-    penalty coefficient |l_t|, l = log rho, whose size does not fall as the token comes back. It is 0 at l = 0, and so
-    in the first update on a batch with the anchor "proximal". Where a log-prob is not finite nothing is selected.
+    least `share` of them reach: one token at least. Of tokens equal to it, as tables have many, each is pulled with the
+    mean over all orders in which as many could be taken. The pull is the slope of the released penalty coefficient
+    |l_t|, l = log rho, whose size does not fall as the token comes back. It is 0 at l = 0, and so in the first update
+    on a batch with the anchor "proximal". Where a log-prob is not finite nothing is selected.
 
     Arguments: `share` in (0, 1] of the step's tokens, and `coefficient` >= 0 in units of reward per nat (each may be
     one per replicate); `anchor` of the ratio, "behavior" or "proximal"; `advantage` (default group standard deviation);

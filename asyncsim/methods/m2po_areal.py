@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from asyncsim import advantages
@@ -30,6 +28,7 @@ class M2poAreal(Adaptive):
 
     anchored: ClassVar[bool] = False
     proximal: ClassVar[bool] = True
+    partly: ClassVar[bool] = True
 
     def applied(self, step: Step) -> Tensor:
         """Token ratios to the proximal policy."""
@@ -37,22 +36,11 @@ class M2poAreal(Adaptive):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Clipped ratio times A where the token is kept."""
-        parts = self.parts(step)
-        theta, broken = self._threshold(_adaptive.ordered(parts.rows(step.behavior_log_ratio.abs()), None, parts))
-        closed = step.behavior_log_ratio.abs() > parts.back(theta)
-        _adaptive.report(step, "m2po", theta, closed, broken)
-        ratio = _adaptive.stopped(self.applied(step), closed.logical_or_(parts.back(broken)))
-        del closed
-        return clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
-
-    def _threshold(self, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
-        """Largest |log ratio| kept `[R, K]`, infinite where nothing is dropped, and where there is no statistic."""
-        fits = order.squares() < order.masses().mul_(_adaptive.row(self.tau))
-        # The smallest log ratio stays whatever it is, as one token does in the release.
-        least = order.value[..., :1]
-        largest = torch.where(fits & order.last_of_ties, order.value, least).amax(-1)
-        whole = fits[..., -1] | least[..., 0].isnan()
-        return torch.where(whole, torch.full_like(largest, math.inf), largest), order.broken
+        parts, size = self.parts(step), step.behavior_log_ratio.abs()
+        order = _adaptive.ordered(parts.rows(size).clone(), None, parts)
+        ratio = self.applied(step)
+        weight = clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
+        return _adaptive.cut(step, order, self.tau, below=True).kept(step, parts, size, weight, order.broken)
 
 
 def m2po_areal(
@@ -67,8 +55,9 @@ def m2po_areal(
     """Second moment of log pi_prox/mu as a mask: c_it = M_it u_it A_i, PPO's clip on u = pi/pi_prox, M 0 if stale.
 
     With v = (log mu - log pi_prox)^2 of all generated tokens, the largest are dropped until the mean of the rest is
-    below tau; one token at least stays. Equal tokens go together. Tokens that a step would pull back are dropped like
-    any others, whatever their advantage. Denominators count all tokens; h = pi_prox/mu itself does not enter c.
+    below tau; one token at least stays. Of equal tokens the release drops one after the other: here each keeps the
+    share of them which stays, the mean over all orders. Tokens that a step would pull back are dropped like any others,
+    whatever their advantage. Denominators count all tokens; h = pi_prox/mu itself does not enter c.
 
     Arguments: `tau` > 0, nats squared, published 0.04; `low` in [0, 1] and `high` >= 0, the clip of u is [1 - low, 1 +
     high] (0.2 each); each a number or one per replicate; `advantage` (default group mean); `aggregator`; `scope`

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from asyncsim import advantages
@@ -27,30 +25,21 @@ class M2poMask(Adaptive):
     tau: Any = field(metadata=MARK)
     over: str = "harmful"
 
+    partly: ClassVar[bool] = True
+
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A where kept."""
-        parts = self.parts(step)
-        theta, broken = self._threshold(step, parts, advantage)
-        closed = _adaptive.outward(step.anchored, advantage) > parts.back(theta)
-        _adaptive.report(step, "m2po", theta, closed, broken)
-        weight = times(self.applied(step), advantage)
-        return _adaptive.stopped(weight, closed.logical_or_(parts.back(broken)))
-
-    def _threshold(self, step: Step, parts: _adaptive.Parts, advantage: Tensor) -> tuple[Tensor, Tensor]:
-        """Largest |log rho| that is kept `[R, K]` (infinite where nothing is dropped), and where there is none."""
-        order = _adaptive.widening(step.anchored, advantage, parts)
-        second, mass = order.squares(), order.masses()
+        parts, outward = self.parts(step), _adaptive.outward(step.anchored, advantage)
+        order, rest = _adaptive.widening(step.anchored, advantage, parts), None
+        broken = order.broken
         if self.over == "all":
-            harmful = parts.rows(_adaptive.harmful(_adaptive.outward(step.anchored, advantage), advantage))
-            rest = parts.mass.masked_fill(harmful, 0.0).double()
-            square = parts.rows(step.anchored).masked_fill(rest == 0, 0.0).double().square_()
-            second = second + (rest * square).sum(-1, keepdim=True)
-            mass = mass + rest.sum(-1, keepdim=True)
-        fits = second <= _adaptive.row(self.tau) * mass
-        below = torch.full((), -math.inf, dtype=order.value.dtype, device=order.value.device)
-        largest = torch.where(fits & order.last_of_ties, order.value, below).amax(-1).clamp(min=0.0)
-        whole = fits[..., -1]
-        return torch.where(whole, -below, largest), second[..., -1].isnan()
+            harmful = parts.rows(_adaptive.harmful(outward, advantage))
+            mass = parts.mass.masked_fill(harmful, 0.0).double()
+            square = parts.rows(step.anchored).masked_fill(mass == 0, 0.0).double().square_()
+            rest = mass.sum(-1), (mass * square).sum(-1)
+            broken = broken | rest[1].isnan()
+        cut = _adaptive.cut(step, order, self.tau, rest)
+        return cut.kept(step, parts, outward, times(self.applied(step), advantage), broken)
 
 
 def m2po_mask(
@@ -66,9 +55,10 @@ def m2po_mask(
 
     Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
     mean of (log rho)^2 = M2 <= tau over the harmful tokens that remain (`over` "harmful"), or over all that remain
-    ("all"; only harmful ones can go). Equal tokens go together. Since sorted squares have rising means, keeping every
-    |log rho| <= theta with the largest such theta is the rule. Denominators count all tokens. The paper drops equal
-    tokens one by one; the form "all" is a reconstruction.
+    ("all"; only harmful ones can go). Since sorted squares have rising means, keeping every |log rho| <= theta with the
+    largest such theta is the rule. Of equal tokens, as tables have many, the paper drops one after the other: here each
+    keeps the mean over all orders, that share of them which stays. No draw, same mean direction. Denominators count all
+    tokens. The form "all" is a reconstruction.
 
     Arguments: `tau` > 0, nats squared (or one per replicate), published 0.04; `over`; `anchor` of rho; `advantage`
     (default group mean); `aggregator`; `scope` "step" or "micro_batch" with their number `micro_batches` (samples in

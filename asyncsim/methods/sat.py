@@ -46,7 +46,10 @@ class Sat(Adaptive):
         """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
         masses = order.masses()
         goal = _adaptive.row(self.quantile) * masses[..., -1:] * (1.0 - _ROUNDING)
-        quantile = order.at(order.value, (masses < goal).sum(-1))
+        # At 1 it is the largest, whatever its mass.
+        all_of_them = torch.as_tensor(_adaptive.flat(self.quantile) == 1.0)
+        place = torch.where(all_of_them, order.number[..., 0] - 1, (masses < goal).sum(-1))
+        quantile = order.at(order.value, place)
         quantile = torch.where(masses[..., -1] > 0, quantile, torch.zeros_like(quantile))
         broken = ~quantile.isfinite() | order.broken
         gate = torch.where(broken, torch.zeros_like(quantile), quantile)

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -118,7 +117,7 @@ def picture(width: float, height: float) -> Picture:
 
 def kind_of(path: str | os.PathLike[str]) -> str:
     """File type that a path's ending names."""
-    kind = Path(path).suffix.lower().removeprefix(".")
+    kind = files.named("path", path).suffix.lower().removeprefix(".")
     checks.require(kind in UNDATED, "path", str(path), "a path ending in .png, .pdf or .svg", "choose one of them")
     return kind
 

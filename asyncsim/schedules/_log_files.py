@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Iterable
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,7 +82,7 @@ def _one(place: Place, wanted: set[str], budget: files.Budget, layout: Layout) -
 
 def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow
 
     # Read the file within its budget.
     data = bytearray()
@@ -102,24 +104,31 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     across = data.count(b",", 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * min(across, len(wanted)), len(data)))
     # Parse the columns that are wanted.
-    source, parse = pa.py_buffer(data), csv.ParseOptions(newlines_in_values=True)
-    with csv.open_csv(source, parse_options=parse) as begun:
-        names = _different(begun.schema.names)
+    source, parse = pa.py_buffer(data), arrow.ParseOptions(newlines_in_values=True)
+    names = _different(_header(data))
     chosen = [name for name in names if name in wanted]
-    convert = csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=chosen or names[:1])
+    asked = chosen or names[:1]
+    convert = arrow.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=asked)
     if chosen and len(data) >= LARGE and (cells := _by_batches(source, parse, convert)) is not None:
         rows = len(cells[chosen[0]])
         del source, data
         pa.default_memory_pool().release_unused()
         budget.take(rows * (ROW + NUMBER * len(cells)))
         return Table(names, rows, cells)
-    table = csv.read_csv(source, parse_options=parse, convert_options=convert)
+    table = arrow.read_csv(source, parse_options=parse, convert_options=convert)
     columns, rows = {name: table.column(name) for name in chosen}, table.num_rows
     del table, source, data
     pa.default_memory_pool().release_unused()
     kinds = [column.type for column in columns.values()]
     budget.take(rows * (ROW + sum(NUMBER if is_number(kind) else CELL for kind in kinds)))
     return Table(names, rows, of_table(columns, budget))
+
+
+def _header(data: bytearray) -> list[str]:
+    """Names in the first record; a reader of all columns would take 10 kB for each."""
+    ends = (match.end() for match in re.finditer(rb"\r\n|\r|\n", data))
+    lines = (data[start:end].decode("utf-8-sig") for start, end in pairwise(chain((0,), ends)))
+    return next((names for names in csv.reader(lines, strict=True) if names), [])
 
 
 def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | None:

@@ -6,11 +6,12 @@ import glob
 import gzip
 import hashlib
 import io
+import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files
 
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
 """Kinds of files that are read."""
@@ -33,7 +34,9 @@ def found(path: Path, pattern: str) -> list[Place]:
     Raises `InputError` where there is none.
     """
     if path.is_dir():
-        names = [p for p in path.rglob("*") if kind_of(p) and p.is_file()]
+        # Folders may go while they are listed.
+        names = [Path(folder, name) for folder, _, inside in os.walk(path) for name in inside]
+        names = [p for p in names if kind_of(p) and p.is_file()]
         kept = [p for p in names if not pattern or p.relative_to(path).match(pattern)]
         bound = f"a folder with files {pattern}" if pattern else "a folder with files ending in " + ", ".join(KINDS)
         checks.require(bool(kept), "path", str(path), bound, "give the folder that the run wrote its samples to")
@@ -85,7 +88,8 @@ def number(column: str, place: Place) -> int | None:
 def digest(places: list[Place]) -> str:
     """SHA-256 of the bytes of a file, or of the names and bytes of several, by which a run can name its log."""
     if len(places) == 1:
-        with open(places[0].path, "rb") as file:
+        path, remedy = places[0].path, "read a copy of the log, or read it when the run has ended"
+        with files.decoding(path, "log file", remedy), open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     whole = hashlib.sha256()
     for place in places:

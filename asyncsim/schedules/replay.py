@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import checks, records
+from asyncsim.base import checks, files, records
 from asyncsim.base.feeds import EagerFeed, Source
 from asyncsim.schedules import _log_stacks as stacks
 
@@ -85,7 +84,8 @@ def replay(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
     # Read it.
-    log = _log.import_log(Path(path), stack, declared, batches_per_publish, samples_per_publish, first_version)
+    where, counts = files.named("path", path), (batches_per_publish, samples_per_publish)
+    log = _log.import_log(where, stack, declared, *counts, first_version)
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 

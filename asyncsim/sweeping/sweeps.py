@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asyncsim.base import checks, stopping
+from asyncsim.base import checks, files, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store
 from asyncsim.base.swept import Sweep
@@ -133,6 +133,8 @@ def answer(question: Question, work: Work) -> Sweep:
     """Do what the store does not have, then read everything."""
     start = time.monotonic()
     pools.check(work.backend, work.workers, work.address)
+    if work.store is not None:
+        files.named("store", work.store)
     folder = Temporary() if work.store is None else None
     where = folder.path if folder is not None else str(work.store)
     # Every setting is refused here or not at all.

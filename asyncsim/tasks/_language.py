@@ -84,8 +84,13 @@ class LanguageTask(Simple):
         bound, remedy = "a language model", "use policies.causal_lm()"
         checks.require(usable, "policy", plugins.name_of(policy), bound, remedy)
         assert tokenizer is not None and context is not None
+        paired = 0 < self.prompts == len(self.answers)
+        bound = "as many as there are answers, and at least one"
+        checks.require(paired, "texts", self.prompts, bound, f"there are {len(self.answers)} answers")
         encoded = [tokenizer.encode(text) for text in self.texts]
-        longest = max(range(self.prompts), key=lambda q: len(encoded[q]))
+        longest, shortest = (pick(range(self.prompts), key=lambda q: len(encoded[q])) for pick in (max, min))
+        tokens = len(encoded[shortest])
+        checks.require(tokens > 0, f"tokens of prompt {shortest}", tokens, "at least 1", "give every prompt a text")
         checks.require(
             len(encoded[longest]) + self.horizon <= context,
             f"tokens of prompt {longest} and its answer",
@@ -105,16 +110,15 @@ class LanguageTask(Simple):
         return Turn(world, ~torch.isin(action, tensor(np.array(self._stops(), dtype=np.int64))))
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Score of each answer, `[R, G, N]`; 0 where it has not ended within the horizon."""
-        stops, prompt_of = (
-            set(self._stops()),
-            {tuple(row): q for q, row in reversed(list(enumerate(self.ids.tolist())))},
-        )
-        width, horizon = state.shape[-1], action.shape[-1]
+        """Score of each answer, `[R, G, N]`; 0 where it has not ended within the horizon.
+
+        The trajectory says which prompt it asks: two prompts of one text may have different answers.
+        """
+        stops, asked = set(self._stops()), draws.asked[draws.realization].ravel().tolist()
         lengths = mask.sum(-1).long().reshape(-1).tolist()
-        rows = zip(state.reshape(-1, width).tolist(), action.reshape(-1, horizon).tolist(), lengths, strict=True)
+        rows = zip(asked, action.reshape(-1, action.shape[-1]).tolist(), lengths, strict=True)
         rewards = [
-            self.score(prompt_of[tuple(prompt)], self._text(answer[:length])) if answer[length - 1] in stops else 0.0
+            self._paid(prompt, self._text(answer[:length])) if answer[length - 1] in stops else 0.0
             for prompt, answer, length in rows
         ]
         return torch.tensor(rewards, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
@@ -136,6 +140,12 @@ class LanguageTask(Simple):
             "first_prompt": self.texts[0],
             "first_answer": self.answers[0],
         }
+
+    def _paid(self, prompt: int, text: str) -> float:
+        """The score of an answer, refused by name where it is no number."""
+        score: Any = self.score(prompt, text)
+        number = float(score) if isinstance(score, (bool, np.bool_)) else score
+        return checks.real(f"score of an answer to prompt {prompt}", number, "return a number from `score`")
 
     def _stops(self) -> tuple[int, ...]:
         """Ids that stop an answer."""

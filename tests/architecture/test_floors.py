@@ -58,17 +58,7 @@ FLOORS = {
         "learning.callbacks",
         "theory",
     },
-    2: {
-        "advantages",
-        "penalties",
-        "factors",
-        "methods",
-        "updates",
-        "rewards",
-        "learning.rollouts",
-        "learning.drawing",
-        "learning.rng_torch",
-    },
+    2: {"advantages", "penalties", "factors", "methods", "updates", "rewards", "learning.rollouts", "learning.drawing"},
     3: {
         "learning.spec",
         "learning.updating",

@@ -58,6 +58,8 @@ def test_undecided_is_status_3():
         (["method=grpo", "x: method=grpo"], [], "different from every other arm"),
         (["method=grpo", "methd=ppo-clip"], [], "methd"),
         (["method=grpo", "method"], [], "KEY=VALUE"),
+        (["method=grpo", "method='ppo-clip"], [], "words as in a shell (No closing quotation); close the quotation"),
+        (["method=grpo", "method=ppo-clip"], ["--also", "task.arms='5"], '--also = "task.arms=\'5": must be words as'),
         (["staleness=0", "staleness=1"], ["--smallest", "0"], "smallest"),
         (["staleness=0", "staleness=1"], ["--metric", "nothing"], "metric"),
         (["staleness=0", "task.arms=3"], [], "task"),

@@ -56,7 +56,7 @@ def turned(name, own):
 def pareto_shape(weights):
     """Zhang and Stephens' estimate from the tail of weights `[n]`, as printed, and PSIS's shrinkage."""
     n = len(weights)
-    m = int(min(n / 5, 3 * math.sqrt(n)))
+    m = math.ceil(min(n / 5, 3 * math.sqrt(n)))
     ordered = np.sort(weights)
     x = ordered[-m:] - ordered[-m - 1]
     grid = 30 + int(math.sqrt(m))

@@ -312,3 +312,23 @@ def test_variance_of_several_prompts_is_that_of_the_prompt_asked():
         diagnostics=["variance"],
     )
     np.testing.assert_allclose(sim.run(spec)["variance"][:, 0], [0.0, 0.125, 0.0, 0.125], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cut", ["parts", "samples"])
+def test_a_minibatch_asks_the_prompt_of_its_batch(cut):
+    """Two groups of four ask one prompt of three each; halves of a batch are worth what the prompt is.
+
+    One arm pays 0, 1 or 2 at the prompts, the other nothing: of single samples at even odds |grad| is q/sqrt(8).
+    """
+    task = sim.tasks.softmax_bandit(arms=2, means=[[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]], rewards="fixed")
+    method = sim.methods.reinforce(sim.advantages.none())
+    spec = sim.Spec(task, sim.schedules.fixed(0), method, sim.chain(sim.updates.sgd(0.0)), updates=6, replicates=2,
+                    samples_per_group=4, minibatches=2, cut=cut, diagnostics=["bias", "variance"])  # fmt: skip
+    trace, worth = sim.run(spec, progress=False), np.repeat([0.0, 1.0, 2.0], 2)
+    # Own prompt's gradient q/4 (-1, 1) less a third of all prompts', each in its own rows of the table.
+    own, others = worth / 4 * (2 / 3), [np.delete([0.0, 1.0, 2.0], q) / 12 for q in (0, 0, 1, 1, 2, 2)]
+    expected = np.sqrt(2 * (own**2 + np.square(others).sum(1)))
+    np.testing.assert_allclose(trace["bias"][:, 0], expected, rtol=1e-12)
+    ratio = trace["variance"][2:, 0] / trace["variance"][2, 0]
+    np.testing.assert_allclose(trace["variance"][:2, 0], 0.0, atol=1e-15)
+    np.testing.assert_allclose(ratio, [1.0, 1.0, 4.0, 4.0], rtol=1e-12)

@@ -75,6 +75,20 @@ def hungry():
     return Hungry(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__})
 
 
+@dataclass(frozen=True)
+class Odd(SoftmaxBandit):
+    """A task whose rewards are passed through a function."""
+
+    change: object = None
+
+    def earn(self, state, action, mask, draws):
+        return self.change(super().earn(state, action, mask, draws))
+
+
+def odd(change):
+    return Odd(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__}, change=change)
+
+
 SPEAKER = sim.policies.causal_lm(recipe={"steps": 0, "width": 16, "layers": 1, "heads": 2, "hidden": 16})
 
 
@@ -491,6 +505,9 @@ CASES = {
         "'tabular'",
         "a language model",
     ),
+    "rewards in a list": (lambda: run(odd(lambda reward: reward.tolist())), "reward", "[[", "floats [2, 1, 2]"),
+    "whole rewards": (lambda: run(odd(lambda reward: reward.long())), "reward", "tensor(", "floats [2, 1, 2]"),
+    "rewards without samples": (lambda: run(odd(lambda reward: reward[0, 0])), "reward", "tensor(", "floats [2, 1, 2]"),
     "memory that is not there": (lambda: run(hungry()), "memory", "allocate memory", "the device (cpu)"),
     # Verdicts.
     "one realization where a verdict is asked": (random_schedule_judged, "realizations", "1", ">= 2"),

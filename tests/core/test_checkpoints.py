@@ -368,7 +368,10 @@ def test_spec_and_seed_are_those_of_the_file(tmp_path):
         with pytest.raises(sim.InputError, match=said) as refused:
             sim.run(other, seed=seed, resume=path)
         assert "\n" not in str(refused.value) and "begin anew" in str(refused.value)
-    assert sim.run(resume=path) == sim.run(made, seed=SEED)
+    # 0 is a seed like any other, and none is that of the file.
+    with pytest.raises(sim.InputError, match="seed = 0: must be 3"):
+        sim.run(resume=path, seed=0)
+    assert sim.run(resume=path) == sim.run(made, resume=path) == sim.run(made, seed=SEED)
     with pytest.raises(sim.InputError, match="a new file"):
         sim.run(made, seed=SEED, checkpoint=path)
 

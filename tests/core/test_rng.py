@@ -1,4 +1,4 @@
-"""Keyed randomness: known answers, four implementations that agree, and draws that are what they claim to be."""
+"""Keyed randomness: known answers, twins that agree, and draws that are what they claim to be."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from asyncsim.base import rng, rng_compiled
 from asyncsim.base.checks import InputError
-from asyncsim.learning import rng_torch
 from asyncsim.learning.batch import Draws
 
 TOP = 2**32 - 1
@@ -36,7 +34,6 @@ counters = st.tuples(words, words, words, words)
 def test_known_answers(key, counter, expected):
     assert tuple(int(w) for w in rng.philox(key, *counter)) == expected
     assert tuple(int(w) for w in rng_compiled.block(*key, *counter)) == expected
-    assert tuple(int(w) for w in rng_torch.philox(key, *(torch.tensor(c) for c in counter))) == expected
 
 
 @given(key=st.tuples(words, words), counter=counters)
@@ -46,7 +43,6 @@ def test_twins_agree_on_every_word(key, counter):
         tuple(int(w) for w in rng_compiled.block(*(np.uint64(k) for k in key), *(np.uint64(c) for c in counter)))
         == expected
     )
-    assert tuple(int(w) for w in rng_torch.philox(key, *(torch.tensor(c) for c in counter))) == expected
 
 
 def axes(seed):
@@ -72,9 +68,6 @@ def test_uniforms_agree_to_the_bit(seed):
     expected = stream.uniform(*at)
     assert expected.shape == (7, 3, 6) and ((expected >= 0) & (expected < 1)).all()
     np.testing.assert_array_equal(rng_compiled.uniform(stream, *at), expected)
-    tensor = rng_torch.uniform(stream, *at)
-    assert tensor.dtype == torch.float64
-    np.testing.assert_array_equal(tensor.numpy(), expected)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -83,7 +76,6 @@ def test_normals_agree_to_four_units(seed):
     expected = stream.normal(*at)
     assert np.isfinite(expected).all() and expected.shape == (7, 3, 6)
     assert ulps(rng_compiled.normal(stream, *at), expected).max() <= 4
-    assert ulps(rng_torch.normal(stream, *at).numpy(), expected).max() <= 4
 
 
 def test_normals_of_a_run_are_those_of_single_calls():
@@ -121,7 +113,6 @@ def test_fractions_hold_53_bits():
     high = np.array([0, TOP], dtype=np.uint64)
     np.testing.assert_array_equal(rng._double(high, high), [0.0, 1.0 - 2.0**-53])
     assert rng_compiled.fraction(np.uint64(TOP), np.uint64(TOP)) == 1.0 - 2.0**-53
-    assert rng_torch._double(torch.tensor(TOP), torch.tensor(TOP)).item() == 1.0 - 2.0**-53
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -175,15 +166,7 @@ def test_a_draw_does_not_depend_on_its_company():
 
 
 @pytest.mark.parametrize(
-    "twin",
-    [
-        lambda s, *c: s.uniform(*c),
-        lambda s, *c: s.normal(*c),
-        rng_compiled.uniform,
-        rng_compiled.normal,
-        rng_torch.uniform,
-        rng_torch.normal,
-    ],
+    "twin", [lambda s, *c: s.uniform(*c), lambda s, *c: s.normal(*c), rng_compiled.uniform, rng_compiled.normal]
 )
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("value", [-1, 2**32])

@@ -93,8 +93,8 @@ slip(91, "regression", "OAPL: factor 2 beta forgotten", f"{M}.oapl:Oapl.score_we
      "2.0 * beta * (", "(",
      killer="methods/test_regression.py::test_on_policy_they_are_what_they_say[oapl]")  # fmt: skip
 slip(92, "adaptive weights", "M2PO: second moment not divided by the number of tokens",
-     f"{M}.m2po_mask:M2poMask._threshold",
-     "_adaptive.row(self.tau) * mass", "_adaptive.row(self.tau)",
+     f"{M}._adaptive:cut",
+     "row(tau) * mass", "row(tau)",
      killer="core/test_bounds_and_defaults.py"
      "::test_statistics_of_equal_parts_are_those_of_one[m2po_mask]")  # fmt: skip
 slip(93, "adaptive weights", "BAPO: bounds stop one step short of their caps", f"{M}._bapo:_grid",

@@ -7,7 +7,7 @@ from tests.defects.slips import slip
 D, R, P, C = "asyncsim.diagnostics", "asyncsim.learning.ratios", "asyncsim.predicting", "asyncsim.comparing"
 N = "asyncsim.base.uncertainty"
 
-slip(228, "diagnostics", "ESS: the first moment not squared", f"{R}:ess",
+slip(228, "diagnostics", "ESS: the first moment not squared", f"{R}:_square_over",
      "first * first / second", "first / second",
      killer="contracts/test_ratios.py::test_ess_at_both_ends")  # fmt: skip
 slip(229, "diagnostics", "variance of log ratios without the mean subtracted", f"{R}:log_moments",

@@ -36,6 +36,36 @@ def replay(path):
     return sim.schedules.replay(path, unit="publishes")
 
 
+# What names no file.
+
+TRACE_SPEC = sim.Spec(
+    sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), updates=1, replicates=2
+)
+DOORS = {
+    "checkpoint": ("checkpoint", lambda path: sim.run(TRACE_SPEC, checkpoint=path)),
+    "resume": ("path", lambda path: sim.run(resume=path)),
+    "save": ("path", SAVED.save),
+    "load": ("path", sim.Schedule.load),
+    "spec": ("path", sim.Spec.load),
+    "log": ("path", replay),
+    "plot": ("path", lambda path: sim.plot(SAVED, path=path)),
+    "store": ("store", lambda path: sim.sweep(TRACE_SPEC, {"staleness": [0, 1]}, store=path)),
+    "folder": ("folder", sim.callbacks.tensorboard),
+}
+
+
+@pytest.mark.parametrize("path", [1, True, 1.5, b"a.npz", ["a.npz"], {"a": 1}], ids=repr)
+@pytest.mark.parametrize("door", DOORS)
+def test_what_names_no_file_is_refused_by_name(door, path, tmp_path, monkeypatch):
+    """Number 1 would be standard output, which reading a file closes."""
+    monkeypatch.chdir(tmp_path)
+    field, enter = DOORS[door]
+    with pytest.raises(InputError, match=rf"^{field} = .*: must be the name of a file"):
+        enter(path)
+    os.fstat(1)
+    assert os.listdir(tmp_path) == []
+
+
 # Saved arrays.
 
 

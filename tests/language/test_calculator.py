@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
+from asyncsim.base import rng
 from asyncsim.base.checks import InputError
+from asyncsim.learning.batch import Draws
 from asyncsim.learning.drawing import Late
 from asyncsim.learning.rollouts import Sampler, generate, monte_carlo
 from asyncsim.methods._evaluate import evaluate
@@ -271,7 +273,9 @@ def solved(task, answer, prompt=0):
     action = torch.tensor([[[said + [0] * behind]]])
     mask = torch.tensor([[[[1.0] * len(said) + [0.0] * behind]]])
     state = torch.from_numpy(task.ids[prompt]).reshape(1, 1, 1, -1)
-    return CHARACTERS.decode(said), own, task.earn(state.unsqueeze(3), action, mask, None).item()
+    ids = np.full((1, 1, 1), prompt)
+    draws = Draws(rng.Stream(0, "rollout"), np.arange(1), np.zeros(1, int), ids, prompts=task.prompts)
+    return CHARACTERS.decode(said), own, task.earn(state.unsqueeze(3), action, mask, draws).item()
 
 
 def asked(text, answer, horizon=12, **settings):

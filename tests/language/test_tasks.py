@@ -15,30 +15,38 @@ import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
 from asyncsim.learning.batch import Draws
+from asyncsim.learning.rollouts import Sampler
 from asyncsim.policies import _hub
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.tasks._language import LanguageTask, chosen, padded, shuffled
 
 CHARACTERS = Characters()
 POLICY = SimpleNamespace(tokenizer=CHARACTERS, context=64)
-DRAWS = Draws(rng.Stream(0, "rollout"), np.arange(1), np.zeros(1, dtype=np.int64), np.arange(4).reshape(1, 2, 2))
+
+
+def asking(task, prompt):
+    """Draws of trajectories that ask these prompts, `[R, G, N]`."""
+    return Draws(
+        rng.Stream(0, "rollout"), np.arange(1), np.zeros(1, dtype=np.int64), prompt.numpy(), prompts=task.prompts
+    )
 
 
 def answered(task, prompts, answers):
     """What answers `[G][N]` to prompts `[G]` earn, played token by token as a rollout does."""
     prompt = torch.tensor(prompts).reshape(1, -1, 1).expand(1, len(prompts), len(answers[0]))
-    world = task.begin(prompt, DRAWS)
+    draws = asking(task, prompt)
+    world = task.begin(prompt, draws)
     stop = task.tokenizer.newline[0]
     spoken = [[(task.tokenizer.encode(a) + [stop] * task.horizon)[: task.horizon] for a in row] for row in answers]
     action = torch.tensor(spoken).unsqueeze(0)
     mask, alive = torch.zeros(action.shape, dtype=torch.float64), torch.ones(prompt.shape, dtype=torch.bool)
     for t in range(task.horizon):
         mask[..., t] = alive
-        turn = task.step(world, action[..., t], t, DRAWS)
+        turn = task.step(world, action[..., t], t, draws)
         assert turn.reward is None
         world, alive = turn.state, alive & turn.going
     seen = task.observe(world)
-    return task.earn(seen.unsqueeze(3), action, mask, DRAWS)[0], mask[0]
+    return task.earn(seen.unsqueeze(3), action, mask, draws)[0], mask[0]
 
 
 # Prompts and answers.
@@ -152,11 +160,70 @@ class Pieces:
 def test_every_token_with_a_line_break_and_every_end_stop(spoken, earned, length):
     task = LanguageTask(("q",), ("7",), 3).fit(SimpleNamespace(tokenizer=Pieces(), context=8))
     action, mask = torch.tensor(spoken).reshape(1, 1, 1, 3), torch.ones(1, 1, 1, 3, dtype=torch.float64)
-    world = task.begin(torch.zeros(1, 1, 1, dtype=torch.int64), DRAWS)
+    draws = asking(task, torch.zeros(1, 1, 1, dtype=torch.int64))
+    world = task.begin(torch.zeros(1, 1, 1, dtype=torch.int64), draws)
     for t in range(2):
-        mask[..., t + 1] = mask[..., t] * task.step(world, action[..., t], t, DRAWS).going
+        mask[..., t + 1] = mask[..., t] * task.step(world, action[..., t], t, draws).going
     assert mask.sum() == length
-    assert task.earn(world.unsqueeze(3), action, mask, DRAWS).item() == earned
+    assert task.earn(world.unsqueeze(3), action, mask, draws).item() == earned
+
+
+# Prompts of one text, and what a reward may be.
+
+
+def test_prompts_of_one_text_have_their_own_answers():
+    task = LanguageTask(("1+", "1+", "2+"), ("1", "2", "3"), 3).fit(POLICY)
+    earned, _ = answered(task, [0, 1, 2], [["1", "2"], ["1", "2"], ["3", "2"]])
+    assert earned.tolist() == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("redundant", [0, 1])
+def test_a_reward_finds_its_prompt_by_the_trajectory(redundant):
+    """Groups of two, numbered with one more where a system starts so many; all say 2, which is right in groups 1, 4."""
+    task = LanguageTask(("1+", "1+", "2+"), ("1", "2", "3"), 2).fit(POLICY)
+    ids = (np.arange(5)[:, None] * (2 + redundant) + np.arange(2))[None]
+    sampler = Sampler(task, POLICY, 2, 0, np.arange(1), np.zeros(1, dtype=np.int64), redundant)
+    draws, prompt = sampler.draws(ids), sampler.prompts(ids)
+    assert draws.asked.tolist() == draws.sibling("noise").asked.tolist() == prompt.tolist()
+    said = torch.tensor(CHARACTERS.encode("2\n")).expand(1, 5, 2, 2)
+    rows = SimpleNamespace(state=task.begin(prompt, draws).unsqueeze(3), action=said, mask=torch.ones(said.shape))
+    assert sampler.earned(rows, draws)[0].tolist() == [[0.0] * 2, [1.0] * 2, [0.0] * 2, [0.0] * 2, [1.0] * 2]
+
+
+@pytest.mark.parametrize(
+    ("texts", "answers", "message"),
+    [
+        (("",), ("1",), "tokens of prompt 0 = 0: must be at least 1"),
+        (("1+", ""), ("1", "1"), "tokens of prompt 1 = 0: must be at least 1"),
+        ((), (), "texts = 0: must be as many as there are answers, and at least one"),
+        (("1+",), ("1", "2"), "texts = 1: must be as many as there are answers, and at least one; there are 2 answers"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(texts, answers, message):
+    with pytest.raises(InputError, match=message):
+        LanguageTask(texts, answers, 3).fit(POLICY)
+
+
+@dataclass(frozen=True)
+class Odd(LanguageTask):
+    """Pays a certain thing."""
+
+    paid: object = None
+
+    def score(self, prompt, text):
+        return self.paid
+
+
+@pytest.mark.parametrize("paid", [None, "1", [1.0], 1j, float("nan"), np.ones(2)])
+def test_a_score_that_is_no_number_is_named(paid):
+    task = Odd(("1+",), ("1",), 2, paid=paid).fit(POLICY)
+    with pytest.raises(InputError, match=r"score of an answer to prompt 0 = .*: must be a finite number"):
+        answered(task, [0], [["1"]])
+
+
+@pytest.mark.parametrize("paid", [True, 1, np.float32(1.0), torch.ones(())])
+def test_any_number_is_a_score(paid):
+    assert answered(Odd(("1+",), ("1",), 2, paid=paid).fit(POLICY), [0], [["1"]])[0].item() == 1.0
 
 
 # Through the loop.

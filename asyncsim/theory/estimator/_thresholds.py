@@ -10,17 +10,29 @@ from asyncsim.theory._ragged import Listed
 
 
 def by_second_moment(s: Any, e: Listed, gain: np.ndarray, over: str) -> np.ndarray:
-    """M2PO's mask: harmful tokens up to the largest log ratio whose mean square, theirs or of all left, is tau."""
+    """M2PO's mask: the largest harmful log ratios go until the mean square, theirs or of all left, is tau."""
     outward = e.log_ratio.real * np.sign(gain) * np.ones_like(e.mask)
     harmful = (outward > 0.0) & (e.mask > 0)
     counted = e.token_share * (harmful if over == "harmful" else 1.0)
+    return _left(outward, counted, harmful, s.scale)
 
-    def fits(theta: float) -> bool:
-        left = counted * (outward <= theta)
-        return bool((left * outward**2).sum() <= s.scale * left.sum())
 
-    found = [x for x in (*np.unique(outward[harmful]), np.inf) if fits(x)]
-    return outward <= max(found, default=0.0)
+def _left(size: np.ndarray, share: np.ndarray, free: np.ndarray, tau: float) -> np.ndarray:
+    """Part of each token that is left where the largest of some go until the mean square of the others is tau."""
+
+    def short(theta: float) -> float:
+        left = share * (~free | (size <= theta))
+        return float((left * (tau - size**2)).sum())
+
+    values = np.unique(size[free])
+    fitting = [k for k, x in enumerate(values) if short(x) >= 0.0]
+    theta, after = (values[fitting[-1]], fitting[-1] + 1) if fitting else (-np.inf, 0)
+    part = np.where(~free | (size <= theta), 1.0, 0.0)
+    if after < len(values) and short(theta) > 0.0:
+        # Of equal tokens so many stay that the mean is tau.
+        here = free & (size == values[after])
+        part[here] = short(theta) / ((values[after] ** 2 - tau) * share[here].sum())
+    return part
 
 
 def by_water_level(s: Any, e: Listed, gain: np.ndarray) -> np.ndarray:
@@ -36,15 +48,8 @@ def by_water_level(s: Any, e: Listed, gain: np.ndarray) -> np.ndarray:
 
 
 def by_lag(s: Any, e: Listed) -> np.ndarray:
-    """AReaL's M2PO: tokens up to the largest log pi_prox/mu whose mean square stays below tau; one at least."""
-    size, share = np.abs(e.lag), e.token_share
-
-    def fits(theta: float) -> bool:
-        left = share * (size <= theta)
-        return bool((left * size**2).sum() < s.scale * left.sum())
-
-    values = np.unique(size[e.mask > 0])
-    return size <= max([x for x in values if fits(x)], default=values[0])
+    """AReaL's M2PO: the largest log pi_prox/mu go until their mean square is tau; one token has no mass."""
+    return _left(np.abs(e.lag), e.token_share, e.mask > 0, s.scale)
 
 
 def balanced(s: Any, e: Listed, gain: np.ndarray, form: str) -> tuple[float, float]:
@@ -98,8 +103,11 @@ def thinned(s: Any, e: Listed, gain: np.ndarray, still: np.ndarray) -> np.ndarra
 
 
 def largest(s: Any, e: Listed, gain: np.ndarray) -> np.ndarray:
-    """KL-Cov: tokens of the largest covariances that together hold the share, `[Y, T]`."""
-    together = covariances(e, gain)
-    values = np.unique(together[e.mask > 0])[::-1]
+    """KL-Cov: part of each token that is among those of the largest covariances which hold the share, `[Y, T]`."""
+    together, present = covariances(e, gain), e.mask > 0
+    values = np.unique(together[present])[::-1]
     least = next(x for x in values if (e.token_share * (together >= x)).sum() >= s.scale - 1e-12)
-    return together >= least - 1e-12 * (1.0 + abs(least))
+    equal = np.abs(together - least) <= 1e-12 * (1.0 + abs(least))
+    above = (together > least) & ~equal
+    part = (s.scale - e.token_share[above].sum()) / e.token_share[equal].sum()
+    return above + equal * part

@@ -3,7 +3,7 @@ r"""Hill's estimate from the m largest of exactly Pareto weights is Gamma distri
 With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
 ("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function
 ("below[i]", z the i-th score). Its reciprocal, the estimated index, has mean (1/k) m/(m - 1) ("index"). Here m =
-floor(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 67, and k = 0.5 is read to 12 percent: one batch cannot tell
+ceil(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 68, and k = 0.5 is read to 12 percent: one batch cannot tell
 0.5 from 0.6. Derivation: spacings of exponential order statistics are independent (Renyi). Domain: exact Pareto
 weights, as of `ratio/exponential-pareto` with k one minus the temperature; N >= 25, so that the
 index has a fourth moment. Second route: moments and law of a
@@ -40,7 +40,7 @@ class _Setting(Declared):
     @property
     def largest(self) -> int:
         """m, how many of the samples are used."""
-        return int(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
+        return math.ceil(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
 
 
 def _law(s: _Setting, m: int, scale: float) -> dict[str, float]:

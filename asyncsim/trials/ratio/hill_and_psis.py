@@ -19,13 +19,13 @@ from asyncsim.trials.ratio._cooled import colder, cooled
 _BATCHES, _MOST = 32, 16_000_000
 
 
-def _largest(point: Point) -> int:
-    return int(min(point["samples"] / 5, 3 * math.sqrt(point["samples"])))
+def _largest(samples: float) -> int:
+    return math.ceil(min(samples / 5, 3 * math.sqrt(samples)))
 
 
 def _replicates(point: Point, effect: float) -> int:
     """From the largest relative standard deviation of one batch: of the mean square, of the index, or of a cell."""
-    m = _largest(point)
+    m = _largest(point["samples"])
     square = math.sqrt((m + 2.0) * (m + 3.0) / (m * (m + 1.0)) - 1.0)
     rarest = min(0.5 * math.erfc(-z / math.sqrt(2.0)) for z in point["scores"])
     spread = max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / rarest - 1.0))
@@ -33,7 +33,7 @@ def _replicates(point: Point, effect: float) -> int:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    k, root = 1.0 - point["temperature"], math.sqrt(_largest(point))
+    k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
     size = point["samples"], _BATCHES, _replicates(point, effect)
     trace = run(cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
     index = trace["tail_index"][1:]
@@ -53,7 +53,7 @@ def _reach(point: Point) -> str | None:
 
 def _threshold_among(step: Step) -> Tensor:
     """The (m+1)-th counted among the largest m + 1."""
-    m = int(min(step.batch.size / 5, 3 * math.sqrt(step.batch.size)))
+    m = _largest(step.batch.size)
     return ratios.tail_index(step.sequence_log_ratio, step.step_mass) * (m + 1) / m
 
 

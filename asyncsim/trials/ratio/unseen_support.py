@@ -26,7 +26,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     size = point["samples"], _BATCHES, replicates
     method = methods.m2po_areal(tau=point["bound"])
     trace = run(displaced(task, places, ["m2_all", "mean_weight"], size, method), seed, plant)
-    # Nothing is dropped by rule; of a batch of equal samples nothing is dropped either, whatever its second moment.
+    # Nothing is dropped by rule where the largest that is left has no bound.
     passed = np.isinf(trace["m2po_theta"][1:]).astype(np.float64)
     found = {
         "accepted": between(passed.mean(axis=0)),

@@ -34,17 +34,26 @@ def squares(log_ratios, advantages):
     return sorted(x * x for x, a in zip(log_ratios, advantages, strict=True) if x * a > 0)
 
 
+def ended(ascending, count):
+    """The last of those that are left, and which part of the numbers equal to it is."""
+    if count == len(ascending):
+        return [math.inf, 1.0]
+    last = ascending[count - 1] if count else -1.0
+    equal = ascending.count(last)
+    return [last, (count - sum(v < last for v in ascending)) / equal if equal else 1.0]
+
+
+def part_left(square, end, part):
+    return torch.where(square == end, part, (square < end).double())
+
+
 def mask_limit(over):
     def rule(log_ratios, advantages):
-        """Largest squared log ratio of harmful tokens that may stay: every threshold is tried."""
+        """Squared log ratios of harmful tokens go one by one, the largest first: every number of them is tried."""
         bad = squares(log_ratios, advantages)
         rest = [x * x for x, a in zip(log_ratios, advantages, strict=True) if x * a <= 0] if over == "all" else []
-        fits = [-1.0]
-        for limit in bad:
-            kept = rest + [v for v in bad if v <= limit]
-            if sum(kept) <= TAU * len(kept):
-                fits.append(limit)
-        return [math.inf if len(fits) > len(bad) else max(fits)]
+        fits = [k for k in range(len(bad) + 1) if sum(rest + bad[:k]) <= TAU * len(rest + bad[:k])]
+        return ended(bad, max(fits, default=0))
 
     return rule
 
@@ -52,9 +61,10 @@ def mask_limit(over):
 def masked(over):
     def objective(p):
         log_ratio, advantage = moved(p), p.centered()
-        (limit,) = per_replicate(p, mask_limit(over), log_ratio, advantage)
-        kept = ((log_ratio * advantage <= 0) | (log_ratio.square() <= limit)).detach()
-        return p.token_mean(kept * p.ratio * advantage)
+        end, part = per_replicate(p, mask_limit(over), log_ratio, advantage)
+        square = log_ratio.detach().square()
+        kept = torch.where(log_ratio * advantage <= 0, torch.ones_like(square), part_left(square, end, part))
+        return p.token_mean(kept.detach() * p.ratio * advantage)
 
     return objective
 
@@ -94,20 +104,15 @@ def filled(level):
 
 
 def lag_limit(lags):
-    v = sorted((x * x for x in lags), reverse=True)
-    while v and sum(v) / len(v) >= TAU:
-        rest = [x for x in v if x < v[0]]
-        if not rest:
-            break
-        v = rest
-    return [v[0]]
+    """One by one, the largest first, until the mean of the others is below tau; one stays."""
+    v = sorted(x * x for x in lags)
+    return ended(v, next((k for k in range(len(v), 1, -1) if sum(v[:k]) / k < TAU), 1))
 
 
 def areal(p):
     lag = p.kept(p.proximal - p.behavior)
-    (limit,) = per_replicate(p, lag_limit, lag)
-    kept = lag.square() <= limit
-    return p.token_mean(kept * p.clipped(p.centered(), 0.1, 0.1, p.drift))
+    end, part = per_replicate(p, lag_limit, lag)
+    return p.token_mean(part_left(lag.square(), end, part).detach() * p.clipped(p.centered(), 0.1, 0.1, p.drift))
 
 
 def searched(settings, count, lower_first, share):

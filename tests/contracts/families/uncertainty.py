@@ -43,7 +43,9 @@ def pulled(p, share=0.3, coefficient=0.4):
         ordered = values.sort(descending=True).values
         # As few as have at least the share.
         count = next(k for k in range(1, len(ordered) + 1) if k / len(ordered) >= share - ROUNDING)
-        selected[r][here] = (values >= ordered[count - 1] - 1e-9).double()
+        # Of equal ones each is selected in part.
+        equal, above = (values - ordered[count - 1]).abs() < 1e-9, values >= ordered[count - 1] + 1e-9
+        selected[r][here] = above.double() + equal.double() * (count - above.sum().item()) / equal.sum().item()
     gap = p.kept(p.live - p.behavior)
     gap = torch.where(gap.abs() > ROUNDING, gap, 0.0)
     return p.token_mean(p.ratio * p.standardized() - coefficient * selected * gap.abs())
