@@ -10,6 +10,9 @@ LLM := $(VENV)/.installed-llm
 CLUSTER := $(VENV)/.installed-cluster
 DOCS := $(VENV)/.installed-docs
 WORKERS ?= 2
+# An older processor: other kernels of OpenBLAS, torch and NumPy, and numba's code for any x86.
+OLDER := OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic
+OLDER += NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR"
 # Tests that ask whether every part has what it needs.
 EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_preset_is or knows_every_preset or has_its_ends or has_its_paper
 
@@ -17,7 +20,7 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test try test-long mutants lint figures notebooks docs bench llm cluster clean
+.PHONY: demo test test-older try test-long mutants lint figures notebooks docs bench llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
@@ -59,12 +62,17 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 test: $(DEV)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+test-older: $(DEV)  ## what is committed, examples of docstrings among it, compared once more as on an older processor
+	$(OLDER) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "committed and not long and not fresh" \
+		$$(grep -rl --include='test_*.py' mark.committed tests) asyncsim docs
+
 try: $(DEV)  ## the contracts of one part, in half a minute (a preset takes longer): make try NAME=gspo, or NAME=heavy-ball
 	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME)) or $(EVERY)" \
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
-test-long: $(DEV)  ## the repetitions behind the stated error rates; then new examples and verdicts at a seed that is printed
+test-long: $(DEV)  ## repetitions behind stated error rates; the suite as on an older processor; then a seed that is printed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
+	$(OLDER) $(MAKE) test
 	seed=$${SEED:-$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**31))")}; echo "seed $$seed"; \
 	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long"
 

@@ -21,9 +21,12 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--stored", action="store_true", help="run only commands whose results are not stored")
     options = parser.parse_args(words)
     # A stored result counts as long as the files that its command names are what they were.
-    known = {name: each for name, each in _page.stored(HERE).items() if each.source == _page.source(name)}
+    before = _page.stored(HERE)
+    known = {name: each for name, each in before.items() if each.source == _page.source(name)}
     results = {
-        command: known[command] if options.stored and command in known else _page.said(command)
+        command: known[command]
+        if options.stored and command in known
+        else _page.settled(before.get(command), _page.said(command))
         for command in _page.commands(QUESTIONS)
     }
     if options.check:

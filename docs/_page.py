@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import math
 import re
 import runpy
 import shlex
@@ -30,6 +31,9 @@ UNSTORED = ("manifest", "seconds", "store", "id", "grid", "scores", "errors", "u
 """Keys of results that say where and how long, or that no answer reads."""
 TIMED = re.compile(r"^\d+ units: ")
 """Lines with seconds that a command took."""
+CLOSE, ROUNDING = 1e-9, 1e-12
+"""Largest relative and absolute difference between a number of a result and the stored one: last digits of matrix
+products, exponentials and sums are those of one processor."""
 SEARCHED = re.compile(r"(?<= in )\d+(?= runs )")
 """How many runs a search made: it draws on constants of all modules that are loaded, so their number says little."""
 
@@ -113,6 +117,30 @@ def pruned(value: Any) -> Any:
             kept["system"] = {"knobs": kept["system"]["knobs"]}
         return kept
     return [pruned(each) for each in value] if isinstance(value, list) else value
+
+
+def alike(first: Any, second: Any) -> bool:
+    """Whether two results are equal, numbers to `CLOSE` or `ROUNDING`; a missing number is like another.
+
+    >>> alike({"mean": 3.0, "lost": [float("nan")]}, {"mean": 3.0 + 1e-12, "lost": [float("nan")]}), alike(3.0, 3.1)
+    (True, False)
+    """
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, float):
+        return math.isclose(first, second, rel_tol=CLOSE, abs_tol=ROUNDING) or (
+            math.isnan(first) and math.isnan(second)
+        )
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(alike(first[key], second[key]) for key in first)
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(alike, first, second))
+    return bool(first == second)
+
+
+def settled(before: Said | None, now: Said) -> Said:
+    """What is stored, where a command says the same now; else what it says."""
+    return before if before is not None and alike(before, now) else now
 
 
 def stored(where: Path = HERE) -> dict[str, Said]:

@@ -19,6 +19,8 @@ from paper_figures._gac_points import points
 EXPERIMENTS = ("gac_bound",)
 SEARCHES = 24
 """Starts of the search for the policy with the noisiest gradient."""
+DIGITS = 6
+"""Decimals of the largest noise."""
 QUARTERED, LATE = 0.25, 0.125
 """Shares of the safe learning rate 1 / (L (1 + staleness)): with constant staleness, and with random delays."""
 MARKS = {"quadratic": "o", "bandit": "s"}
@@ -26,7 +28,10 @@ MARKS = {"quadratic": "o", "bandit": "s"}
 
 @cache
 def largest_noise() -> float:
-    """Standard deviation of the bandit's gradient at the policy where it is largest, by search over policies."""
+    """Standard deviation of the bandit's gradient at the policy where it is largest, by search over policies.
+
+    Rounded up to `DIGITS` decimals: the search stops at another eighth decimal on another processor.
+    """
     claim = theory.claim("convergence/bandit-noise")
     shared = {"rewards": experiment.REWARDS, "samples": experiment.SAMPLES}
 
@@ -34,7 +39,8 @@ def largest_noise() -> float:
         return -claim.predict({**shared, "behavior_logits": tuple(logits)})["variance"]
 
     starts = 2.0 * np.random.default_rng(0).normal(size=(SEARCHES, len(experiment.REWARDS)))
-    return math.sqrt(max(-float(minimize(minus, start).fun) for start in starts))
+    found = math.sqrt(max(-float(minimize(minus, start).fun) for start in starts))
+    return math.ceil(found * 10**DIGITS) / 10**DIGITS
 
 
 def scene(task: str) -> dict[str, float]:

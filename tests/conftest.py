@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,6 +46,51 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+ROOT = Path(__file__).parents[1]
+WRITTEN = tuple(
+    f"{ROOT}/{folder}/" for folder in ("docs", "experiments/results", "notebooks", "paper_figures", "tests/defects")
+)
+"""Folders where commands of this project write what is committed."""
+TEXTS = (".py", ".pyc", ".md", ".css")
+"""Endings of code and of words."""
+opened: set[str] = set()
+"""Files with committed numbers that the running test opened."""
+
+
+def note(event: str, values: tuple[Any, ...]) -> None:
+    """An audit hook: remember what is opened of committed results."""
+    if (
+        event == "open"
+        and str(values[0]).startswith(WRITTEN)
+        and not str(values[0]).endswith((".py", ".pyc", ".md", ".css"))
+    ):
+        opened.add(str(Path(values[0]).relative_to(ROOT)))
+
+
+sys.addaudithook(note)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What the test before opened is its own."""
+    opened.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """A test of committed numbers says so, so that it runs as an older processor too (`make test-older`)."""
+    yield
+    assert not opened or item.get_closest_marker("committed"), f"opens {min(opened)}: mark it `committed`"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a docstring prints is committed too."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker("committed")
 
 
 def pytest_report_header() -> str:

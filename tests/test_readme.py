@@ -14,6 +14,8 @@ import pytest
 
 import asyncsim as sim
 
+pytestmark = pytest.mark.committed
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -125,13 +125,12 @@ def cell(value: Any) -> str:
 
 
 def mean_of(row: Mapping[str, Any] | None) -> str:
-    """A mean with half its interval, in words."""
-    if row is None:
-        return "failed"
-    if row["replicates"] == 0:
-        return "no value"
+    """A mean with half its interval, in words; an interval of nothing but rounding is 0."""
+    if row is None or row["replicates"] == 0:
+        return "failed" if row is None else "no value"
     half = (row["high"] - row["low"]) / 2.0
-    return f"{notation.number(row['mean'])}" + (f" +-{half:.2g}" if math.isfinite(half) else "")
+    half = 0.0 if half <= 1e-12 * abs(row["mean"]) else half
+    return notation.number(row["mean"]) + (f" +-{half:.2g}" if math.isfinite(half) else "")
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:

@@ -36,13 +36,13 @@ COSTS: dict[str, Any] = {
     "staleness_p99": lambda s: _quantile(s["staleness"]["pmf"], TAIL),
     "seconds_per_update": lambda s: s["seconds_per_update"],
     "groups_per_hour": lambda s: HOUR * s["throughput"],
-    "trainer_idle": lambda s: 1.0 - s["trainer_utilization"],
-    "generator_idle": lambda s: 1.0 - s["generator_utilization"],
+    "trainer_idle": lambda s: max(0.0, round(1.0 - s["trainer_utilization"], 12)),
+    "generator_idle": lambda s: max(0.0, round(1.0 - s["generator_utilization"], 12)),
     "wasted_tokens": lambda s: s["wasted_token_fraction"],
 }
 """What a sweep over a system records of each realization: staleness in versions (of groups trained), its 99th
 percentile, seconds an update, groups trained an hour, shares of time that the trainer and the slots are idle, and the
-share of generated tokens that nobody trains on."""
+share of generated tokens that nobody trains on. Further decimals of an idle share are rounding, on either side of 0."""
 
 
 @dataclass(frozen=True)

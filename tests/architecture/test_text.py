@@ -41,6 +41,7 @@ def findings(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.committed
 def test_no_file_names_where_it_was_made():
     found, read = {}, 0
     for path in files():

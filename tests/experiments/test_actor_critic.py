@@ -78,6 +78,7 @@ def test_an_end_of_the_grid_is_left_for_an_inner_rate_as_good():
     assert actor_critic.inside(np.array([0.0, 0.5, 0.9, 1.0])) == 3
 
 
+@pytest.mark.committed
 def test_mean_staleness_is_one_less_than_the_workers(rows):
     """Within four half intervals (false alarms far below one percent in all); planted: as many as the workers."""
     own = rows[rows.part == "lag"]
@@ -86,6 +87,7 @@ def test_mean_staleness_is_one_less_than_the_workers(rows):
     assert ((own.value - own.workers).abs() > reach).all()
 
 
+@pytest.mark.committed
 def test_best_rates_lie_inside_their_grids(rows):
     chosen = rows[rows.chosen.eq(True)]
     # No claim rests on this one, which the figure draws hollow and the entry marks.
@@ -98,6 +100,7 @@ def test_best_rates_lie_inside_their_grids(rows):
         assert grid[0] < row.rate < grid[-1], (row.part, row.task, row.arm, row.staleness, row.workers)
 
 
+@pytest.mark.committed
 def test_no_return_is_above_the_best_and_no_speedup_above_the_workers(rows):
     own = rows[(rows.part == "returns") & (rows.task != "cartpole")]
     for task, each in own.groupby("task"):

@@ -8,6 +8,8 @@ import pytest
 from experiments import _store, asymre, league
 from paper_figures import asymre as figure
 
+pytestmark = pytest.mark.committed
+
 
 @pytest.fixture(scope="module")
 def rows():

@@ -233,6 +233,7 @@ def test_every_method_has_its_numbers_on_the_page(quick):
     assert len(left) and all(f"{name} (" in page for name in left)
 
 
+@pytest.mark.committed
 def test_the_committed_page_is_what_the_rows_give_and_stands_alone():
     text = (FIGURES / "atlas.html").read_text(encoding="utf-8")
     assert text == figure.page(_store.read("atlas")) and len(text.encode()) < 300_000
@@ -250,6 +251,7 @@ def test_names_at_the_end_of_lines_keep_their_distance():
     assert _script.apart([0.1, 0.9], 0.1) == [0.1, 0.9]
 
 
+@pytest.mark.committed
 def test_numbers_of_the_gallery_are_those_of_the_rows():
     rows = _store.read("atlas")
     told, here = figure.numbers(rows), figure.part(rows, staleness=16)

@@ -14,6 +14,8 @@ import asyncsim as sim
 from experiments import _bapo, _store, bapo
 from paper_figures import _looks, bapo_entropy, bapo_returns, bapo_rule
 
+pytestmark = pytest.mark.committed
+
 FIGURES = (bapo_entropy, bapo_rule, bapo_returns)
 
 PLACE = {"law": "constant 3", "updates": 12, "every": 1}

@@ -68,6 +68,7 @@ def test_the_gate_points_right_in_the_end_only_below_the_advantage(monkeypatch, 
     assert abs(found - limit) < 0.02 and abs(found - (1.0 + figure.ONE - limit)) > 0.15
 
 
+@pytest.mark.committed
 def test_words_follow_from_intervals_and_rates_lie_inside_their_grid():
     rows = _store.read("delight")
     rows = rows[rows.part == "compare"]

@@ -42,6 +42,7 @@ def test_the_constant_of_a_state_plays_no_part():
     assert abs(float(ratios.std()) / 0.05 - 1.0) > 0.3
 
 
+@pytest.mark.committed
 def test_named_engines_are_the_rows():
     rows = _store.read("engine_errors").set_index("sampler")
     assert set(rows.index) == {"bfloat16", "int8"} and (rows.tokens > 10_000).all()

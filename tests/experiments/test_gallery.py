@@ -48,12 +48,14 @@ def questions():
     return [each for asked in _contract.papers().values() for each in asked]
 
 
+@pytest.mark.committed
 def test_nothing_is_wrong_with_the_gallery(numbers):
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     assert _gallery.faults(FIGURES, _pipeline.names(), questions(), front) == []
     assert _gallery.readme(FIGURES, numbers, _claims.table())[1] == []
 
 
+@pytest.mark.committed
 def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
     text = _gallery.readme(FIGURES, numbers, _claims.table())[0]
     limit = _gallery.most(text)
@@ -71,10 +73,12 @@ def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
     assert line.startswith("README.md: 4 numbers: It is")
 
 
+@pytest.mark.committed
 def test_the_committed_gallery_is_what_the_rows_give(numbers):
     assert (FIGURES / "README.md").read_text(encoding="utf-8") == _gallery.readme(FIGURES, numbers, _claims.table())[0]
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("name", sorted(_pipeline.names()))
 def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(name):
     found, expected = notes(PICTURES / f"{name}.png"), _pipeline.origin(name)
@@ -82,10 +86,12 @@ def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(
     assert (PICTURES / f"{name}.pdf").exists()
 
 
+@pytest.mark.committed
 def test_the_committed_claims_are_what_the_rows_give(numbers):
     assert json.loads((FIGURES / "claims.json").read_text(encoding="utf-8")) == _claims.rows(numbers)
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("name", sorted(_pipeline.names()))
 def test_a_figure_can_be_read_in_print_and_its_entry_is_short(name):
     assert notes(PICTURES / f"{name}.png")[_pipeline.LOOKS] == "well"
@@ -103,6 +109,7 @@ def test_what_is_drawn_depends_on_rows_alone(path):
     assert [call for call in calls if unseeded.match(call)] == []
 
 
+@pytest.mark.committed
 def test_every_claim_has_room_for_its_line_in_a_map():
     claims = json.loads((FIGURES / "claims.json").read_text(encoding="utf-8"))
     long = [each["text"] for each in claims if len(each["text"]) > _claim_map.WORDS]
@@ -123,6 +130,7 @@ def fewer(tables, columns):
     return tables
 
 
+@pytest.mark.committed
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(name for name in _pipeline.names() if not name.startswith("claim_map")))
 def test_changed_rows_give_a_figure_or_one_line_that_says_what_is_missing(name):
@@ -138,6 +146,7 @@ def test_changed_rows_give_a_figure_or_one_line_that_says_what_is_missing(name):
             assert re.match(r"rows of [\w, ]+ = .*: must be what figure " + name, str(error)), error
 
 
+@pytest.mark.committed
 def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
     rows = _pipeline.tables("stability")
     without = [rows[0][rows[0].quantity != "autocorrelation"]]

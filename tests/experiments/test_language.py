@@ -119,6 +119,7 @@ def test_a_trained_policy_is_what_is_asked_at_the_end(monkeypatch):
     assert given[0] is None and np.shape(given[1])[0] == 1
 
 
+@pytest.mark.committed
 def test_stale_answers_lose_what_one_update_predicts(ess):
     """Within the law's domain the interval of every level but one at most meets the prediction within 10 percent and
     excludes that nothing is lost; a law that goes with the square of staleness would be met nowhere."""
@@ -131,6 +132,7 @@ def test_stale_answers_lose_what_one_update_predicts(ess):
     assert not any(meets(low, high, wrong) for low, high, wrong in zip(inside.low, inside.high, ballistic, strict=True))
 
 
+@pytest.mark.committed
 def test_variances_of_tokens_add_up_along_an_answer(ess):
     """Variance never falls along an answer by more than a hundredth; prediction and measurement do so alike."""
     own = ess_figure.series(ess, *ess_figure.CHARACTERS)
@@ -140,6 +142,7 @@ def test_variances_of_tokens_add_up_along_an_answer(ess):
         assert (one.predicted_variance.diff().dropna() >= 0).all()
 
 
+@pytest.mark.committed
 def test_numerics_and_staleness_are_told_apart(ess):
     rounded = ess[(ess.sampler != "float32") & (ess.part == "even")]
     same = ess[ess.sampler == "float32"]
@@ -155,6 +158,7 @@ def rise(rows, model, staleness, quantity, ends):
     return float(mean.iloc[-ends:].mean() - mean.iloc[:ends].mean())
 
 
+@pytest.mark.committed
 def test_exact_match_rises(learning):
     assert rise(learning, "char", 0, "trained", 1) >= 0.3
     assert rise(learning, "smollm2", 0, "trained", 2) >= 0.2
@@ -164,10 +168,12 @@ def test_exact_match_rises(learning):
     assert rise(flat, "char", 0, "trained", 1) < 0.3
 
 
+@pytest.mark.committed
 def test_staleness_slows_learning(learning):
     assert rise(learning, "char", 8, "trained", 1) < rise(learning, "char", 0, "trained", 1)
 
 
+@pytest.mark.committed
 def test_figures_draw_the_rows_on_dashed_predictions(ess, learning):
     (ax,) = ess_figure.draw(ess).axes
     np.testing.assert_allclose(ax.containers[0][0].get_ydata().astype(float), characters(ess).ess, rtol=1e-12)
@@ -188,6 +194,7 @@ def test_a_figure_names_missing_rows(name, tmp_path):
     assert done.returncode == 2 and f"python -m experiments {name}" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.committed
 def test_nothing_is_claimed_where_the_judge_answers_back(ess):
     """With right answers for a reward the law is drawn, marked as outside its domain, and indeed off."""
     own = ess_figure.series(ess, "char", "answer", "float32")
@@ -196,6 +203,7 @@ def test_nothing_is_claimed_where_the_judge_answers_back(ess):
     assert (own.variance > 1.5 * own.predicted_variance).all()
 
 
+@pytest.mark.committed
 def test_numbers_of_the_gallery_are_those_of_the_rows(ess, learning):
     told = ess_figure.numbers(ess)
     inside = characters(ess)

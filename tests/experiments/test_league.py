@@ -7,6 +7,8 @@ import pytest
 
 from experiments import _store, league, roll_flash
 
+pytestmark = pytest.mark.committed
+
 RATIOS = ("full IS, sequence", "TOPR", "TIS, token", "TIS, sequence", "MIS, token", "PPO", "decoupled PPO", "A-3PO")
 """Arms that are RLOO's own gradient on fresh data, up to a factor that Adam cancels."""
 

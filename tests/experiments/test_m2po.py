@@ -82,6 +82,7 @@ def test_a_record_meets_every_minibatch():
     assert all(setting["every"] % 2 for setting in m2po.SETTINGS + m2po.QUICK)
 
 
+@pytest.mark.committed
 def test_rates_of_comparisons_are_inside_their_grids(rows):
     own = rows[rows.part == "compare"]
     assert set(own.task) == set(m2po.TASKS) and len(set(own.task)) >= 2
@@ -90,6 +91,7 @@ def test_rates_of_comparisons_are_inside_their_grids(rows):
     }  # fmt: skip
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("script", FIGURES)
 def test_the_figures_draw_the_rows_and_their_entries_quote_them(rows, script):
     assert _looks.faults(script.draw(rows)) == []
@@ -98,6 +100,7 @@ def test_the_figures_draw_the_rows_and_their_entries_quote_them(rows, script):
     assert set(re.findall(r"\{(\w+)\}", text)) <= set(script.numbers(rows))
 
 
+@pytest.mark.committed
 def test_the_figure_of_masked_shares_has_the_rows(rows):
     axes = m2po_masked.draw(rows).axes
     own = rows[(rows.part == "grid") & (rows.staleness == 256) & (rows.quantity == "masked") & (rows.value > 0)]

@@ -9,6 +9,8 @@ import torch
 from experiments import _store, areal, pipeline_rl, rivals, roll_flash
 from paper_figures import pipeline_rl as figure
 
+pytestmark = pytest.mark.committed
+
 
 @pytest.fixture(scope="module")
 def pipeline():

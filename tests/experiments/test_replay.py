@@ -42,6 +42,7 @@ def test_where_steps_are_small_no_price_pays():
         assert (compute < 1.0).all() == (ratio > 1)
 
 
+@pytest.mark.committed
 def test_every_cell_was_run_and_found_its_rate_inside_the_grid():
     rows = _store.read("replay")
     own = rows[rows.quantity == "updates"]

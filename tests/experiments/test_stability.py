@@ -38,6 +38,7 @@ def test_the_first_quick_setting_gives_the_declared_columns(name):
     assert found and all(set(row) == set(module.COLUMNS) for row in found)
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_committed_rows_are_those_of_the_settings(name):
     assert len(_store.read(name)) >= len(_store.experiment(name).SETTINGS)
@@ -60,6 +61,7 @@ def test_growth_at_no_staleness_is_that_of_the_stiffest_mode():
         assert row["value"] == pytest.approx(abs(1.0 - row["step"] * max(stability.CURVATURES)), rel=1e-6)
 
 
+@pytest.mark.committed
 def test_the_quick_autocorrelogram_agrees_and_another_staleness_would_not():
     # Nine two-sided comparisons at 6 standard errors on 255 degrees of freedom: 6e-8 in all, were the seed not fixed.
     setting = stability.QUICK[-1]
@@ -81,6 +83,7 @@ def test_predicted_correlations_agree_between_closed_form_and_equation():
     np.testing.assert_allclose(closed, np.array(products) / power, rtol=1e-10)
 
 
+@pytest.mark.committed
 def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     left, right, below_left, below_right = figure.draw(rows).axes
     boundary, lags = of(rows, "boundary"), of(rows, "autocorrelation")
@@ -95,6 +98,7 @@ def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     assert below_left.get_xlabel().endswith("(updates)") and below_right.get_xlabel().endswith("(updates)")
 
 
+@pytest.mark.committed
 def test_numbers_of_the_gallery_are_those_of_the_rows(rows):
     told = {key: text.replace("−", "-") for key, text in figure.numbers(rows).items()}
     boundary, lags, growth = (of(rows, name) for name in ("boundary", "autocorrelation", "growth"))

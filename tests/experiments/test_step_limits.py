@@ -58,12 +58,14 @@ def rows():
     return _store.read("step_limits")
 
 
+@pytest.mark.committed
 def test_no_limit_stands_at_an_edge_of_its_grid(rows):
     for arm, rates in step_limits.RATES.items():
         own = rows[(rows.quantity == "limit") & (rows.arm == arm)].value.dropna()
         assert own.between(rates[0] * 1.01, rates[-1]).all()
 
 
+@pytest.mark.committed
 def test_linear_limits_follow_the_rule_and_not_one_of_its_constraints(rows):
     own = rows[(rows.quantity == "limit") & (rows.task == "linear")]
     hits, n = figure.inside(own, lambda row: float(figure.rule(row.staleness, int(row.horizon))))
@@ -73,6 +75,7 @@ def test_linear_limits_follow_the_rule_and_not_one_of_its_constraints(rows):
         assert figure.inside(own, alone)[0] < 0.7 * n
 
 
+@pytest.mark.committed
 def test_staleness_raises_the_limit_of_over_optimized_policies(rows):
     for task in ("tokens", "bandit"):
         own = figure.limits(rows, task, "grpo", 512).set_index("staleness")

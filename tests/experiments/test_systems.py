@@ -17,6 +17,8 @@ from paper_figures import system_learning as learning_figure
 from paper_figures import system_spread as spread_figure
 from paper_figures import systems_stories as stories_figure
 
+pytestmark = pytest.mark.committed
+
 ROOT = Path(__file__).resolve().parents[2]
 # Standard errors of 16 realizations: of true predictions of 25 levels one leaves this band in at most 1 of 30 fresh
 # runs; the formula's own defects leave it at most levels.

@@ -120,6 +120,7 @@ def test_expected_returns_are_those_of_enumeration():
         np.testing.assert_allclose(value, small.exact(Here.policy, Here.parameters)[0], atol=1e-12)
 
 
+@pytest.mark.committed
 def test_no_system_trains_faster_than_its_trainer_and_waiting_is_what_intervals_save():
     rows = _store.read("tba_speed")
     times = rows[(rows.quantity == "step_seconds") & (rows.interval > 0)]
@@ -134,6 +135,7 @@ def test_no_system_trains_faster_than_its_trainer_and_waiting_is_what_intervals_
     assert abs(generation.mean() - speed_figure.longest()) < reach < speed_figure.longest() - 1.0
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("script", FIGURES)
 def test_the_figures_draw_the_rows_and_their_entries_quote_them(script):
     rows = _store.read(script.EXPERIMENTS[0])
@@ -143,6 +145,7 @@ def test_the_figures_draw_the_rows_and_their_entries_quote_them(script):
     assert set(re.findall(r"\{(\w+)\}", text)) <= set(script.numbers(rows))
 
 
+@pytest.mark.committed
 def test_rows_of_comparisons_have_words_and_rates():
     rows = _store.read("tba_returns")
     base = rows[(rows.part == "compare") & (rows.arm == tba_returns.BASE)]

@@ -13,6 +13,8 @@ from paper_figures import cartpole
 from paper_figures import cartpole_parity as parity_figure
 from paper_figures import pendulum_tails as tails
 
+pytestmark = pytest.mark.committed
+
 LEVEL = 0.90
 
 

@@ -43,6 +43,7 @@ def test_asynchronous_samples_are_as_stale_as_the_ratio_says(ratio):
     assert fresh.system.summaries(200, 2, league.SAMPLES, 0)[0]["staleness"]["max"] == 0
 
 
+@pytest.mark.committed
 def test_words_follow_from_intervals_at_rates_inside_the_grid(rows):
     own = rows[rows.word.notna()]
     assert len(own) == 24 + 36 and rows.reason.isna().all()
@@ -53,6 +54,7 @@ def test_words_follow_from_intervals_at_rates_inside_the_grid(rows):
     assert (rows[rows.rate.notna()].tried >= 11).all()
 
 
+@pytest.mark.committed
 def test_what_the_entries_say_is_what_the_rows_hold(rows):
     told = figure.numbers(rows)
     assert sum(int(told[word]) for word in ("worse", "equal", "better", "undecided")) == int(told["judged"]) == 24

@@ -152,6 +152,7 @@ def steps_of(rows, case):
     return own[own.quantity == "mean_return"].set_index("step").value.sort_index()
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("case", vcpo_training.CASES, ids=str)
 def test_the_step_is_the_one_the_rule_takes_from_the_committed_grid(case):
     try:

@@ -40,6 +40,7 @@ def test_documented_examples_run():
     assert found.attempted >= 2 and found.failed == 0
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_wrong_with_it(name):
     assert _book.faults(name) == []
@@ -85,6 +86,7 @@ def test_sliders_are_not_committed():
     assert "widgets" not in book.metadata
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize("name", NAMES)
 def test_it_predicts_before_it_measures_and_shows_both(name):
     book = _book.committed(name)
@@ -97,6 +99,7 @@ def test_it_predicts_before_it_measures_and_shows_both(name):
     assert not any("execution" in cell.metadata or " at 0x" in str(cell.get("outputs")) for cell in book.cells)
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize(
     ("name", "number"), [(name, k) for name in NAMES for k in range(len(_book.solutions(_book.text_of(name))))]
 )

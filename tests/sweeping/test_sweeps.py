@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base import swept
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store
 from asyncsim.comparing.deciding import seed_of
@@ -33,6 +34,16 @@ def whole(tmp_path_factory):
     """A sweep done in one go in this process."""
     where = str(tmp_path_factory.mktemp("whole"))
     return sim.sweep(bandit(), GRID, replicates=100, store=where, workers=1), where
+
+
+def test_what_only_rounding_leaves_is_zero():
+    """A page would print it, and another processor other digits of it."""
+    row = {"mean": 1200.0, "low": 1200.0 - 2e-13, "high": 1200.0 + 2e-13, "replicates": 8}
+    assert swept.mean_of(row) == "1200 +-0" and swept.mean_of({**row, "high": 1200.2}) == "1200 +-0.1"
+    assert swept.mean_of({**row, "high": np.nan}) == swept.mean_of({**row, "high": np.inf}) == "1200"
+    for name in ("generator", "trainer"):
+        idle = [units.COSTS[f"{name}_idle"]({f"{name}_utilization": busy}) for busy in (1 + 2e-15, 1 - 2e-15, 0.25)]
+        assert str(idle) == "[0.0, 0.0, 0.75]"
 
 
 def test_a_unit_has_the_numbers_of_a_plain_run(whole):
