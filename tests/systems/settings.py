@@ -38,6 +38,7 @@ def offsets(draw, found, exact):
 
 def work(draw, found, exact):
     found["difficulty"] = draw(FACTORS if exact else SMOOTH)
+    found["work_by"] = draw(some("sample", "group"))
     found["accept"] = draw(some(1.0, 0.7, 0.4))
 
 
@@ -163,10 +164,6 @@ def publish_waits(draw, found, exact):
         found["tickets"] += found["groups_per_batch"] + found["quantum"]
 
 
-def work_by(draw, found, exact):
-    found["work_by"] = "group"
-
-
 def rounds(draw, found, exact):
     found.update(rounds=True, tickets=None, capacity=None, max_age=None, age_action="drop", lead=None, prefetch=0)
     found.update(max_uses=1, visible="completion", window=None, recent=0.0, accept=draw(some(1.0, 0.7, 0.4)))
@@ -213,7 +210,6 @@ FEATURES = {
     "epochs": epochs,
     "permits": permits,
     "adapting": adapting,
-    "work_by": work_by,
     "rounds": rounds,
     "rolling": rolling,
 }
