@@ -14,7 +14,7 @@ VERL = (
     "--set trigger_parameter_sync_step=1"
 )
 ROLL = f"asyncsim timeline roll_environment_groups --set num_env_groups=64 {LONG} --set train_time=1800 --samples 8"
-SPEED = ("lost:", "speed:")
+SPEED = ("lost:", "speed:", "generators:")
 STALENESS = ("staleness in versions", "  ", *SPEED)
 TABLE = ("",)
 
@@ -244,7 +244,7 @@ QUESTIONS = [
         "Discard stale rollouts, or pace the generators?",
         "tinker-cookbook #822",
         [TINKER, PACED, TINKER + LIMITS, PACED + LIMITS],
-        ("  mean", "  least", "lost:", "lengths:", "speed:", "max_steps", "      "),
+        ("  mean", "  least", "lost:", "lengths:", "speed:", "generators:", "max_steps", "      "),
         pace,
         _pictures.discard_or_pace,
         "Both have 64 slots. Bars: 95 % intervals over 8 realizations, mostly smaller than the marks. "
@@ -308,7 +308,7 @@ QUESTIONS = [
             f"{ROLL} --set group_size_redundancy=4 --updates 400",
             f"{ROLL} --sweep group_size_redundancy=0,1,2,4,8 --realizations 8 --updates 60",
         ],
-        ("lost:", "lengths:", "speed:", "group_size", "      "),
+        ("lost:", "lengths:", "speed:", "generators:", "group_size", "      "),
         first,
         _pictures.first_of_many,
         "A group keeps the first 8 of its samples. Dashed: the waste that order statistics predict "

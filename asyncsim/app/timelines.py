@@ -130,8 +130,17 @@ def _costs(r: Mapping[str, Any]) -> list[str]:
         f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}"
         f"{_unit(r['system'])}{shortest}",
         f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
-        f"{r['trainer_utilization']:.1%}, generators busy {r['generator_utilization']:.1%}",
+        f"{r['trainer_utilization']:.1%}",
+        f"generators: {_generators(r)}",
     ]
+
+
+def _generators(r: Mapping[str, Any]) -> str:
+    """How many of the named slots are used, and the busy share of all of them, by group and by sample."""
+    groups, samples = r["group_slots"], r["sample_slots"]
+    rows = [("", samples)] if groups in (None, samples) else [(" by groups", groups), (" by samples", samples)]
+    unit = "sample permits" if groups is None and r["system"]["slots"] is None else "slots"
+    return "; ".join(f"{row['used']} of {row['named']} {unit} used{by}, busy {row['busy']:.1%}" for by, row in rows)
 
 
 def _unit(settings: Mapping[str, Any]) -> str:

@@ -26,6 +26,8 @@ from asyncsim.base import calls, checks, outside
 
 BEFORE = {
     "updates_per_batch": "epochs belong to the learner: write sim.Spec(..., epochs=U), or asyncsim run --epochs U",
+    "age_checks": "each look has a reach of its own: write age_at_pack and age_at_publish, none, ready or all",
+    "age_reach": "each look has a reach of its own: write age_at_pack and age_at_publish, none, ready or all",
     "sawtooth.updates": "a schedule counts batches: write sawtooth(batches=n), with sim.Spec(..., epochs=U)",
 }
 """Arguments that systems and schedules had (all of them, or the one named), each with what is written today."""

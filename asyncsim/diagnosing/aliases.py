@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 UNVERIFIED = "not verified"
 VERL = "verl@b178a3c:verl/trainer/ppo/rollout_corr_helper.py"
+VERL_IDLE = "verl@1dda039:verl/experimental/fully_async_policy/README.md"
 PRIME = "prime-rl@559b447:src/prime_rl/trainer/rl/loss.py"
 PRIME_STEP = "prime-rl@559b447:src/prime_rl/trainer/rl/train.py"
 PRIME_LAG = "prime-rl@559b447:src/prime_rl/orchestrator/orchestrator.py"
@@ -56,6 +57,15 @@ STEPS = [
         rollout_corr/rollout_is_ratio_fraction_high clip_high tokens or sequences
         rollout_corr/rollout_is_ratio_fraction_low clip_low tokens or sequences
         rollout_corr/log_ppl_abs_diff geometric_abs sequences, nats per token
+        """,
+    ),
+    *_rows(
+        VERL_IDLE,
+        """
+        trainer/idle_ratio trainer_idle time
+        rollouter/idle_ratio generator_idle time
+        fully_async/trainer/idle_ratio trainer_idle time
+        fully_async/rollouter/idle_ratio generator_idle time
         """,
     ),
     *_rows(
@@ -162,6 +172,8 @@ STEPS = [
         staleness_mean staleness_mean samples, versions
         staleness_max staleness_max samples, versions
         staleness_min staleness_min samples, versions
+        trainer_idle trainer_idle time
+        generator_idle generator_idle time
         gradient_cosine cosine_1 updates
         half_cosine half_cosine halves of a batch
         """,

@@ -48,6 +48,11 @@ ORDERS = (
           "mean staleness exceeds the largest", "Take both from the same samples."),
     Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", "staleness/reductions",
           "mean staleness is below the least", "Take both from the same samples."),
+    Order(("trainer_idle",), lambda idle: np.minimum(idle, 1.0 - idle), "no share of time", "systems/ticket-throughput",
+          "the trainer's share of idle time is outside 0 to 1", "Divide its waits by the seconds of the same step."),
+    Order(("generator_idle",), lambda idle: np.minimum(idle, 1.0 - idle), "no share of time",
+          "systems/ticket-throughput", "the generators' share of idle time is outside 0 to 1",
+          "Divide their idle seconds by those of the same publish."),
 )  # fmt: skip
 
 

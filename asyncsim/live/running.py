@@ -35,7 +35,7 @@ from asyncsim.systems._system import System
 
 FREE = {
     *("name", "knobs", "recommended", "length", "rates", "groups_per_batch", "batches_per_publish"),
-    *("train_time", "load", "tickets", "release", "quantum", "order", "mode"),
+    *("train_time", "load", "tickets", "release", "quantum", "order", "mode", "work_by"),
 }
 """Settings of a system that a live run follows; the others must have their defaults."""
 FOLLOWED = {"order": ("done", "oldest_start"), "mode": ("drain", "pin", *actor.MOVING)}
@@ -254,6 +254,7 @@ class _Clock:
         block, row = divmod(group, BLOCK)
         if block not in self.drawn:
             ids = block * BLOCK * samples + np.arange(BLOCK * samples).reshape(BLOCK, samples)
+            ids = ids if self.system.work_by == "sample" else np.repeat(ids[:, :1] // samples, samples, axis=1)
             self.drawn.clear()
             self.drawn[block] = self.second * self.system.length.sample(rng.Stream(self.seed, "live work"), 0, ids)
         return tuple((self.drawn[block][row] / self.system.rates[place]).tolist())

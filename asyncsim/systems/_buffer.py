@@ -182,13 +182,23 @@ def take_out(state, i):
 
 
 @compiled
+def first_end(state, row):
+    """Version at which the first of a group's samples ended, -1 while others are written."""
+    settings, version = state.settings, np.int64(state.group[row].v_done)
+    for code in range(row * settings.samples, (row + 1) * settings.samples):
+        if version >= 0 and state.sample[code].phase != CANCELLED:
+            version = min(version, np.int64(state.sample[code].v_end))
+    return version
+
+
+@compiled
 def over_age(state, row, planned):
     """Whether a group is older than the age rule allows at the planned version; missing stamps are not."""
     settings, group = state.settings, state.group[row]
     if settings.age_reference == AT_SUBMIT:
         version = group.v_submit
     else:
-        version = group.v_done if settings.age_reference == AT_END else group.v_head
+        version = first_end(state, row) if settings.age_reference == AT_END else group.v_head
     return version >= 0 and planned - version > settings.max_age
 
 

@@ -131,9 +131,8 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "max_age": _limit(s.max_age),
         "age_waits": s.max_age is not None and s.age_action == "wait",
         "requeues": s.age_action == "requeue",
-        "cuts_at_pack": cuts and "pack" in s.age_checks,
-        "cuts_at_install": cuts and "publish" in s.age_checks,
-        "reaches_all": s.age_reach == "all",
+        "age_at_pack": cuts * names.REACHES.index(s.age_at_pack),
+        "age_at_install": cuts * names.REACHES.index(s.age_at_publish),
         "age_reference": names.REFERENCES.index(s.age_reference),
         "mode": (k.DRAIN, k.KEEP, k.RESTART, k.PIN, k.REPREFILL)[names.MODES.index(s.mode)],
         "prefetch": s.prefetch,
@@ -144,6 +143,7 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "reward_holds": s.reward_holds,
         "place_holds": s.reward_holds or (s.capacity is not None and s.overflow == "block"),
         "trainer_waits": s.trainer_waits,
+        "publish_waits": s.publish_waits,
         "generator_pauses": s.generator_pauses,
         "failure_keeps": s.failure_keeps,
         "instant": s.instant,
@@ -240,10 +240,11 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     run.supplied = first
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)
+    entities = ids if system.work_by == "sample" else np.repeat(groups, samples)
     state.prompts.factor[:] = _draws.difficulties(system, groups, realization, seed)
     state.prompts.accept[:] = _draws.acceptances(groups, realization, seed) if system.accept < 1.0 else 0.0
     supply, steps = state.supply, state.supply_steps
-    supply.work[:] = _draws.works(system, ids, realization, seed) if drawn else np.nan
+    supply.work[:] = _draws.works(system, entities, realization, seed) if drawn else np.nan
     supply.reward[:] = _draws.rewards(system, ids, realization, seed)
     for turn in range(1, system.turns):
         steps[:, turn - 1] = _draws.environments(system, ids, np.array(turn), realization, seed)

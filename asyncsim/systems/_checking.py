@@ -15,8 +15,7 @@ ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "rando
 OVERFLOWS = ("block", "close", "drop_oldest")
 VISIBILITIES = ("completion", "publish")
 ACTIONS = ("drop", "requeue", "wait")
-CHECKS = ("pack", "publish")
-REACHES = ("ready", "all")
+REACHES = ("none", "ready", "all")
 REFERENCES = ("submit", "start", "end")
 
 _CHOICES = {
@@ -26,7 +25,9 @@ _CHOICES = {
     "overflow": (OVERFLOWS, "say what happens to a group at a full buffer"),
     "visible": (VISIBILITIES, "say when a finished group can be chosen"),
     "age_action": (ACTIONS, "say what happens to a group that is too old"),
-    "age_reach": (REACHES, "say whether groups in generation are cut too"),
+    "age_at_pack": (REACHES, "say which groups are looked at when a batch is packed"),
+    "age_at_publish": (REACHES, "say which groups are looked at at an install"),
+    "work_by": (("sample", "group"), "say whose work is drawn"),
     "age_reference": (REFERENCES, "say which version stamp counts"),
     "mode": (MODES, "say what an install does to samples in flight"),
 }
@@ -47,6 +48,7 @@ _FLAGS = (
     "reward_holds",
     "environment_holds",
     "trainer_waits",
+    "publish_waits",
     "generator_pauses",
     "rolling",
     "failure_keeps",
@@ -230,8 +232,9 @@ def _buffer(s: Any) -> None:
 
 
 def _age(s: Any) -> None:
-    known = isinstance(s.age_checks, tuple) and set(s.age_checks) <= set(CHECKS) and bool(s.age_checks)
-    checks.require(known, "age_checks", s.age_checks, "some of pack, publish", "say when staleness is checked")
+    looks = s.max_age is None or s.age_at_pack != "none" or s.age_at_publish != "none"
+    remedy = "ready, or all for groups in generation too"
+    checks.require(looks, "age_at_pack, age_at_publish", "none", f"another beside max_age = {s.max_age}", remedy)
     if s.age_action != "wait":
         return
     checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")
@@ -271,6 +274,11 @@ def _admission(s: Any) -> None:
     )
     if s.rounds:
         _rounds(s)
+    if s.publish_waits:
+        open_ahead = s.prefetch > 0 and s.mode != "drain" and s.epoch is None and s.lead != 0
+        remedy = "the batch that a publish waits for has to be generated and packed before it"
+        bound = f"False with prefetch = {s.prefetch}, mode = {s.mode}, epoch = {s.epoch}, lead = {s.lead}"
+        checks.require(open_ahead, "publish_waits", True, bound, remedy)
     if s.target_staleness is not None:
         checks.real("target_staleness", s.target_staleness, "give a mean staleness in versions, or None", 0.0)
         remedy = "permits are the upper bound below which concurrency adapts"
@@ -284,7 +292,7 @@ def _admission(s: Any) -> None:
         return
     # Bound the tickets that may lie idle.
     at_publish = s.release == "publish"
-    unit = s.groups_per_batch * (s.batches_per_publish if at_publish else 1)
+    unit = s.groups_per_batch * (s.batches_per_publish + s.publish_waits if at_publish else 1)
     # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
     idle = max((s.tickets + returns * unit) % s.quantum for returns in range(s.quantum))
     if loses:

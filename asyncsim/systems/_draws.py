@@ -14,9 +14,9 @@ from asyncsim.systems._settings import Settings
 FAILURE, CHOICE = "failure", "choice"
 
 
-def works(system: Settings, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Work of samples, before the difficulty of their prompt."""
-    return system.length.sample(rng.Stream(seed, "work"), realization, samples, compiled=True)
+def works(system: Settings, entities: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Work of samples, or of groups whose samples have the same, before the difficulty of their prompt."""
+    return system.length.sample(rng.Stream(seed, "work"), realization, entities, compiled=True)
 
 
 def train_times(

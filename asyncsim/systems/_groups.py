@@ -124,21 +124,23 @@ def adapt(state):
 
 
 @compiled
+def leads(state):
+    """Whether packed batches are so far ahead of the generators' version that no sample begins."""
+    settings, run = state.settings, state.run
+    # The limit first: where there is none the rest is left out.
+    return settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead
+
+
+@compiled
 def dispatch(state, now):
-    """The samples of the group that was admitted last go to their servers, as far as there are permits."""
+    """The samples of the group that was admitted last go to their servers, as far as permits and the lead allow."""
     run = state.run
-    while run.outside_from < run.outside_to and run.permitted < permits_of(state):
+    while run.outside_from < run.outside_to and run.permitted < permits_of(state) and not leads(state):
         code = run.outside_from
         run.outside_from = code + 1
         run.permitted += 1
         state.sample[code].phase = UNSTARTED
         submit(state, code, server_of(state, code), now)
-
-
-@compiled
-def dispatch_rest(state, now):
-    """`dispatch`, for permits that have come back."""
-    dispatch(state, now)
 
 
 @compiled
@@ -167,10 +169,9 @@ def admit(state, now):
     quantum, samples = settings.quantum, settings.samples
     while run.tickets >= quantum and run.free >= quantum:
         # Stop where lead, permits or epoch forbid.
-        if settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead:
-            break
         if (
-            run.permitted >= permits_of(state)
+            leads(state)
+            or run.permitted >= permits_of(state)
             or run.ready >= settings.closes_at
             or (settings.epoch < UNLIMITED and epoch_is_full(state))
             or (settings.rounds and round_is_on(state))

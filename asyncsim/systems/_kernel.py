@@ -30,16 +30,7 @@ from asyncsim.systems._engine import (
     target_of,
     write,
 )
-from asyncsim.systems._groups import (
-    admit,
-    dispatch_rest,
-    end_sample,
-    finish_group,
-    permits_of,
-    score_sample,
-    train,
-    unblock,
-)
+from asyncsim.systems._groups import admit, dispatch, end_sample, finish_group, permits_of, score_sample, train, unblock
 from asyncsim.systems._heaps import line_of, ring_put, timed_move, timed_sift
 from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import (
@@ -55,6 +46,7 @@ from asyncsim.systems._state import (
     KEEP,
     PUBLISHED,
     QUEUED,
+    REACH_NONE,
     REPREFILL,
     RESTART,
     SETTLE,
@@ -257,10 +249,19 @@ def _run_events(state, now):
 
 
 @compiled
+def _publish_waits(state):
+    """Whether weights stay where they are until generation has drained, or the next batch is packed."""
+    settings, run = state.settings, state.run
+    if settings.mode == DRAIN and run.in_flight > 0:
+        return True
+    return settings.publish_waits and run.packs == run.started and run.packs < settings.batches
+
+
+@compiled
 def _synchronize(state, now):
     """Begin a wanted publish; install it where its seconds have passed. True after an install, be it on one server."""
     settings, run = state.settings, state.run
-    if run.wanted and not run.syncing and (settings.mode != DRAIN or run.in_flight == 0):
+    if run.wanted and not run.syncing and not _publish_waits(state):
         run.wanted = 0
         run.syncing = OVER
         if settings.rolling:
@@ -284,7 +285,7 @@ def _pack(state, can_train, now):
     waiting = run.packs - run.started
     if run.packs == settings.batches or not (waiting < settings.prefetch or (waiting == 0 and can_train)):
         return False
-    changed = settings.cuts_at_pack and cut(state, now)
+    changed = settings.age_at_pack > REACH_NONE and cut(state, settings.age_at_pack, now)
     if choose(state):
         state.batch[line_of(run.packs, len(state.batch))].t_pack = now
         run.packs += 1
@@ -341,7 +342,7 @@ def _admit(state, now):
     """Permits, then admission unless a publish closes it; STARTS where the caller has to supply work."""
     settings, run = state.settings, state.run
     if run.outside_from < run.outside_to and run.permitted < permits_of(state):
-        dispatch_rest(state, now)
+        dispatch(state, now)
     closed = run.paused or (settings.mode == DRAIN and (run.wanted or run.syncing))
     if not closed and admit(state, now):
         return SUPPLY if run.admitted + settings.quantum - run.supplied > state.prompts.shape[0] else FULL

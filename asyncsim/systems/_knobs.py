@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypedDict, cast, get_type_hints
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import checks, plugins, records
 from asyncsim.base.laws import Law
 from asyncsim.systems._system import PLACES, System
 
@@ -44,6 +44,8 @@ _MODEL = "Mapping[str, Any] | None"
 def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
     """A preset with the argument `model`; of one that ends in `**times` signature and docstring name each of them.
 
+    The system records its own knobs as they were given, but for those that the preset records itself.
+
     Its docstring lists the trainer's own knobs ("Arguments: ... Source: ..."); one that describes `length` itself stays
     as it is. Raises `TypeError` for arguments that are not in the signature.
     """
@@ -56,6 +58,7 @@ def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
                 raise TypeError(f"{make.__name__}() got an unexpected keyword argument {name!r}")
         model = settings.pop("model", None)
         system = make(*knobs, **settings)
+        object.__setattr__(system, "knobs", _own(signature, knobs, settings) | dict(system.knobs))
         if model is None:
             return system
         checks.require(isinstance(model, Mapping), "model", model, "settings by name", "write model={'rate': 30}")
@@ -64,6 +67,14 @@ def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
     build.__signature__ = signature  # type: ignore[attr-defined]
     build.__doc__ = _full_docstring(inspect.getdoc(make) or "")
     return build
+
+
+def _own(signature: inspect.Signature, arguments: tuple[Any, ...], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The trainer's own knobs of a call, as JSON can hold them; infinity as None."""
+    bound = signature.bind(*arguments, **settings)
+    bound.apply_defaults()
+    own = [p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    return {name: records.plain(bound.arguments[name]) for name in own}
 
 
 def _full_signature(make: Callable[..., Any]) -> inspect.Signature:

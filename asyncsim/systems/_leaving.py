@@ -28,6 +28,7 @@ from asyncsim.systems._state import (
     IN_SCORING,
     OUTSIDE,
     OVER_SAMPLE,
+    REACH_ALL,
     REPAIRING,
     REWARDED,
     STARTING,
@@ -175,13 +176,13 @@ def cut_group(state, row, now):
 
 
 @compiled
-def cut(state, now):
+def cut(state, reach, now):
     """The age rule: groups older than the planned version allows are dropped; whether there are any."""
     settings, run = state.settings, state.run
     # Cut finished groups.
     planned = run.packs // settings.batches_per_publish
     changed = cut_buffer(state, planned, now)
-    if not settings.reaches_all:
+    if reach < REACH_ALL:
         return changed
     # Cut groups blocked before the buffer.
     dropped, waiting = 0, run.blocked

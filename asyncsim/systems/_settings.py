@@ -48,6 +48,7 @@ class Settings(Source):
     groups_per_batch: int = 1
     batches_per_publish: int = 1
     difficulty: Law | None = None
+    work_by: str = "sample"
     accept: float = 1.0
     redundant: int = 0
     prompt: float = 0.0
@@ -83,12 +84,13 @@ class Settings(Source):
     recent: float = 0.0
     max_age: int | None = None
     age_action: str = "drop"
-    age_checks: tuple[str, ...] = ("pack",)
-    age_reach: str = "ready"
+    age_at_pack: str = "ready"
+    age_at_publish: str = "none"
     age_reference: str = "start"
     mode: str = "keep"
     sync_time: float = 0.0
     trainer_waits: bool = True
+    publish_waits: bool = False
     generator_pauses: bool = True
     rolling: bool = False
     prefill_speedup: float = math.inf
@@ -195,7 +197,7 @@ class Settings(Source):
 
     def kept_work(self, samples_per_group: int) -> float:
         """Mean work of the N samples that a group keeps: of N + E, the shortest N."""
-        if self.redundant == 0:
+        if self.redundant == 0 or self.work_by == "group":
             return samples_per_group * self.mean_work()
         started = samples_per_group + self.redundant
         shortest = sum(self.length.expected_least(k, started) for k in range(1, samples_per_group + 1))
@@ -203,6 +205,8 @@ class Settings(Source):
 
     def _last_work(self, samples_per_group: int) -> float:
         """Mean work of the longest of the N samples that a group keeps."""
+        if self.work_by == "group":
+            return self.mean_work()
         last = self.length.expected_least(samples_per_group, samples_per_group + self.redundant)
         return last * (1.0 if self.difficulty is None else self.difficulty.mean())
 

@@ -30,10 +30,11 @@ CUT_SAMPLE, CANCELLED = 9, 10
 # Stages and fates of a group.
 IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = _names(6)
 UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = _names(5)
-# Values of settings: mode, order, age_reference, returns.
+# Values of settings: mode, order, age_reference, age_at_pack and age_at_install, returns.
 DRAIN, KEEP, RESTART, PIN, REPREFILL = _names(5)
 DONE_FIRST, OLDEST, STRICT, TARGETED_ORDER, FRESHEST, RANDOM = _names(6)
 AT_SUBMIT, AT_START, AT_END = _names(3)
+REACH_NONE, REACH_READY, REACH_ALL = _names(3)
 NOW_BACK, PUBLISH_BACK, NEVER_BACK = _names(3)
 # Timed events: what a code of the wall clock's heap stands for.
 EVENT_REWARD, EVENT_STEP, EVENT_PLACE, EVENT_REPAIR = _names(4)
@@ -50,11 +51,11 @@ def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
 
 SETTINGS = _record(
     integers="""groups_per_batch samples redundant batches_per_publish tickets_at_publish returns quantum lead capacity
-    drops_oldest hides initial_fill max_uses order window max_age age_waits requeues cuts_at_pack cuts_at_install
-    reaches_all age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
-    generator_pauses failure_keeps instant external_work records stretched realization failure_key_0 failure_key_1
-    choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rounds rewarded
-    slowed rolling adapts""",
+    drops_oldest hides initial_fill max_uses order window max_age age_waits requeues age_at_pack age_at_install
+    age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
+    publish_waits generator_pauses failure_keeps instant external_work records stretched realization failure_key_0
+    failure_key_1 choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rounds
+    rewarded slowed rolling adapts""",
     reals="""sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay
     target_staleness""",
 )
@@ -62,7 +63,7 @@ SETTINGS = _record(
 PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
-    **dict.fromkeys(("cuts_at_pack", "cuts_at_install", "reaches_all", "age_waits", "requeues", "hides", "recent"), 0),
+    **dict.fromkeys(("age_at_pack", "age_at_install", "publish_waits", "age_waits", "requeues", "hides", "recent"), 0),
     **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts"), 0),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }

@@ -40,9 +40,10 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     away or trained for the first time. Work counts when it is thrown away or trained after the warm-up, whenever it was
     written. `mean_length_generated` is of admitted samples, since finished ones would leave out what is cut in flight;
     beside it `mean_length_trained`. `throughput` is in trained groups a second, `seconds_per_update` with the
-    recommended epochs. Utilization is that of the trainer, and of generators: the share of slots or sample permits that
-    write, or else of generator slots with a group. `outstanding` counts groups at an install, `publish_lag` versions
-    when batches start to train. `steady`: whether the warm-up that the system needs fits into the run.
+    recommended epochs. `group_slots` and `sample_slots` count the slots that the settings name, see `_slots`.
+    `trainer_utilization` and `generator_utilization` are shares of time, that of generators over all named slots for
+    samples. `outstanding` counts groups at an install, `publish_lag` versions when batches start to train. `steady`:
+    whether the warm-up that the system needs fits into the run.
     """
     settings, run, sums = state.settings, state.run, state.sums
     # Average staleness over trained groups.
@@ -53,10 +54,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     seconds = float(sums.seconds)
     batches = int(run.finished - settings.warm_up)
     lost = float(sums.dropped_age + sums.dropped_overflow)
-    # Choose the capacity that limits generators.
-    limits = [system.servers * system.slots] if system.slots is not None else []
-    limits += [system.permits] if system.permits is not None else []
-    capacity, busy = (min(limits), sums.active) if limits else (len(system.rates), sums.running)
+    slots = _slots(system, int(settings.samples), sums)
     return {
         "staleness": {
             "mean": float(mean),
@@ -77,7 +75,8 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         "throughput": _ratio(batches * system.groups_per_batch, seconds),
         "seconds_per_update": seconds / (batches * feeds.updates_of(system)),
         "trainer_utilization": _ratio(sums.busy, seconds),
-        "generator_utilization": _ratio(busy, capacity * seconds),
+        "generator_utilization": slots["sample_slots"]["busy"],
+        **slots,
         "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
         "publish_lag": float(sums.publish_lag / groups),
         "steady": bool(settings.warm_up >= ramp(system)),
@@ -85,6 +84,23 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         "warm_up_batches": int(settings.warm_up),
         "seconds": float(run.now),
     }
+
+
+def _slots(system: Settings, started: int, sums: Any) -> dict[str, Any]:
+    """Slots by group and by sample: `named` by the settings, `used` at once at most, `busy` share of time of the named.
+
+    A generator slot is busy while its group is in generation, whatever its samples do; where sample permits admit
+    groups there are none (None). Slots for samples, busy while they write, are those of the servers, else the sample
+    permits, else one for every sample of a generator slot. Group permits may leave some of either unused.
+    """
+    groups, slots, permits = len(system.rates), system.slots, system.permits
+    held = groups if system.tickets is None else min(groups, system.tickets)
+    named = groups * started if permits is None else permits
+    named = named if slots is None else system.servers * slots
+    used = min(named, held * started, named if permits is None else permits)
+    by_sample = {"named": named, "used": used, "busy": _ratio(sums.active, named * sums.seconds)}
+    by_group = {"named": groups, "used": held, "busy": _ratio(sums.running, groups * sums.seconds)}
+    return {"group_slots": by_group if permits is None else None, "sample_slots": by_sample}
 
 
 def _ratio(part: float, whole: float) -> float:

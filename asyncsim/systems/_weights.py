@@ -24,7 +24,7 @@ from asyncsim.systems._engine import (
 from asyncsim.systems._groups import adapt
 from asyncsim.systems._heaps import line_of, sort, timed_heapify, timed_move
 from asyncsim.systems._leaving import cut
-from asyncsim.systems._state import EVENT_STEP, QUEUED, RESTART, UNSTARTED
+from asyncsim.systems._state import EVENT_STEP, QUEUED, REACH_NONE, RESTART, UNSTARTED
 from asyncsim.systems._tables import clear
 
 
@@ -243,8 +243,8 @@ def install(state, now):
         show(state, state.hidden[i])
     run.hidden = 0
     # Apply the age rule and the mode.
-    if settings.cuts_at_install:
-        cut(state, now)
+    if settings.age_at_install > REACH_NONE:
+        cut(state, settings.age_at_install, now)
     if settings.interrupts and not settings.rolling:
         switch(state, 0, settings.servers, now)
     # Take the snapshot that waited.

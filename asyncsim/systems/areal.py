@@ -37,10 +37,9 @@ def areal(
     eta = count("max_head_offpolicyness", max_head_offpolicyness, 0, "give a number of versions")
     batch = count("consumer_batch_size", consumer_batch_size)
     places = batch if max_concurrent_rollouts is None else count("max_concurrent_rollouts", max_concurrent_rollouts)
-    knobs = {"max_head_offpolicyness": eta, "consumer_batch_size": batch, "max_concurrent_rollouts": places}
     return System(
         "areal",
-        knobs,
+        {"max_concurrent_rollouts": places},
         as_law("length", length),
         (1.0,) * places,
         groups_per_batch=batch,

@@ -51,21 +51,12 @@ def megatron_rl(
     caches = ("persist", "offload", "recompute")
     cache = checks.one_of("rl_kv_cache_management_mode", rl_kv_cache_management_mode, caches, "say what becomes of it")
     epochs = count("grpo_iterations", grpo_iterations, 1, "count epochs")
-    knobs = {
-        "grpo_prompts_per_step": batch,
-        "rl_generation_lag": lag,
-        "rl_submission_granularity": unit,
-        "rl_consumption_granularity": taken,
-        "grpo_group_size": size,
-        "rl_kv_cache_management_mode": cache,
-        "grpo_iterations": epochs,
-    }
     bound = f"such that at most {checks.LARGEST} samples are out"
     checks.require((lag + 1) * batch * size <= checks.LARGEST, "rl_generation_lag", lag, bound, "count batches")
     places, gate = _gate(unit, lag, batch, size)
     return System(
         "megatron_rl",
-        knobs,
+        {},
         as_law("length", length),
         alike("rl_generation_lag", lag, places),
         groups_per_batch=batch,

@@ -36,7 +36,7 @@ def minimax_forge(
     fraction = share("window_fraction", window_fraction, "give a share of the queue", 0.0, 1.0, open_low=True)
     return System(
         "minimax_forge",
-        {"train_batch_size": batch, "generation_batch_size": tasks, "window_fraction": fraction},
+        {},
         as_law("length", length),
         alike("generation_batch_size", tasks, tasks),
         groups_per_batch=batch,

@@ -34,15 +34,11 @@ def nemo_rl_legacy(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
     moves = checks.boolean("in_flight_weight_updates", in_flight_weight_updates, "say whether weights move in flight")
-    knobs = {
-        "num_prompts_per_step": num_prompts_per_step,
-        "max_trajectory_age_steps": max_trajectory_age_steps,
-        "in_flight_weight_updates": moves,
-    }
     return _gated(
         "nemo_rl_legacy",
-        knobs,
+        num_prompts_per_step,
         "max_trajectory_age_steps",
+        max_trajectory_age_steps,
         length=length,
         low=1,
         order="target",
@@ -68,8 +64,8 @@ def nemo_rl_in_order(
     >>> nemo_rl_in_order(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
     """
-    knobs = {"num_prompts_per_step": num_prompts_per_step, "max_lookahead_versions": max_lookahead_versions}
-    return _gated("nemo_rl_in_order", knobs, "max_lookahead_versions", length=length, order="target", **times)
+    ahead = ("max_lookahead_versions", max_lookahead_versions)
+    return _gated("nemo_rl_in_order", num_prompts_per_step, *ahead, length=length, order="target", **times)
 
 
 @preset
@@ -88,8 +84,8 @@ def nemo_rl_ready_first(
     >>> nemo_rl_ready_first(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    knobs = {"num_prompts_per_step": num_prompts_per_step, "max_staleness_versions": max_staleness_versions}
-    return _gated("nemo_rl_ready_first", knobs, "max_staleness_versions", length=length, order="done", **times)
+    ahead = ("max_staleness_versions", max_staleness_versions)
+    return _gated("nemo_rl_ready_first", num_prompts_per_step, *ahead, length=length, order="done", **times)
 
 
 @preset
@@ -109,11 +105,11 @@ def nemo_rl_weight_fifo(
     >>> nemo_rl_weight_fifo(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    knobs = {"num_prompts_per_step": num_prompts_per_step, "max_staleness_versions": max_staleness_versions}
     return _gated(
         "nemo_rl_weight_fifo",
-        knobs,
+        num_prompts_per_step,
         "max_staleness_versions",
+        max_staleness_versions,
         length=length,
         order="version_strict",
         max_age=max_staleness_versions,
@@ -137,9 +133,9 @@ def nemo_rl_windowed(
 
     K groups may be out, back at the dequeue, C in generation, older than N is cut: staleness 0 .. N, hard.
 
-    Law `systems/mean-staleness-identity` with drops; what is over age at the dequeue is cut, ready or running. Long
-    samples are lost more often (`systems/age-cut-length-bias`). Stamped with the weight version at the start, in
-    publishes.
+    Law `systems/mean-staleness-identity` with drops. What is over age is cut: ready groups at the dequeue, running ones
+    at the install. Long samples are lost more often (`systems/age-cut-length-bias`). Stamped with the weight version at
+    the start, in publishes.
 
     Arguments: `num_prompts_per_step` P in groups; `max_staleness_versions` N in versions; `sample_freshest_first`,
     whether the latest start goes first; `max_inflight_prompts` C in groups (P unless given); `max_buffered_rollouts`
@@ -154,16 +150,9 @@ def nemo_rl_windowed(
     places = optional("max_inflight_prompts", max_inflight_prompts, 1, "count groups") or batch
     room = f"hold a batch of num_prompts_per_step = {batch}"
     tickets = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (limit + 1) * batch
-    knobs = {
-        "num_prompts_per_step": batch,
-        "max_staleness_versions": limit,
-        "sample_freshest_first": fresh,
-        "max_inflight_prompts": places,
-        "max_buffered_rollouts": tickets,
-    }
     return System(
         "nemo_rl_windowed",
-        knobs,
+        {"max_inflight_prompts": places, "max_buffered_rollouts": tickets},
         as_law("length", length),
         alike("max_inflight_prompts", places, places),
         groups_per_batch=batch,
@@ -172,23 +161,25 @@ def nemo_rl_windowed(
         order="freshest" if fresh else "done",
         max_age=limit,
         age_action="drop",
-        age_reach="all",
+        age_at_publish="all",
         mode="keep",
         **times,
     )
 
 
-def _gated(name: str, knobs: dict[str, Any], ahead: str, *, length: Length, low: int = 0, **settings: Any) -> System:
-    """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, N the knob `ahead`.
+def _gated(
+    name: str, prompts: int, ahead: str, versions: int, *, length: Length, low: int = 0, **settings: Any
+) -> System:
+    """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, N the `versions` of the knob `ahead`.
 
     K = (N + 1) P tickets that return at the publish, asked for P at a time, a place for each.
     """
-    batch = count("num_prompts_per_step", knobs["num_prompts_per_step"])
-    versions = count(ahead, knobs[ahead], low, "give a number of versions")
+    batch = count("num_prompts_per_step", prompts)
+    versions = count(ahead, versions, low, "give a number of versions")
     tickets = (versions + 1) * batch
     return System(
         name,
-        knobs,
+        {},
         as_law("length", length),
         alike(ahead, versions, tickets),
         groups_per_batch=batch,

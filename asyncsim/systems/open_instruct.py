@@ -33,10 +33,9 @@ def open_instruct(
     steps = count("async_steps", async_steps, 1, "count steps")
     moves = checks.boolean("inflight_updates", inflight_updates, "say whether weights move in flight")
     tickets = steps * batch
-    knobs = {"num_unique_prompts_rollout": batch, "async_steps": steps, "inflight_updates": moves}
     return System(
         "open_instruct",
-        knobs,
+        {},
         as_law("length", length),
         alike("async_steps", steps, tickets),
         groups_per_batch=batch,

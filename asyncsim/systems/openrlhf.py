@@ -32,10 +32,9 @@ def openrlhf(
     batch = count("rollout_batch_size", rollout_batch_size)
     queue = count("async_queue_size", async_queue_size, 1, "count batches")
     partial = checks.boolean("partial_rollout_enable", partial_rollout_enable, "say whether samples are interrupted")
-    knobs = {"rollout_batch_size": batch, "async_queue_size": queue, "partial_rollout_enable": partial}
     return System(
         "openrlhf",
-        knobs,
+        {},
         as_law("length", length),
         alike("rollout_batch_size", batch, batch),
         groups_per_batch=batch,

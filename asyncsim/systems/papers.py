@@ -29,7 +29,7 @@ def m2po(train_batch_size: int, stale_iteration: int = 64, *, length: Length, **
     tickets = (batches_behind + 1) * batch
     return System(
         "m2po",
-        {"train_batch_size": batch, "stale_iteration": batches_behind},
+        {},
         as_law("length", length),
         alike("stale_iteration", batches_behind, tickets),
         groups_per_batch=batch,
@@ -61,7 +61,7 @@ def oapl(groups_per_batch: int, period: int, *, length: Length, **times: Unpack[
     every = count("period", period, 1, "count batches")
     return System(
         "oapl",
-        {"groups_per_batch": batch, "period": every},
+        {},
         as_law("length", length),
         alike("period", every, batch * every),
         groups_per_batch=batch,
@@ -104,10 +104,9 @@ def tba(
     every = count("sync_interval", sync_interval, 1, "count batches")
     recent = checks.real("on_policy_prob", on_policy_prob, "give a probability", 0.0, 1.0)
     searchers = count("n_searchers", n_searchers, 1, "count searchers")
-    knobs = {"groups_per_batch": batch, "sync_interval": every, "on_policy_prob": recent, "n_searchers": searchers}
     return System(
         "tba",
-        knobs,
+        {},
         as_law("length", length),
         alike("n_searchers", searchers, searchers),
         groups_per_batch=batch,

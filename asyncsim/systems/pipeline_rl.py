@@ -54,23 +54,12 @@ def pipeline_rl(
     ready = checks.integer("max_ready_samples_per_lead", max_ready_samples_per_lead, 0, "count samples", checks.LARGEST)
     drops = checks.boolean("pop_old_data", pop_old_data, "say whether a full ring loses its oldest") and limit is None
     every = -(-interval // (batch * size))
-    knobs = {
-        "train_batch_size": batch * size,
-        "max_lag": limit,
-        "weight_update_interval": interval,
-        "attempts": size,
-        "llm_max_rollouts": rollouts_per_engine,
-        "llms": llms,
-        "ring_buffer_size": queue,
-        "max_ready_samples_per_lead": ready,
-        "pop_old_data": pop_old_data,
-    }
     # Bound how far generation runs ahead.
     tickets = None if limit is None else -(-limit // size) + batch * every
     places = permits if tickets is None else min(permits, tickets)
     return System(
         "pipeline_rl",
-        knobs,
+        {},
         as_law("length", length),
         alike("llm_max_rollouts", rollouts_per_engine, places),
         groups_per_batch=batch,

@@ -26,10 +26,11 @@ def prime_rl(
     So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
 
     Law `systems/mean-staleness-identity`: the mean is (in flight + ready + packed at a publish) / P where nothing is
-    dropped. Groups that would be more than m versions old are cut at the dequeue and at the install, ready or running.
-    A batch that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's first and last
-    token and counts steps, of which each is a publish. A permit returns with each rollout, and a group begins when one
-    is free. Its concurrency adapts below the ceiling to what the engines' caches hold; here it is the ceiling.
+    dropped. Groups that would be more than m versions old are cut: ready ones at the dequeue, running ones only when a
+    version arrives. A batch that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's
+    first and last token and counts steps, of which each is a publish. A permit returns with each rollout, and a group
+    begins when one is free. Its concurrency adapts below the ceiling to what the engines' caches hold; here it is the
+    ceiling.
 
     Arguments: `batch_size` in rollouts; `max_off_policy_steps` m in steps; `max_inflight` in rollouts; `group_size`,
     samples of a group, as in the run (`rollouts_per_example` in earlier revisions). Source: prime-rl.
@@ -41,10 +42,9 @@ def prime_rl(
     batch = groups_of("batch_size", batch_size, size, "group_size")
     limit = count("max_off_policy_steps", max_off_policy_steps, 0, "count steps")
     ceiling = checks.integer("max_inflight", max_inflight, size, "let one group run at least", checks.LARGEST)
-    knobs = {"batch_size": batch * size, "max_off_policy_steps": limit, "max_inflight": ceiling, "group_size": size}
     return System(
         "prime_rl",
-        knobs,
+        {},
         as_law("length", length),
         alike("max_inflight", ceiling, ceiling),
         groups_per_batch=batch,
@@ -54,8 +54,7 @@ def prime_rl(
         order="done",
         max_age=limit,
         age_action="drop",
-        age_checks=("pack", "publish"),
-        age_reach="all",
+        age_at_publish="all",
         mode="keep",
         **times,
     )
@@ -88,10 +87,9 @@ def prime_rl_before(
     level = count("max_async_level", max_async_level, 0, "count steps")
     strict = checks.boolean("strict_async_level", strict_async_level, "say whether the level is exact")
     tickets = (level + 1) * batch
-    knobs = {"batch_size": batch, "max_async_level": level, "strict_async_level": strict}
     return System(
         "prime_rl_before",
-        knobs,
+        {},
         as_law("length", length),
         alike("max_async_level", level, tickets if strict else batch),
         groups_per_batch=batch,

@@ -42,16 +42,9 @@ def torchforge(
     capacity = optional("max_buffer_size", max_buffer_size, batch, f"hold a batch of batch_size = {batch}")
     further_uses = count("max_resample_count", max_resample_count, 0, "count further uses")
     threads = count("rollout_threads", rollout_threads)
-    knobs = {
-        "batch_size": batch,
-        "max_policy_age": limit,
-        "max_buffer_size": capacity,
-        "max_resample_count": further_uses,
-        "rollout_threads": threads,
-    }
     return System(
         "torchforge",
-        knobs,
+        {},
         as_law("length", length),
         alike("rollout_threads", threads, threads),
         groups_per_batch=batch,
@@ -100,15 +93,9 @@ def torchtitan(
     target = count("target_offpolicy_steps", target_offpolicy_steps, 0, "count steps")
     tickets = (target + 1) * batch
     window = _window(window_fraction, windowed_fifo_batches, batch, tickets)
-    knobs = {
-        "num_prompts_per_train_step": batch,
-        "target_offpolicy_steps": target,
-        "window_fraction": window_fraction,
-        "windowed_fifo_batches": windowed_fifo_batches,
-    }
     return System(
         "torchtitan",
-        knobs,
+        {},
         as_law("length", length),
         alike("target_offpolicy_steps", target, tickets),
         groups_per_batch=batch,

@@ -44,15 +44,9 @@ def roll_single_turn(
     ratio = async_generation_ratio
     ahead = math.ceil(batch * share("async_generation_ratio", ratio, "0 is synchronous; give batches ahead", 1.0))
     tickets = batch + ahead + extra * has_extra
-    knobs = {
-        "rollout_batch_size": batch,
-        "async_generation_ratio": ratio,
-        "is_use_additional_prompts": has_extra,
-        "max_additional_running_prompts": extra,
-    }
     return System(
         "roll_single_turn",
-        knobs,
+        {},
         as_law("length", length),
         alike("async_generation_ratio", ratio, tickets),
         groups_per_batch=batch,
@@ -60,8 +54,8 @@ def roll_single_turn(
         release="publish",
         order="version_strict",
         max_age=math.ceil(ratio),
-        age_checks=("publish",),
-        age_reach="all",
+        age_at_pack="none",
+        age_at_publish="all",
         age_reference="submit",
         mode="reprefill",
         **times,
@@ -84,9 +78,10 @@ def roll_environment_groups(
 
     Every environment group plays its episodes one after the other, and a batch takes T of each in their order. No
     episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode is stamped with
-    the step that created it. It is cut when that is more than a steps ago, at the install and at the dequeue, running
-    or ready. With whole batches that never happens. With a redundancy so many samples more are started, and the first
-    that are in are kept (`systems/first-k-length-bias`). In ROLL the others run on in vain, here they are cancelled.
+    the step that created it. It is cut when that is more than a steps ago: ready at the dequeue, running or ready at
+    the install. With whole batches that never happens. With a redundancy so many samples more are started, and the
+    first that are in are kept (`systems/first-k-length-bias`). In ROLL the others run on in vain, here they are
+    cancelled.
 
     Arguments: `num_env_groups` E; `max_traj_per_env` T, episodes of an environment in a batch; `async_generation_ratio`
     a >= 1 in whole steps; `group_size_redundancy`, samples of an episode beyond those of a group. Source: ROLL Flash
@@ -99,15 +94,9 @@ def roll_environment_groups(
     episodes = count("max_traj_per_env", max_traj_per_env, 1, "count episodes")
     ratio = count("async_generation_ratio", async_generation_ratio, 1, "0 is synchronous; give whole steps ahead")
     extra = count("group_size_redundancy", group_size_redundancy, 0, "count samples beyond those of a group")
-    knobs = {
-        "num_env_groups": groups,
-        "max_traj_per_env": episodes,
-        "async_generation_ratio": ratio,
-        "group_size_redundancy": extra,
-    }
     return System(
         "roll_environment_groups",
-        knobs,
+        {},
         as_law("length", length),
         alike("num_env_groups", groups, groups),
         groups_per_batch=groups * episodes,
@@ -116,8 +105,7 @@ def roll_environment_groups(
         release="publish",
         order="target",
         max_age=ratio,
-        age_checks=("pack", "publish"),
-        age_reach="all",
+        age_at_publish="all",
         age_reference="submit",
         mode="keep",
         **times,

@@ -45,15 +45,9 @@ def skyrl(
         batch * (ahead + 1),
     )
     epoch = optional("num_steps_per_epoch", num_steps_per_epoch, 1, "count steps")
-    knobs = {
-        "policy_mini_batch_size": batch,
-        "max_staleness_steps": ahead,
-        "num_parallel_generation_workers": workers,
-        "num_steps_per_epoch": epoch,
-    }
     return System(
         "skyrl",
-        knobs,
+        {},
         as_law("length", length),
         alike("num_parallel_generation_workers", workers, workers),
         groups_per_batch=batch,

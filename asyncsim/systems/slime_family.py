@@ -28,10 +28,9 @@ def slime_train_async(
     """
     batch = count("rollout_batch_size", rollout_batch_size)
     every = count("update_weights_interval", update_weights_interval, 1, "count rollouts")
-    knobs = {"rollout_batch_size": batch, "update_weights_interval": every}
     return System(
         "slime_train_async",
-        knobs,
+        {},
         as_law("length", length),
         alike("rollout_batch_size", batch, batch),
         groups_per_batch=batch,
@@ -60,9 +59,9 @@ def slime_fully_async(
 
     Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C permits,
     which every sample takes, serves the samples of all engines in turn. The next rollout is collected while this one
-    trains, before the publish. Law `systems/mean-staleness-identity` with O, the groups outstanding at a publish, below
-    2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go on from their
-    tokens. slime stamps the versions of engine calls when they return.
+    trains, and the publish waits for it. Law `systems/mean-staleness-identity` with O, the groups outstanding at a
+    publish, below 2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go on
+    from their tokens. slime stamps the versions of engine calls when they return.
 
     Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least. Source:
     slime.
@@ -81,10 +80,9 @@ def slime_fully_async(
         f"at least rollout_batch_size / engines = {batch} / {servers}",
         "the buffer has to hold a rollout",
     )
-    knobs = {"rollout_batch_size": batch, "sglang_server_concurrency": per_engine, "engines": servers}
     return System(
         "slime_fully_async",
-        knobs,
+        {},
         as_law("length", length),
         alike("sglang_server_concurrency", per_engine, places),
         groups_per_batch=batch,
@@ -94,6 +92,7 @@ def slime_fully_async(
         overflow="close",
         order="done",
         mode="reprefill",
+        publish_waits=True,
         **times,
     )
 
@@ -107,6 +106,7 @@ def miles(
     pause_generation_mode: str = "retract",
     async_max_concurrent_samples: int | None = None,
     num_steps_per_rollout: int = 1,
+    n_samples_per_prompt: int = 1,
     *,
     length: Length,
     **times: Unpack[Times],
@@ -115,16 +115,16 @@ def miles(
 
     C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c + 1 where the trainer is slower.
 
-    Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, before the publish: that
-    is the 1. A limit m cuts at the dequeue, by the version at which the engine call returned and that of the engines
-    then. One publish later, when the batch trains, 0 .. m + 1 is hard in that stamp only. A group refused is dropped,
-    or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are recommended, an update on
-    each.
+    Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, and the publish waits
+    for it: that is the 1. A limit m cuts at the dequeue, by the version at which the group's first engine call returned
+    and that of the engines then. One publish later, when the batch trains, 0 .. m + 1 is hard in that stamp only. A
+    group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are
+    recommended, an update on each.
 
     Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
     `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
-    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples` C in groups (else P);
-    `num_steps_per_rollout` U. Source: miles.
+    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples`, for C whole groups (else P);
+    `num_steps_per_rollout` U; `n_samples_per_prompt`, samples of a group, as in the run. Source: miles.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -137,20 +137,13 @@ def miles(
     handler, pause_mode = async_unused_samples_handler, pause_generation_mode
     checks.one_of("async_unused_samples_handler", handler, ("drop", "retry"), "say what becomes of stale groups")
     checks.one_of("pause_generation_mode", pause_mode, ("retract", "in_place"), "say how samples see new weights")
-    places = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count groups") or batch
+    size = count("n_samples_per_prompt", n_samples_per_prompt, 1, "count samples")
+    samples = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count samples")
+    places = batch if samples is None else max(1, samples // size)
     steps = count("num_steps_per_rollout", num_steps_per_rollout, 1, "count updates on a rollout")
-    knobs = {
-        "rollout_batch_size": batch,
-        "max_weight_staleness": limit,
-        "async_data_buffer_capacity_factor": factor,
-        "async_unused_samples_handler": handler,
-        "pause_generation_mode": pause_mode,
-        "async_max_concurrent_samples": places,
-        "num_steps_per_rollout": steps,
-    }
     return System(
         "miles",
-        knobs,
+        {},
         as_law("length", length),
         alike("async_max_concurrent_samples", places, places),
         groups_per_batch=batch,
@@ -163,6 +156,7 @@ def miles(
         age_action="drop" if handler == "drop" else "requeue",
         age_reference="end",
         mode="reprefill" if pause_mode == "retract" else "keep",
+        publish_waits=True,
         recommended={"minibatches": steps, "cut": "samples"} if steps > 1 else {},
         **times,
     )

@@ -37,7 +37,7 @@ def synchronous(
     batch = count("groups_per_batch", groups_per_batch)
     return System(
         "synchronous",
-        {"groups_per_batch": batch},
+        {},
         as_law("length", length),
         (1.0,) * batch,
         groups_per_batch=batch,
@@ -69,7 +69,7 @@ def fixed_lag(lag: int, groups_per_batch: int = 1, *, length: Length, **times: U
     tickets = (staleness + 1) * batch
     return System(
         "fixed_lag",
-        {"lag": staleness, "groups_per_batch": batch},
+        {},
         as_law("length", length),
         alike("lag", staleness, tickets),
         groups_per_batch=batch,
@@ -92,11 +92,11 @@ def update_on_arrival(
 
     K = C = N, P = S = 1, training takes no time, a worker finishes under the weights that it started with (pin). Laws
     `systems/update-on-arrival`, and `systems/geometric` for exponential service; in updates, of which each is a
-    publish.
+    publish. A worker's result is a group, and all of its samples take the one service time.
 
-    Arguments: `workers` N; `service`, law of the work of a worker between updates; `rates`, work per second of each
-    worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N seconds instead of 0. Returns a
-    system. Raises `InputError`. Source: Mnih et al. (1602.01783).
+    Arguments: `workers` N; `service`, law of the work of a worker between updates, however many samples they have;
+    `rates`, work per second of each worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N
+    seconds instead of 0. Returns a system. Raises `InputError`. Source: Mnih et al. (1602.01783).
 
     >>> update_on_arrival(3, 1.0).schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -118,17 +118,18 @@ def buffered(
 
     An open loop of C = N places, training takes no time, a worker finishes under the weights that it started with
     (pin). Law `systems/arrivals-per-update`, in server updates: s = floor((r + J) / P) with r uniform on 0 .. P - 1
-    and, for exponential service, J geometric of parameter 1 / N.
+    and, for exponential service, J geometric of parameter 1 / N. A result is a group, and all of its samples take the
+    one service time.
 
-    Arguments: `workers` N; `buffer_size` P, results per update; `service`, law of the work of a worker; `rates`, work
-    per second of each worker, 1 unless given; `stagger`, whether worker w starts at w E[service] / N seconds instead of
-    0. Returns a system. Raises `InputError`. Source: FedBuff (2106.06639).
+    Arguments: `workers` N; `buffer_size` P, results per update; `service`, law of the work of a worker, however many
+    samples a result has; `rates`, work per second of each worker, 1 unless given; `stagger`, whether worker w starts at
+    w E[service] / N seconds instead of 0. Returns a system. Raises `InputError`. Source: FedBuff (2106.06639).
 
     >>> buffered(5, 2, 1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
     batch = count("buffer_size", buffer_size, 1, "count results per update")
-    return _arrivals("buffered", workers, service, rates, stagger, knobs={"buffer_size": batch}, groups_per_batch=batch)
+    return _arrivals("buffered", workers, service, rates, stagger, groups_per_batch=batch)
 
 
 def _arrivals(
@@ -141,11 +142,5 @@ def _arrivals(
     worker_rates = [1.0] * number if rates is None else rates
     speeds = tuple(checks.finite_array("rates", worker_rates, (number,), "give each worker its rate").tolist())
     offsets = tuple(w * law.mean() / number for w in range(number)) if stagger else None
-    knobs = {
-        "workers": number,
-        **settings.pop("knobs", {}),
-        "service": str(law),
-        "rates": None if rates is None else list(speeds),
-        "stagger": stagger,
-    }
-    return System(name, knobs, law, speeds, offsets=offsets, mode="pin", train_time=0.0, **settings)
+    times: dict[str, Any] = {"work_by": "group", "offsets": offsets, "mode": "pin", "train_time": 0.0}
+    return System(name, {"service": str(law)}, law, speeds, **times, **settings)

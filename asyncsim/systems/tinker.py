@@ -29,10 +29,9 @@ def tinker_cookbook(
     """
     batch = count("groups_per_batch", groups_per_batch)
     limit = count("max_steps_off_policy", max_steps_off_policy, 0, "count steps")
-    knobs = {"groups_per_batch": batch, "max_steps_off_policy": limit}
     return System(
         "tinker_cookbook",
-        knobs,
+        {},
         as_law("length", length),
         alike("groups_per_batch", batch, batch),
         groups_per_batch=batch,
@@ -73,10 +72,9 @@ def tinker_cookbook_pipelined(
         "a full pipeline is that old; with a lower limit the trainer would wait for ever",
     )
     tickets = (depth + 1) * batch
-    knobs = {"groups_per_batch": batch, "max_steps_off_policy": limit, "pipeline_depth": depth}
     return System(
         "tinker_cookbook_pipelined",
-        knobs,
+        {},
         as_law("length", length),
         alike("pipeline_depth", depth, tickets),
         groups_per_batch=batch,

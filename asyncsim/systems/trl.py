@@ -57,17 +57,9 @@ def trl(
     )
     # Count the permits.
     permits = limit * batch * size if tasks == -1 else tasks
-    knobs = {
-        "samples_per_step": batch * size,
-        "max_staleness": limit,
-        "max_inflight_tasks": tasks,
-        "queue_maxsize": queue,
-        "weight_sync_steps": every,
-        "num_generations": size,
-    }
     return System(
         "trl",
-        knobs,
+        {},
         as_law("length", length),
         alike("max_inflight_tasks", tasks, permits),
         groups_per_batch=batch,

@@ -40,20 +40,13 @@ def unirl(
     budget = optional("buffer_max_staleness", buffer_max_staleness, every - 1, least)
     inflight = count("max_inflight", max_inflight, 1, "count batches")
     updates = count("num_updates_per_batch", num_updates_per_batch, 1, "count updates")
-    knobs = {
-        "batch_size": batch,
-        "weight_sync_interval": every,
-        "buffer_max_staleness": budget,
-        "max_inflight": inflight,
-        "num_updates_per_batch": updates,
-    }
     # Beside the budget, F batches may be out besides the one in training: that is F + S at the publish.
     ahead = min((every if budget is None else budget + 1), inflight + every)
     return System(
         "unirl",
-        knobs,
+        {},
         as_law("length", length),
-        alike("max_inflight", inflight, min(inflight, ahead) * batch),
+        alike("max_inflight", inflight, inflight * batch),
         groups_per_batch=batch,
         batches_per_publish=every,
         tickets=ahead * batch,

@@ -35,21 +35,12 @@ def verl_fully_async(
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups, an update on each mini-batch;
     `staleness_threshold` tau >= 0; `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on
-    after a publish; `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most. Source:
-    verl's fully asynchronous policy.
+    after a publish; `concurrent_samples_per_replica` times `replicas`, C in groups, of which K at most are used at
+    once. Source: verl's fully asynchronous policy.
 
     >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     """
-    knobs = {
-        "ppo_mini_batch_size": ppo_mini_batch_size,
-        "staleness_threshold": staleness_threshold,
-        "trigger_parameter_sync_step": trigger_parameter_sync_step,
-        "require_batches": require_batches,
-        "partial_rollout": partial_rollout,
-        "concurrent_samples_per_replica": concurrent_samples_per_replica,
-        "replicas": replicas,
-    }
     batch = count("ppo_mini_batch_size", ppo_mini_batch_size)
     parts = count("require_batches", require_batches)
     every = count("trigger_parameter_sync_step", trigger_parameter_sync_step, 1, "count batches")
@@ -61,15 +52,15 @@ def verl_fully_async(
     tickets = int(batch * parts * (tau + 1) * every)
     bound = f"such that at most {checks.LARGEST} groups are out"
     checks.require(tickets <= checks.LARGEST, "staleness_threshold", tau, bound, "give the share of a window")
-    places = min(per_replica * replicas, tickets)
+    places = per_replica * replicas
     return System(
         "verl_fully_async",
-        knobs,
+        {},
         as_law("length", length),
         alike("concurrent_samples_per_replica", per_replica, places),
         groups_per_batch=batch * parts,
         batches_per_publish=every,
-        servers=min(replicas, places),
+        servers=replicas,
         tickets=tickets,
         release="publish",
         release_dropped="publish",
@@ -123,16 +114,9 @@ def verl_separate_async(
     consumed = batch * every
     # A dropped group is replaced by one prompt; all others come a publish at a time.
     tickets, quantum = (warm + 1) * consumed, 1 if strategy == "drop" else consumed
-    knobs = {
-        "train_batch_size": consumed,
-        "num_warmup_batches": warm,
-        "parameter_sync_step": every,
-        "max_off_policy_threshold": limit + 1,
-        "max_off_policy_strategy": strategy,
-    }
     return System(
         "verl_separate_async",
-        knobs,
+        {},
         as_law("length", length),
         alike("num_warmup_batches", warm, tickets),
         groups_per_batch=batch,
@@ -174,7 +158,7 @@ def one_step_off(
     batch = count("groups_per_batch", groups_per_batch)
     return System(
         "one_step_off",
-        {"groups_per_batch": batch},
+        {},
         as_law("length", length),
         (1.0,) * batch,
         groups_per_batch=batch,
@@ -211,7 +195,8 @@ def vcpo(
 
     Arguments: `ppo_mini_batch_size` times `require_batches`, P in groups; `staleness_threshold` k >= 0 (up to 128 in
     the recipes); `trigger_parameter_sync_step` S in batches; `partial_rollout`, whether samples go on after a publish;
-    `concurrent_samples_per_replica` times `replicas`, groups generated at once, K at most. Source: VCPO (2602.17616).
+    `concurrent_samples_per_replica` times `replicas`, C in groups, of which K at most are used at once. Source: VCPO
+    (2602.17616).
 
     >>> vcpo(2, 3, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]

@@ -28,7 +28,8 @@ def xtuner(
     Law `systems/hard-bounds`. Without oversampling a step's groups start when those of the step before are done, and
     nothing expires. With it the B groups of a publish that come last would be m + 1 old, and expire where generation is
     ahead. xtuner stamps each token with the step of its weights. A limit m allows (m + 1) S steps from the oldest token
-    on, which is m publishes. It is checked when a batch is taken and at the sync, for groups that still run too.
+    on, which is m publishes. It is checked when a batch is taken, for finished groups, and at the sync, for groups that
+    still run too.
 
     Arguments: `train_batch_size` P in groups; `max_staleness` m in syncs; `over_sample_threshold`, share of a batch
     that may run beyond it; `sync_weights_interval` S in steps; `enable_partial_rollout`, whether samples go on after a
@@ -44,23 +45,15 @@ def xtuner(
     every = count("sync_weights_interval", sync_weights_interval, 1, "count steps")
     partial = checks.boolean("enable_partial_rollout", enable_partial_rollout, "say whether samples go on after a sync")
     trigger = checks.integer("tail_batch_trigger_size", tail_batch_trigger_size, -1, "give -1, 0 or a number of groups")
-    knobs = {
-        "train_batch_size": batch,
-        "max_staleness": limit,
-        "over_sample_threshold": beyond,
-        "sync_weights_interval": every,
-        "enable_partial_rollout": partial,
-        "tail_batch_trigger_size": trigger,
-    }
     extra = math.ceil(beyond * batch)
     # Without oversampling steps are generated and trained one after the other, the last of them m publishes late.
     cut: dict[str, Any] = {"quantum": batch}
     if extra:
         action = "drop" if trigger < 0 else "requeue"
-        cut = {"max_age": limit, "age_action": action, "age_checks": ("pack", "publish"), "age_reach": "all"}
+        cut = {"max_age": limit, "age_action": action, "age_at_publish": "all"}
     return System(
         "xtuner",
-        knobs,
+        {},
         as_law("length", length),
         alike("over_sample_threshold", beyond, batch + extra),
         groups_per_batch=batch,

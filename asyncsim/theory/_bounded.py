@@ -90,9 +90,9 @@ def _cut(s: Facts) -> Bound | None:
     if not s.cuts or not stamped:
         return None
     rule = f"older than {s.max_age} is cut"
-    if "pack" in s.age_checks:
+    if s.age_at_pack != "none":
         return Bound(int(s.max_age), rule)
-    if s.age_reach != "all":
+    if s.age_at_publish != "all":
         return None
     # Batches packed until the next look at ages: the rest of this version's, and those that may wait.
     later = (s.prefetch - 1) // s.batches + 1 if s.prefetch else 0

@@ -43,8 +43,8 @@ _NAMES = (
     "recent",
     "max_age",
     "age_action",
-    "age_checks",
-    "age_reach",
+    "age_at_pack",
+    "age_at_publish",
     "age_reference",
     "mode",
     "sync_time",
@@ -160,6 +160,16 @@ class Facts:
     def started(self) -> int:
         """Samples that a group starts."""
         return self.samples + self.redundant
+
+    @property
+    def drawn(self) -> int:
+        """Samples of a group whose work is independent: 1 where all have the same."""
+        return 1 if self.settings.get("work_by") == "group" else self.samples
+
+    @property
+    def publish_waits(self) -> bool:
+        """Whether a publish waits for the next batch; False in records from before it could."""
+        return bool(self.settings.get("publish_waits", False))
 
     @property
     def law(self) -> Law:

@@ -87,7 +87,7 @@ def find(s: Facts) -> CrowdedMean | str:
     mean = _bounded.mean(s)
     seconds = float(s.period or 0.0) * (s.batches if s.release == "publish" else 1)
     work = (seconds if s.generator_pauses else seconds + s.sync_time) * float(s.rate or 0.0)
-    waiting = _of_slots(s, work) if s.why_samples_wait() else of_places(s.law, s.samples, s.places, s.returned, work)
+    waiting = _of_slots(s, work) if s.why_samples_wait() else of_places(s.law, s.drawn, s.places, s.returned, work)
     loss = waiting / s.publish
     if loss > _SHARE * mean:
         subject = (
@@ -130,6 +130,8 @@ def _why_not(s: Facts) -> str | None:
     # Refuse two queues at once.
     if s.why_samples_wait() and s.why_places_bind():
         return f"{s.places} generator slots make group permits wait, and samples wait beside them"
+    if s.why_samples_wait() and s.drawn < s.samples:
+        return "samples wait for slots, and those of a group have the same work"
     if s.slots is not None and s.permits is not None:
         return f"{s.slots} slots of a server and {s.permits} permits both make samples wait"
     # Refuse windows or places that vary.

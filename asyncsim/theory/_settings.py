@@ -133,7 +133,7 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
         "tickets": s.tickets,
         "groups_per_batch": s.batch,
         "release": s.release,
-        "samples_per_group": s.samples,
+        "samples_per_group": s.drawn,
         "length": s.length,
         "period": s.period * s.rate,
         "levels": tuple(range(first, first + _LEVELS)),

@@ -56,6 +56,7 @@ def _why_not(s: Facts) -> str | None:
         "groups wait for their reward outside the generator slots": s.reward is not None and not s.reward_holds,
         "groups become visible at a publish only": s.visible != "completion",
         f"groups are admitted by {s.quantum} at once": s.quantum > 1,
+        "training takes no time and a publish waits for the next batch": s.publish_waits and s.instant,
         f"order {s.order} lets a batch wait for single groups": s.order in ("target", "version_strict")
         or s.window is not None
         or s.age_action == "wait",
@@ -80,7 +81,7 @@ def _arrivals(s: Facts) -> LoopLaw | str:
     if s.places < 2:
         return "one generator slot is never stale"
     # Describe the workers.
-    memoryless = s.law.kind == "exponential" and s.samples == 1 and s.rate_curve is None
+    memoryless = s.law.kind == "exponential" and s.drawn == 1 and s.rate_curve is None
     plain = memoryless and s.difficulty is None and s.environment is None and s.reward is None and not s.failure_rate
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
     point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
@@ -117,7 +118,7 @@ def _clocked(s: Facts) -> LoopLaw | str:
             "the formulas of open loops are known for one constant training time, equal generator slots and work alone"
         )
     try:
-        group = s.law.expected_max(s.samples) / rate
+        group = s.law.expected_max(s.drawn) / rate
     except checks.InputError as refusal:
         return str(refusal)
     ratio = s.places * period / (group * s.batch)
@@ -128,11 +129,13 @@ def _clocked(s: Facts) -> LoopLaw | str:
 
 def _open_loop(s: Facts, period: float) -> dict[str, Any]:
     """A point of the claims on open loops."""
-    sizes = {"places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.samples}
+    sizes = {"places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.drawn}
     return {**sizes, "length": s.length, "train_time": period}
 
 
 def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
+    if s.publish_waits:
+        return "generators are the slower side, and a publish waits for their next batch"
     if s.lead is not None and s.lead < 1 + s.prefetch // s.batches:
         return f"admission waits while packed batches lead by more than {s.lead}"
     limits = [room for room in (s.capacity, _room(s)) if room is not None]
@@ -144,7 +147,7 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     result = _of_claim("systems/cap-idle", _open_loop(s, period), "mean")
     if isinstance(result, str):
         return result
-    exact = s.law.kind == "exponential" and s.samples == 1 and not limits
+    exact = s.law.kind == "exponential" and s.drawn == 1 and not limits
     mean = result.mean / s.batches
     return result._replace(mean=mean, approximate=0.0 if exact else _SHARE * mean)
 

@@ -22,6 +22,8 @@ KEYS = {
     "throughput",
     "trainer_utilization",
     "generator_utilization",
+    "group_slots",
+    "sample_slots",
     "predicted",
 }
 TBA = ["--set", "groups_per_batch=2", "--set", "length=exponential:1", "--set", "train_time=1"]
@@ -41,6 +43,29 @@ def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
     assert sum(k * p for k, p in enumerate(got["staleness"]["pmf"])) == pytest.approx(got["staleness"]["mean"])
     assert len(got["staleness"]["pmf"]) == got["staleness"]["max"] + 1
     assert got["token_staleness"] <= got["staleness"]["mean"] and "predicted" in text and "measured" in text
+
+
+SLOTS = {
+    ("verl-fully-async", "ppo_mini_batch_size=32", "staleness_threshold=1", "trigger_parameter_sync_step=1",
+     "concurrent_samples_per_replica=128"): "64 of 128 slots used",
+    ("areal", "max_head_offpolicyness=1", "consumer_batch_size=32",
+     "max_concurrent_rollouts=128"): "64 of 128 slots used",
+    ("prime-rl", "batch_size=32", "max_inflight=64"): "64 of 64 sample permits used",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "used"), SLOTS.items(), ids=[words[0] for words in SLOTS])
+def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path, words: tuple, used: str) -> None:
+    timed = (*words[1:], "length=lognormal:1:0.8", "train_time=1.5")
+    got, text = found(tmp_path, "timeline", words[0], *(each for knob in timed for each in ("--set", knob)))
+    busy = got["sample_slots"]["busy"]
+    assert f"generators: {used}, busy {busy:.1%}" in text and got["generator_utilization"] == busy
+    # A slot of a group is busy until the longest of its samples ends, a slot of a sample while that is written.
+    if got["group_slots"] is not None:
+        more = [each for knob in timed for each in ("--set", knob)]
+        got, text = found(tmp_path, "timeline", words[0], *more, "--samples", "8")
+        assert f"{used} by groups, busy {got['group_slots']['busy']:.1%}; 512 of 1024 slots used by samples" in text
+        assert got["sample_slots"]["busy"] < 0.8 * got["group_slots"]["busy"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +142,7 @@ def test_bad_input_is_one_line(words: list[str], said: str) -> None:
 
 
 def test_a_deadlock_is_one_line() -> None:
-    lost = ["max_age=0", "age_checks=['publish']", "age_reach=all", "release_dropped=never"]
+    lost = ["max_age=0", "age_at_pack=none", "age_at_publish=all", "release_dropped=never"]
     result = call("timeline", "one-step-off", *(word for change in lost for word in ("--model", change)))
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert "stalled after 1 batches" in result.stderr and "0 of 1 are free" in result.stderr

@@ -70,6 +70,34 @@ def test_a_stamp_taken_at_arrival_is_seen_in_the_ratios():
     assert sim.diagnose(simulated.metrics(tokens), tokens=tokens).causes == ["stale data stamped fresh"]
 
 
+def test_the_fit_of_two_cells_is_a_t_test_of_their_stretches():
+    """Of two stalenesses Hotelling's test is Student's, two-sided, on the shares of consecutive stretches.
+
+    To rounding, from p = 1 down to one in a million: stretches or degrees of freedom that count twice are seen.
+    """
+    rng, p = np.random.default_rng(0), []
+    for share in (0.5, 0.52, 0.6):
+        row = np.repeat(np.arange(240), 8)
+        seen = ages.Ages(row, (rng.random(row.size) < share).astype(int), 240)
+        each = seen.staleness.reshape(24, 80).mean(axis=1)
+        law = ages.Law("uniform", np.array([0.5, 0.5]), "", 0.5)
+        p.append(ages.fit(seen, law))
+        assert p[-1] == pytest.approx(stats.ttest_1samp(each, 0.5).pvalue, rel=1e-6)
+        assert ages._between(seen, seen.staleness.astype(float)) == pytest.approx(stats.sem(each), rel=1e-12)
+    assert max(p) > 0.05 and min(p) < 1e-5
+
+
+@pytest.mark.parametrize("column", ["trainer/idle_ratio", "fully_async/rollouter/idle_ratio", "generator_idle"])
+def test_a_share_of_time_outside_of_0_to_1_is_impossible(column):
+    log = {"kl_k3": [0.01] * 12, column: [0.2] * 12}
+    assert sim.diagnose(log).causes == []
+    for wrong in (1.3, -0.1):
+        log[column][4] = wrong
+        found = sim.diagnose(log)
+        assert found.causes == ["no share of time"] and "inequalities" not in str(found)
+        assert "share of idle time is outside 0 to 1" in str(found) and "At step 4" in str(found)
+
+
 @pytest.mark.parametrize(
     ("share", "cause"), [(0.0, "independent steps"), (1.0, "aligned steps"), (0.2, "noise and drift")]
 )

@@ -213,6 +213,15 @@ def test_an_actor_that_fails_says_how(monkeypatch):
         sim.live.run(spec_of("arrival"), seed=5, second=0.003)
 
 
+def test_a_worker_waits_once_for_all_samples_of_its_result():
+    """Block edges too; the waits of one sample are those of sixteen, and another system's samples wait on their own."""
+    alone, many, capped = (running._Clock(SYSTEMS[name](), 3, 0.01) for name in ("arrival", "arrival", "capped"))
+    for group in (0, 1, 1023, 1024):
+        assert many.seconds(group, 0, 16) == 16 * alone.seconds(group, 0, 1)
+    assert len({alone.seconds(group, 0, 1) for group in range(50)}) == 50
+    assert len(set(capped.seconds(0, 0, 16))) == 16
+
+
 def test_a_controller_that_admits_nothing_is_no_endless_wait():
     class Closed(admission.Permits):
         def capacity(self):

@@ -177,6 +177,15 @@ def test_weights_by_age():
     assert kept(F.staleness_weight("constant"), seen) == [[1, 1, 1]]
 
 
+def test_weights_fall_with_age_without_end():
+    """(1 + d)^-a at every age up to 256 versions and at 1,000, without a floor and for two exponents."""
+    age = [*range(257), 1000]
+    for exponent in (0.5, 1.0):
+        weights = np.array(kept(F.staleness_weight(exponent=exponent), aged([float(d) for d in age]))[0])
+        np.testing.assert_allclose(weights, (1.0 + np.array(age)) ** -exponent, rtol=1e-13)
+        assert (np.diff(weights) < 0.0).all()
+
+
 def test_fresh_data_counts_more_than_one_if_the_average_is_not_fresh():
     seen = aged([0.0, 1.0, 3.0])
     found = kept(F.staleness_weight(average=1), seen)[0]

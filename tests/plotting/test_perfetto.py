@@ -19,7 +19,7 @@ SYSTEM = presets.areal(2, 3, 7, length=lognormal(1.0, 0.8), load=1.2, sync_time=
 
 @pytest.fixture(params=["plain", "slots"])
 def record(request):
-    busy = {"slots": 5, "servers": 2, "reward": exponential(0.3), "accept": 0.7, "max_age": 1, "age_reach": "all"}
+    busy = {"slots": 5, "servers": 2, "reward": exponential(0.3), "accept": 0.7, "max_age": 1, "age_at_pack": "all"}
     return (SYSTEM.replace(**busy) if request.param == "slots" else SYSTEM).timeline(12, 2)
 
 

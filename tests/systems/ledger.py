@@ -166,7 +166,7 @@ def installs(twin):
 def ages(twin):
     """Where the age rule runs before every packing, nothing older is trained (planned version, first use)."""
     s = twin.s
-    if s.max_age is None or s.age_action == "wait" or "pack" not in s.age_checks:
+    if s.max_age is None or s.age_action == "wait" or s.age_at_pack == "none":
         return True
     return all(
         number // s.batches_per_publish - twin.stamp(twin.groups[group]) <= s.max_age

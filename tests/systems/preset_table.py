@@ -25,10 +25,13 @@ def gate(tickets, batch, **more):
     return ahead(tickets, batch, quantum=batch, **more)
 
 
-ALL = {"age_reach": "all"}
+ALL = {"age_at_publish": "all"}
+LATE = {"age_at_pack": "none", **ALL}
 OLDEST = {"order": "oldest_start"}
 READ = {"mode": "reprefill"}
 DRAIN = {"mode": "drain"}
+MILES = {"prefetch": 1, "publish_waits": True, "age_reference": "end"}
+WORKERS = {"work_by": "group", "mode": "pin"}
 
 # name, positional knobs, knobs by name, settings; the first of a preset begins with the knobs that have no default
 ROWS = [
@@ -52,7 +55,7 @@ ROWS = [
         ahead(
             23,
             10,
-            23,
+            48,
             batches_per_publish=2,
             release_dropped="publish",
             capacity=23,
@@ -92,57 +95,35 @@ ROWS = [
         "roll_single_turn",
         (4,),
         {},
-        ahead(8, 4, order="version_strict", max_age=1, age_checks=("publish",), age_reference="submit", **ALL, **READ),
+        ahead(8, 4, order="version_strict", max_age=1, age_reference="submit", **LATE, **READ),
     ),
     (
         "roll_single_turn",
         (5, 1.3, True, 6),
         {},
-        ahead(18, 5, order="version_strict", max_age=2, age_checks=("publish",), age_reference="submit", **ALL, **READ),
+        ahead(18, 5, order="version_strict", max_age=2, age_reference="submit", **LATE, **READ),
     ),
     # 100 * 1.1 is above 110 in floats, so ROLL rounds it up to 111.
     (
         "roll_single_turn",
         (100, 1.1),
         {},
-        ahead(
-            211, 100, order="version_strict", max_age=2, age_checks=("publish",), age_reference="submit", **ALL, **READ
-        ),
+        ahead(211, 100, order="version_strict", max_age=2, age_reference="submit", **LATE, **READ),
     ),
     (
         "roll_environment_groups",
         (3, 2, 2),
         {},
-        ahead(18, 6, 3, order="target", max_age=2, age_checks=("pack", "publish"), age_reference="submit", **ALL),
+        ahead(18, 6, 3, order="target", max_age=2, age_reference="submit", **ALL),
     ),
     (
         "roll_environment_groups",
         (3, 2, 2, 4),
         {},
-        ahead(
-            18,
-            6,
-            3,
-            redundant=4,
-            order="target",
-            max_age=2,
-            age_checks=("pack", "publish"),
-            age_reference="submit",
-            **ALL,
-        ),
+        ahead(18, 6, 3, redundant=4, order="target", max_age=2, age_reference="submit", **ALL),
     ),
-    (
-        "prime_rl",
-        (4,),
-        {},
-        loop(1024, 4, permits=1024, prefetch=1, lead=1, max_age=8, age_checks=("pack", "publish"), **ALL),
-    ),
-    (
-        "prime_rl",
-        (8, 2, 25, 2),
-        {},
-        loop(25, 4, permits=25, prefetch=1, lead=1, max_age=2, age_checks=("pack", "publish"), **ALL),
-    ),
+    ("prime_rl", (4,), {}, loop(1024, 4, permits=1024, prefetch=1, lead=1, max_age=8, **ALL)),
+    ("prime_rl", (8, 2, 25, 2), {}, loop(25, 4, permits=25, prefetch=1, lead=1, max_age=2, **ALL)),
     ("prime_rl_before", (4,), {}, gate(8, 4, places=4, order="target")),
     ("prime_rl_before", (4, 2, True), {}, gate(12, 4, order="target")),
     ("pipeline_rl", (32,), {}, loop(64, 4, permits=64, capacity=16, overflow="drop_oldest", prefetch=2)),
@@ -155,22 +136,36 @@ ROWS = [
     ),
     ("slime_train_async", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("slime_train_async", (4, 3), {}, gate(4, 4, batches_per_publish=3, release="dequeue", **DRAIN)),
-    ("slime_fully_async", (4,), {}, loop(512, 4, slots=512, prefetch=1, capacity=512, overflow="close", **READ)),
-    ("slime_fully_async", (4, 6, 2), {}, loop(12, 4, slots=12, prefetch=1, capacity=12, overflow="close", **READ)),
-    ("miles", (4,), {}, loop(4, 4, prefetch=1, capacity=8, age_reference="end", **READ)),
+    (
+        "slime_fully_async",
+        (4,),
+        {},
+        loop(512, 4, slots=512, prefetch=1, capacity=512, overflow="close", publish_waits=True, **READ),
+    ),
+    (
+        "slime_fully_async",
+        (4, 6, 2),
+        {},
+        loop(12, 4, slots=12, prefetch=1, capacity=12, overflow="close", publish_waits=True, **READ),
+    ),
+    ("miles", (4,), {}, loop(4, 4, capacity=8, **MILES, **READ)),
     (
         "miles",
         (4,),
         {"num_steps_per_rollout": 2},
-        loop(
-            4, 4, prefetch=1, capacity=8, age_reference="end", recommended={"minibatches": 2, "cut": "samples"}, **READ
-        ),
+        loop(4, 4, capacity=8, recommended={"minibatches": 2, "cut": "samples"}, **MILES, **READ),
+    ),
+    (
+        "miles",
+        (4,),
+        {"async_max_concurrent_samples": 47, "n_samples_per_prompt": 8},
+        loop(5, 4, capacity=8, **MILES, **READ),
     ),
     (
         "miles",
         (4, 1, 1.7, "retry", "in_place", 6),
         {},
-        loop(6, 4, prefetch=1, capacity=6, max_age=2, age_action="requeue", age_reference="end"),
+        loop(6, 4, capacity=6, max_age=2, age_action="requeue", **MILES),
     ),
     ("openrlhf", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("openrlhf", (4, 3, True), {}, gate(12, 4, places=4, release="dequeue")),
@@ -240,25 +235,9 @@ ROWS = [
         "xtuner",
         (4, 1, 0.3, 2, True, 64),
         {},
-        ahead(
-            18,
-            4,
-            6,
-            batches_per_publish=2,
-            max_age=1,
-            age_action="requeue",
-            age_checks=("pack", "publish"),
-            **ALL,
-            **OLDEST,
-            **READ,
-        ),
+        ahead(18, 4, 6, batches_per_publish=2, max_age=1, age_action="requeue", **ALL, **OLDEST, **READ),
     ),
-    (
-        "xtuner",
-        (5, 1, 0.5),
-        {},
-        ahead(13, 5, 8, max_age=1, age_checks=("pack", "publish"), mode="restart", **ALL, **OLDEST),
-    ),
+    ("xtuner", (5, 1, 0.5), {}, ahead(13, 5, 8, max_age=1, mode="restart", **ALL, **OLDEST)),
     ("unirl", (4,), {}, gate(4, 4, **DRAIN)),
     ("unirl", (4, 3, None, 2), {}, gate(12, 4, places=8, batches_per_publish=3, **DRAIN)),
     # A budget of 7 batches after the first, of which 2 + 3 can be out; or of 3, all of which can.
@@ -268,7 +247,7 @@ ROWS = [
         {},
         gate(20, 4, places=8, batches_per_publish=3, recommended={"minibatches": 2, "cut": "samples"}, **DRAIN),
     ),
-    ("unirl", (4, 3, 3, 9), {}, gate(16, 4, batches_per_publish=3, **DRAIN)),
+    ("unirl", (4, 3, 3, 9), {}, gate(16, 4, places=36, batches_per_publish=3, **DRAIN)),
     ("megatron_rl", (4, 2), {}, gate(12, 4, order="target", recommended={"epochs": 2})),
     # round(2.5) = 2 batches, round(2.5 * 5) = 12 groups, round(2.1 * 5 * 3) = 32 samples.
     (
@@ -288,9 +267,9 @@ ROWS = [
     ("megatron_rl", (5, 1.1, "R", "B", 3), {"grpo_iterations": 1}, loop(32, 5, permits=32, order="target")),
     ("minimax_forge", (4, 10), {}, ahead(10, 4, release="dequeue", window=3, **OLDEST)),
     ("minimax_forge", (4, 6, 0.1), {}, ahead(6, 4, release="dequeue", window=1, **OLDEST)),
-    ("update_on_arrival", (5,), {}, {"places": 5, "tickets": 5, "mode": "pin"}),
-    ("update_on_arrival", (2, 1.0, None, True), {}, {"places": 2, "tickets": 2, "mode": "pin", "offsets": (0.0, 0.5)}),
-    ("buffered", (5, 2), {}, {"places": 5, "groups_per_batch": 2, "mode": "pin"}),
+    ("update_on_arrival", (5,), {}, {"places": 5, "tickets": 5, **WORKERS}),
+    ("update_on_arrival", (2, 1.0, None, True), {}, {"places": 2, "tickets": 2, "offsets": (0.0, 0.5), **WORKERS}),
+    ("buffered", (5, 2), {}, {"places": 5, "groups_per_batch": 2, **WORKERS}),
 ]
 
 

@@ -38,6 +38,7 @@ def offsets(draw, found, exact):
 
 def work(draw, found, exact):
     found["difficulty"] = draw(FACTORS if exact else SMOOTH)
+    found["work_by"] = draw(some("sample", "group"))
     found["accept"] = draw(some(1.0, 0.7, 0.4))
 
 
@@ -115,8 +116,10 @@ def open_loop(draw, found, exact):
 def age(draw, found, exact):
     found["max_age"] = draw(st.integers(0, 2))
     found["age_action"] = draw(some("drop", "drop", "requeue"))
-    found["age_checks"] = draw(some(("pack",), ("publish",), ("pack", "publish")))
-    found["age_reach"] = draw(some("ready", "all"))
+    reaches = some(
+        ("ready", "none"), ("all", "none"), ("none", "ready"), ("none", "all"), ("ready", "all"), ("all", "ready")
+    )
+    found["age_at_pack"], found["age_at_publish"] = draw(reaches)
     found["age_reference"] = draw(some("start", "submit", "end"))
     found["release_dropped"] = draw(some("now", "publish", "never"))
 
@@ -137,7 +140,7 @@ def failures(draw, found, exact):
 
 
 def epochs(draw, found, exact):
-    if found.get("max_uses", 1) != 1 or found.get("visible") == "publish":
+    if found.get("max_uses", 1) != 1 or found.get("visible") == "publish" or found.get("publish_waits"):
         return
     found["epoch"] = draw(st.integers(1, 4)) * found["quantum"]
 
@@ -151,11 +154,21 @@ def adapting(draw, found, exact):
     found["target_staleness"] = draw(some(0.0, 0.5, 1.0, 1.5))
 
 
+def publish_waits(draw, found, exact):
+    found.update(publish_waits=True, prefetch=max(1, found.get("prefetch", 0)))
+    found["lead"] = draw(some(None, 1, 2)) if "lead" in found else None
+    if found["mode"] == "drain":
+        found["mode"] = draw(some("keep", "restart", "pin", "reprefill"))
+    if found["tickets"] is not None and found["release"] == "publish":
+        # Beside the batches of a publish the one that it waits for.
+        found["tickets"] += found["groups_per_batch"] + found["quantum"]
+
+
 def rounds(draw, found, exact):
     found.update(rounds=True, tickets=None, capacity=None, max_age=None, age_action="drop", lead=None, prefetch=0)
     found.update(max_uses=1, visible="completion", window=None, recent=0.0, accept=draw(some(1.0, 0.7, 0.4)))
     found["order"] = draw(some("done", "oldest_start"))
-    for name in ("epoch", "permits", "target_staleness"):
+    for name in ("epoch", "permits", "target_staleness", "publish_waits"):
         found.pop(name, None)
     found["quantum"] = draw(st.integers(1, len(found["rates"])))
 
@@ -171,7 +184,7 @@ def rolling(draw, found, exact):
     found["trainer_waits"] = True
     found["generator_pauses"] = draw(st.booleans())
     if found["mode"] == "drain":
-        found["mode"] = draw(some("keep", "restart", "pin", "reprefill"))
+        found["mode"] = draw(some("keep", "pin", "reprefill", *["restart"] * (not found.get("failure_keeps"))))
 
 
 FEATURES = {
@@ -185,6 +198,7 @@ FEATURES = {
     "sync": sync,
     "prefill": prefill,
     "lead": lead,
+    "publish_waits": publish_waits,
     "order": order,
     "buffer": buffer,
     "visible": visible,
@@ -218,6 +232,7 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
         found["mode"] = modes[0]
     if found["mode"] == "drain":
         found.pop("rolling", None)
+        found.pop("publish_waits", None)
     if found.get("age_action") == "wait" and found["tickets"] is None:
         found["age_action"] = "drop"
     if found.get("accept", 1.0) < 1.0 and found.get("release_dropped") == "never":
@@ -250,8 +265,9 @@ def draws_of(system, batches, samples, seed, realization=0):
     def of(method):
         return partial(method, system)
 
+    size = samples + system.redundant if system.work_by == "group" else 1
     return SimpleNamespace(
-        work=lambda sample: one(of(_draws.works), sample),
+        work=lambda sample: one(of(_draws.works), sample // size),
         reward=lambda sample: one(of(_draws.rewards), sample),
         environment=lambda sample, turn: one(of(_draws.environments), sample, turn),
         failure=lambda sample, attempt: one(of(_draws.failures), sample, attempt),
@@ -262,7 +278,7 @@ def draws_of(system, batches, samples, seed, realization=0):
     )
 
 
-CUTS = {"age_reach": "all", "age_checks": ("pack", "publish"), "tickets": 14}
+CUTS = {"age_at_pack": "all", "age_at_publish": "all", "tickets": 14}
 CORNERS = {
     "strict": {"order": "version_strict", "servers": 2, "slots": 2},
     "targets": {**CUTS, "order": "target", "max_age": 1, "accept": 0.7},

@@ -307,6 +307,8 @@ REFUSED = {
     "rejected": OPEN.replace(tickets=16, accept=0.5),
     "cut": OPEN.replace(age_reference="end", max_age=3),
     "lead": OPEN.replace(tickets=16, lead=0),
+    "waits for their next batch": OPEN.replace(prefetch=1, publish_waits=True),
+    "no time and a publish waits": OPEN.replace(train_time=0.0, prefetch=1, publish_waits=True),
     "quantum": OPEN.replace(tickets=17, quantum=2),
     "read again": OPEN.replace(tickets=16, mode="reprefill", prefill_speedup=4.0),
     "used again": OPEN.replace(max_uses=2),
@@ -323,6 +325,19 @@ REFUSED = {
 def test_no_law_outside_its_conditions(word):
     prediction = predicted(REFUSED[word], 1)
     assert prediction.law is None and prediction.mean is None and word in prediction.reason
+
+
+def test_a_publish_that_waits_makes_slow_generators_staler():
+    """Where training takes next to no time C groups are outstanding; where the publish waits for a batch, C - 1 + P."""
+    usual = OPEN.replace(prefetch=1)
+    waits = usual.replace(publish_waits=True)
+    law = predicted(usual, 1)
+    assert law.law == "systems/cap-idle" and disagreements(law, realized(usual, 1, law)) == []
+    assert disagreements(law, realized(waits, 1, law)) == ["mean"]
+    # The last group of the batch has just left its slot, which nobody has taken yet.
+    for built, outstanding in ((usual, 16), (waits, 15 + 4)):
+        record = built.replace(train_time=1e-9).timeline(60)
+        assert (record.publishes["outstanding"][5:-1] == outstanding).all()
 
 
 def test_missing_settings_are_refused_by_name():

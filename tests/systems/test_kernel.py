@@ -72,7 +72,7 @@ def test_smooth_histories_are_those_of_the_twin(system, batches, samples, seed):
 
 
 BUFFERED = {"capacity": 2, "train_time": 2.0}
-AGED = {"max_age": 0, "age_reach": "all", "tickets": 8, "order": "freshest"}
+AGED = {"max_age": 0, "age_at_pack": "all", "tickets": 8, "order": "freshest"}
 FAILING = {"failure_rate": 0.2, "restart_delay": 0.5}
 SYNCED = {"sync_time": 1.5}
 TURNS = {"turns": 3, "environment": constant(0.75)}
@@ -93,6 +93,7 @@ SETTINGS = [
     ("groups_per_batch", 3, {}),
     ("batches_per_publish", 2, {}),
     ("difficulty", lognormal(1.0, 0.3), {}),
+    ("work_by", "group", {}),
     ("accept", 0.6, {}),
     ("redundant", 1, {}),
     ("prompt", 3.0, {"mode": "reprefill", "prefill_speedup": 4.0}),
@@ -128,12 +129,13 @@ SETTINGS = [
     ("recent", 0.9, {**SHOWN, "order": "random"}),
     ("max_age", 1, AGED),
     ("age_action", "requeue", {**AGED, "difficulty": lognormal(1.0, 1.0)}),
-    ("age_checks", ("publish",), AGED),
-    ("age_reach", "ready", AGED),
+    ("age_at_pack", "ready", AGED),
+    ("age_at_publish", "all", {**AGED, "age_at_pack": "ready", "prefetch": 1}),
     ("age_reference", "end", AGED),
     ("mode", "restart", {}),
     ("sync_time", 0.5, {}),
     ("trainer_waits", False, SYNCED),
+    ("publish_waits", True, {"prefetch": 1, "tickets": 12, "train_time": 0.2}),
     ("generator_pauses", False, SYNCED),
     ("rolling", True, {**SYNCED, "servers": 3}),
     ("prefill_speedup", 4.0, {"mode": "reprefill", "prompt": 2.0}),

@@ -203,7 +203,7 @@ def test_groups_that_are_cut_as_they_start_end_in_one_line(monkeypatch):
         release="dequeue",
         prefetch=1,
         max_age=0,
-        age_reach="all",
+        age_at_pack="all",
         age_reference="submit",
         **laws,
     )

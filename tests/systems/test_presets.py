@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from scipy import special
 
+import asyncsim as sim
 from asyncsim import systems as presets
+from asyncsim import theory
 from asyncsim.app import commands, wording
 from asyncsim.base import plugins, records
 from asyncsim.base.checks import InputError
@@ -60,6 +62,42 @@ def test_constant_equal_service_gives_workers_less_one():
     for stagger in (False, True):
         staleness = presets.update_on_arrival(7, 1.0, stagger=stagger).staleness(60, 1, 0)
         assert (staleness[0, 7:] == 6).all() and staleness[0, 0] == 0
+
+
+WORKERS = {
+    "update_on_arrival": lambda service: presets.update_on_arrival(8, service, stagger=True),
+    "buffered": lambda service: presets.buffered(8, 3, service, rates=[1, 1, 1, 1, 2, 2, 3, 5]),
+}
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_service_is_that_of_a_worker_whatever_the_samples_of_its_result(name):
+    system = WORKERS[name](lognormal(1.0, 0.8))
+    alone, many = system.schedule(60, 1, 1, 3, seed=0), system.schedule(60, 16, 1, 3, seed=0)
+    assert np.array_equal(many.version, np.repeat(alone.version, 16, axis=3)) and alone.staleness().max() > 8
+    assert np.array_equal(many.seconds, alone.seconds) and np.array_equal(many.work[..., :1], alone.work)
+    laws = [theory.predicted_staleness(system.describe_at(samples), samples) for samples in (1, 16)]
+    assert laws[0] == laws[1] and laws[0].law is not None
+    # The planted defect: a worker that waits for the slowest of 16 draws.
+    assert not np.array_equal(system.replace(work_by="sample").schedule(60, 16, 1, 3, seed=0).seconds, alone.seconds)
+
+
+def test_a_run_on_arrival_learns_alike_whatever_the_samples():
+    """Without noise a group's gradient is that of one sample, so the whole run is: 8 workers at rate 0.3 converge.
+
+    With a service of its own for each of 16 samples the lags are nearly constant, and the run diverges.
+    """
+    task, system = sim.tasks.quadratic((1.0,), noise=0.0, start=1.0), presets.update_on_arrival(8)
+
+    def end(samples, system=system):
+        runs = {"updates": 400, "replicates": 24, "realizations": 24, "samples_per_group": samples}
+        method, update = sim.methods.gradient(), sim.chain(sim.updates.sgd(0.3))
+        made = sim.Spec(task, system, method, update, **runs, diagnostics="none")
+        return np.abs(sim.run(made, seed=0, progress=False).parameters[:, 0])
+
+    one, sixteen = end(1), end(16)
+    np.testing.assert_allclose(sixteen, one, rtol=1e-9)
+    assert np.median(one) < 1e-3 < 10.0 < np.median(end(16, system.replace(work_by="sample")))
 
 
 def test_mean_of_update_on_arrival_for_unequal_heavy_tailed_service():

@@ -208,7 +208,15 @@ REFUSED = {
     "recent": lambda: presets.synchronous().replace(recent=0.5),
     "max_age": lambda: presets.areal(3, 2, length=1.0, load=1.0).replace(age_action="wait", max_age=2),
     "order": lambda: presets.synchronous().replace(age_action="wait", max_age=2, order="done"),
-    "age_checks": lambda: presets.synchronous().replace(age_checks=("now",)),
+    "age_at_pack": lambda: presets.synchronous().replace(age_at_pack="now"),
+    "age_at_pack, age_at_publish": lambda: presets.synchronous().replace(max_age=1, age_at_pack="none"),
+    "publish_waits": lambda: presets.areal(1, 2, length=1.0, load=1.0).replace(publish_waits=True),
+    "publish_waits = True: must be False with prefetch = 1, mode = keep, epoch = None, lead = 0": lambda: System(
+        "x", {}, constant(1.0), (1.0,), train_time=1.0, prefetch=1, lead=0, publish_waits=True
+    ),
+    "tickets = 3": lambda: System(
+        "x", {}, constant(1.0), (1.0,), 2, train_time=1.0, prefetch=1, tickets=3, publish_waits=True
+    ),
     "failure_keeps": lambda: presets.synchronous().replace(failure_keeps=True, mode="restart"),
     "accept": lambda: presets.synchronous().replace(accept=0.0),
     "prefill_speedup": lambda: presets.synchronous().replace(prefill_speedup=0.0),
@@ -232,7 +240,7 @@ def test_bad_settings_are_refused_by_name(field):
 def test_a_deadlock_says_who_waits_for_what():
     # What is generated while a batch trains is cut at its publish, and the tickets of what is cut never come back.
     system = presets.one_step_off(2).replace(
-        max_age=0, age_checks=("publish",), age_reach="all", release_dropped="never", quantum=1
+        max_age=0, age_at_pack="none", age_at_publish="all", release_dropped="never", quantum=1
     )
     with pytest.raises(StalledError, match=r"stalled after 1 batches at .*; the trainer waits for 2 groups") as caught:
         system.summary(500)

@@ -126,7 +126,7 @@ class PermitsTwo(Audited):
         super().give_back(sample)
 
 
-CUTTING = {"max_age": 0, "age_reach": "all", "order": "freshest", "tickets": 6, "train_time": 0.5}
+CUTTING = {"max_age": 0, "age_at_pack": "all", "order": "freshest", "tickets": 6, "train_time": 0.5}
 TARGETS = {**CUTTING, "order": "target"}
 DEFECTS = [
     (Forgets, "tickets", CUTTING),
@@ -314,9 +314,9 @@ def test_a_requeued_prompt_is_asked_again_and_its_target_given_again():
         rates=(1.0,) * 3,
         tickets=3,
         max_age=0,
-        age_reach="all",
         age_action="requeue",
-        age_checks=("publish",),
+        age_at_pack="none",
+        age_at_publish="all",
     )
     cut = [g for g in twin.groups.values() if g.fate == "dropped_age"]
     assert cut and all(g.t_left in [p.t_install for p in twin.publishes] for g in cut)

@@ -87,9 +87,7 @@ class Twin(Buffer):
     def admit(self):
         q = self.s.quantum
         while not self.closed() and self.tickets >= q and len(self.free) >= q:
-            if self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead:
-                return
-            if self.permitted >= self.allowed:
+            if self.too_far_ahead() or self.permitted >= self.allowed:
                 return
             if self.s.rounds and self.round_is_on():
                 return
@@ -187,9 +185,13 @@ class Twin(Buffer):
             self.outside.append(sample)
         self.dispatch()
 
+    def too_far_ahead(self):
+        """Whether the packed batches lead by more versions than any sample may begin with."""
+        return self.s.lead is not None and self.packings // self.s.batches_per_publish - self.v_g > self.s.lead
+
     def dispatch(self):
-        """Samples go to their servers in the order of their numbers while there are permits."""
-        while self.outside and self.permitted < self.allowed:
+        """Samples go to their servers in the order of their numbers while there are permits, within the lead."""
+        while self.outside and self.permitted < self.allowed and not self.too_far_ahead():
             self.permitted += 1
             sample = self.outside.pop(0)
             sample.permit = True
@@ -203,7 +205,7 @@ class Twin(Buffer):
             return False
         if not (len(self.packed) < self.s.prefetch or (not self.packed and self.can_start())):
             return False
-        changed = self.cut("pack")
+        changed = self.cut(self.s.age_at_pack)
         chosen = self.choose()
         if not chosen:
             return changed
@@ -276,6 +278,8 @@ class Twin(Buffer):
             return False
         if self.s.mode == "drain" and any(group.missing and group.stage != "left" for group in self.groups.values()):
             return False
+        if self.s.publish_waits and not self.packed and self.packings < self.target_batches:
+            return False
         self.wanted = False
         if self.s.rolling:
             self.take_weights(self.servers[0])
@@ -340,7 +344,7 @@ class Twin(Buffer):
         for group in self.recent:
             group.visible = True
         self.pause(False)
-        self.cut("publish")
+        self.cut(self.s.age_at_publish)
         if not self.s.rolling:
             self.switch(self.servers)
         if self.waiting_snapshot:

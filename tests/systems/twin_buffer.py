@@ -108,7 +108,7 @@ class Buffer(Servers):
         if self.s.age_reference == "submit":
             return group.v_submit
         if self.s.age_reference == "end":
-            return group.v_done if group.missing == 0 else None
+            return None if group.missing else min(s.v_ready for s in group.samples if not s.cancelled)
         return self.v_head(group)
 
     def v_head(self, group):
@@ -118,12 +118,12 @@ class Buffer(Servers):
         stamp = self.stamp(group)
         return stamp is not None and self.planned() - stamp > self.s.max_age
 
-    def cut(self, check):
-        """The age rule; whether anything was cut."""
-        if self.s.max_age is None or self.s.age_action == "wait" or check not in self.s.age_checks:
+    def cut(self, reach):
+        """The age rule for none, for ready groups or for all; whether anything was cut."""
+        if self.s.max_age is None or self.s.age_action == "wait" or reach == "none":
             return False
         order = list(self.buffer)
-        if self.s.age_reach == "all":
+        if reach == "all":
             order += self.blocked + [g for g in self.groups.values() if g.stage in ("generation", "scoring")]
         victims = [group for group in order if self.over_age(group)]
         for group in victims:

@@ -15,7 +15,7 @@ from asyncsim.trials.systems._kernel_defects import publish_counted_twice, versi
 _BATCHES = 300
 _TROUBLE: dict[str, dict[str, Any]] = {
     "none": {},
-    "age cut": {"max_age": 3, "age_action": "requeue", "age_checks": ("pack", "publish"), "age_reach": "all"},
+    "age cut": {"max_age": 3, "age_action": "requeue", "age_at_pack": "all", "age_at_publish": "all"},
     "overflow": {"tickets": None, "capacity": 16, "overflow": "drop_oldest"},
     "slots": {"slots": 10, "servers": 2, "accept": 0.8},
     "failures": {"failure_rate": 0.2, "restart_delay": 0.3, "slots": 30},

@@ -62,7 +62,7 @@ trial = Trial(
     defects={
         "dropped groups counted as trained": Defect(dropped_counted_as_trained, _POINT),
         "a full buffer blocks": Defect(_windows.blocks, _POINT),
-        "old groups cut in generation": Defect(replaced(max_age=1, age_reach="all"), _POINT),
+        "old groups cut in generation": Defect(replaced(max_age=1, age_at_pack="all"), _POINT),
     },
     effect=0.02,
     reach=_reach,

@@ -30,7 +30,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     values = {
         "throughput": found["throughput"],
         "trainer": found["trainer_utilization"],
-        "generator": found["generator_utilization"],
+        "generator": found["group_slots"]["busy"],
         "outstanding": found["outstanding"],
         "head": found["staleness"]["mean"],
         "deviation": 1.0 + found["staleness"]["std"],
