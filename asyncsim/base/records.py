@@ -59,6 +59,16 @@ class Estimate(NamedTuple):
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
+class Unmeasured(NamedTuple):
+    """Why a point has no estimates, in a sentence, and the verdict of that.
+
+    "outside": the trial or a limit of the product cannot judge the point. "violated": a component broke off.
+    """
+
+    reason: str
+    verdict: str = "outside"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A statement of the theory that a measurement can contradict; backticks mark the formulas in `statement`.
@@ -126,6 +136,8 @@ class Comparison:
         >>> print(Comparison({}, "mean", 4.0, 3.9978, 3.994, 4.0016, "held", 1e-3, 0.0, 0.02, 22))
         held: mean predicted 4, measured 3.9978 ± 0.0038
         """
+        if not self.samples and self.reason:
+            return f"{self.verdict}: {self.reason}"
         reason = f" ({self.reason})" if self.reason and self.verdict != "held" else ""
         return f"{self.verdict}: {self._numbers()}{reason}"
 
