@@ -127,7 +127,7 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
     Where a trial has measured before, a component that breaks off contradicts the claim. At a point that was `asked`
     for, what trial or product refuses is outside, and nothing else contradicts. Machines may fail anywhere.
     """
-    beyond = trial.reach(point)
+    beyond = trial.reach(point) if asked else None
     if beyond is not None:
         return Unmeasured(beyond)
     # Oracles set no limit, and a second thread costs them time.

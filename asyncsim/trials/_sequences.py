@@ -35,7 +35,7 @@ def sequence_point(dependence: str, horizon: int, rows: int, **more: float | str
 
 def planted(point: Point, method: Method, plant: Plant) -> Spec:
     """The spec of a point after planting."""
-    task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
+    task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point.get("success"))
     return plant(population(task, method))
 
 

@@ -44,8 +44,11 @@ class Trial:
 
     `measure(point, effect, seed, plant)` returns estimates by quantity. It runs `plant(spec)` and takes as many samples
     as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size, `more`
-    those that the full size adds. `through` names the parts of the product in the measurement; `reach(point)` why a
-    point inside the claim's domain cannot be measured (None where it can).
+    those that the full size adds. `through` names the parts of the product in the measurement.
+
+    A point that was asked for is outside where `reach(point)` says why it cannot be measured, in one sentence of bound
+    and remedy, or where `measure` raises `InputError`. At the trial's own points that is a violation, so that no defect
+    hides there.
 
     `elsewhere`: changes of the first point at which the claim must hold too, `refused`: such that the trial cannot
     measure. `loose`: terms of a bound that no point is known to attain.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from asyncsim import diagnostics, schedules, tasks, updates
 from asyncsim.trials._runs import descent, run
 from asyncsim.trials._trial import Plant, Point
+
+_LONGEST = 6000
 
 
 def products(
@@ -25,13 +29,21 @@ def products(
     return run(spec, seed, plant).accumulated["autocorrelogram"]
 
 
-def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float, warm_up: int) -> str | None:
-    """Why a run of the trials' length would not be stationary; None where it is.
+def warm_up(curvatures: tuple[float, ...], staleness: int, step: float) -> int:
+    """Updates that are left out: ten times what the slowest mode takes to fall by a factor of e, or 60 delays."""
+    largest = 0.0
+    for share in (step * min(curvatures), step * max(curvatures)):
+        recurrence = np.zeros(staleness + 2)
+        recurrence[:2] = 1.0, -1.0
+        recurrence[-1] += share
+        largest = max(largest, float(np.abs(np.roots(recurrence)).max(initial=0.0)))
+    relaxation = -1.0 / math.log(max(largest, 1e-9)) if largest < 1.0 else math.inf
+    return int(min(max(60 * (staleness + 1), 10.0 * relaxation), 10 * _LONGEST))
 
-    The fastest mode must stay well below its boundary (about 1.6/(staleness + 1)), the slowest must relax.
-    """
-    if max(curvatures) * step > 1.45 / (staleness + 1):
-        return f"step * curvature at most 1.45/(staleness + 1) = {1.45 / (staleness + 1):.3g}: slower to settle nearby"
-    if min(curvatures) * step * warm_up < 10.0:
-        return f"step * curvature at least {10.0 / warm_up:.3g}: slower to settle below"
+
+def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float) -> str | None:
+    """Why a run of the trials' length would not be stationary; None where it is."""
+    updates = warm_up(curvatures, staleness, step)
+    if updates > _LONGEST:
+        return f"a warm-up of at most {_LONGEST} updates, not {updates}; take steps nearer to half of the boundary"
     return None

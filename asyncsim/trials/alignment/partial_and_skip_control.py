@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from asyncsim import updates
-from asyncsim.base.uncertainty import between
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._runs import run
+from asyncsim.trials._runs import run, share_of
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
 from asyncsim.updates.align import Align, align
@@ -43,7 +42,7 @@ def _skipped(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     links = (align(low=point["high"], high=point["high"]), updates.sgd(0.0))
     distance = point["signal"] / math.sqrt(point["others"])
     spec = far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
-    return between(np.asarray(run(spec, seed, plant)["align_skipped"])[1:].mean(axis=0))
+    return share_of(np.asarray(run(spec, seed, plant)["align_skipped"])[1:])
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -14,7 +14,7 @@ _BATCHES = 200_000
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     settings = point["actions"], point["horizon"], point["dependence"]
-    task = tasks.token_bandit(*settings, success=point["success"])
+    task = tasks.token_bandit(*settings, success=point.get("success"))
     spec = plant(population(task, methods.full_is(advantage=advantages.offset(point["offset"]))))
     current, behavior = places(point)
     stale, fresh = (
