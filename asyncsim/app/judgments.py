@@ -170,9 +170,10 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
         sentences += [
             f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
             f"`{_again(verdict, page)}`",
-            f"theory? If it stays violated, compare predict(point) and cross_check(point) of `sim.theory.claim({id!r})`.",
-            f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what this "
-            "trial notices.",
+            "theory? If it stays violated, compare predict(point) and cross_check(point) of "
+            f"`sim.theory.claim({id!r})`.",
+            f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
+            "this trial notices.",
         ]
     if id in trials.trials():
         trial = trials.trial(id)

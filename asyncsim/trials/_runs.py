@@ -88,13 +88,13 @@ def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
     return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
 
 
-def share_of(values: np.ndarray) -> Estimate:
-    """Share of events among values `[U, R]` of 0 or 1, with its error between replicates.
+def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
+    """Mean share of events `[U, R]`, each of so many samples, with its error between replicates.
 
     Where few of n are seen, or all but a few, that error is too small: the tolerance is the rate 8/n, of which none
     would be seen once in 3,000.
     """
-    return between(values.mean(axis=0))._replace(tolerance=8.0 / values.size)
+    return between(values.mean(axis=0))._replace(tolerance=8.0 / (values.size * samples))
 
 
 def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") -> Estimate:

@@ -141,16 +141,20 @@ def marginal_step(
     seed: int,
     every: int = 1,
     noise: float = 1e-12,
+    modes: int = 0,
 ) -> Estimate:
     """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
 
     `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many
-    updates obey a recurrence of at most this order, but for relative `noise`.
+    updates obey a recurrence of at most this order, but for relative `noise`. Where components are `modes` that do not
+    touch one another, the order is that of each: roots of all together are hard to tell apart.
     """
+    probes = [Metric(f"mode{k}", lambda step, k=k: step.gradient[:, k].double()) for k in range(modes)] or [PROBE]
 
     def excess(steps: np.ndarray) -> np.ndarray:
-        spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=[PROBE])
-        series = running.run(spec, seed=seed, progress=False)["probe"][::every]
-        return grown(series, order, noise)
+        spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=probes)
+        trace = running.run(spec, seed=seed, progress=False)
+        largest: np.ndarray = np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
+        return largest
 
     return crossing(excess, low, high)

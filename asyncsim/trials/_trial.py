@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,10 @@ SIZES = {"quick": 1.0, "full": 0.5}
 """Size of a verification, and the factor on the effect that it must see."""
 SPARE = {"quick": 1.0, "full": 0.9}
 """Samples are those of this share of the effect: the full size adds points, and so comparisons, of other spreads."""
+
+
+EVENTS = 400
+"""Effective samples that a sampled mean must rest on."""
 
 
 class Wrapped:
@@ -78,6 +83,21 @@ def untouched(spec: Any) -> Any:
 def replaced(**settings: Any) -> Plant:
     """A plant: the same spec or system but for some settings."""
     return lambda spec: spec.replace(**settings)
+
+
+def too_rare(spread: float, most: float) -> str | None:
+    """Why a mean over at most so many units cannot be judged, `spread` the relative standard deviation of one.
+
+    Where an event of probability p decides the mean, most/spread^2 is nearly how often it is seen. Fewer than `EVENTS`
+    are not nearly normal, and none at all would look like a wrong product.
+    """
+    seen = most / spread**2 if math.isfinite(spread) else 0.0
+    if seen >= EVENTS:
+        return None
+    return (
+        f"{EVENTS} effective samples or more of {most:.2g}, not {seen:.2g}; ask where the event that decides the mean "
+        "is likelier"
+    )
 
 
 def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:

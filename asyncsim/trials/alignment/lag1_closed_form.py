@@ -15,7 +15,15 @@ _SPREAD = 0.25
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = units_for(_SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 8)
     tau = point["staleness"]
-    sums = products(point, (point["curvature"],), _UPDATES, warm_up((point["curvature"],), tau, point["step"]), replicates, seed, plant)
+    sums = products(
+        point,
+        (point["curvature"],),
+        _UPDATES,
+        warm_up((point["curvature"],), tau, point["step"]),
+        replicates,
+        seed,
+        plant,
+    )
     lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
     return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 
@@ -34,5 +42,5 @@ trial = Trial(
     reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"]),
     through="loop",
     elsewhere=({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
-    refused=({"step": 0.995},),
+    refused=({"step": 0.9999},),
 )

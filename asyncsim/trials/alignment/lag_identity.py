@@ -15,7 +15,9 @@ _SPREAD = 0.3
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     replicates = units_for(_SPREAD * (2 if point["staleness"] > 4 else 1), effect, 6)
     tau = point["staleness"]
-    sums = products(point, point["curvatures"], _UPDATES, warm_up(point["curvatures"], tau, point["step"]), replicates, seed, plant)
+    sums = products(
+        point, point["curvatures"], _UPDATES, warm_up(point["curvatures"], tau, point["step"]), replicates, seed, plant
+    )
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]
     return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 

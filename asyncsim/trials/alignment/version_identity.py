@@ -97,7 +97,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _reach(point: Point) -> str | None:
     updates = _warm_up(point)
-    return None if updates <= _LONGEST else f"a warm-up of at most {_LONGEST} updates, not {updates}; take a larger step"
+    return (
+        None if updates <= _LONGEST else f"a warm-up of at most {_LONGEST} updates, not {updates}; take a larger step"
+    )
 
 
 _SGD = {"optimizer": "sgd", "law": (0.0, 0.7, 0.0, 0.3), "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.45}

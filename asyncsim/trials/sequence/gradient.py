@@ -10,10 +10,10 @@ import torch
 from asyncsim import advantages, methods
 from asyncsim.base.uncertainty import between
 from asyncsim.learning.step import Step
-from asyncsim.trials._chains import BATCHES, Chain, replicates_for, too_many
+from asyncsim.trials._chains import BATCHES, MOST, Chain, replicates_for
 from asyncsim.trials._plants import dropped_ratio
 from asyncsim.trials._sequences import token_level
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, too_rare
 
 _EFFECT = 0.02
 
@@ -69,7 +69,7 @@ trial = Trial(
         "token ratio in place of the sequence's": Defect(token_level(), _SHORT),
     },
     effect=_EFFECT,
-    reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, 2 * point["horizon"]),
+    reach=lambda point: too_rare(_spread(Chain(point, point["fraction"])), MOST),
     through="loop",
     elsewhere=({"horizon": 12},),
     refused=({"behavior_margins": (-3.0, -3.0)},),

@@ -49,8 +49,8 @@ def why_flat(point: Point) -> str | None:
 
 def reach(point: Point) -> str | None:
     """Why a point is too stale or its optimum too flat for a run of reasonable length; None where it is not."""
-    if point["staleness"] > 16:
-        return "staleness <= 16: longer runs than a trial makes"
+    if point["staleness"] > 24:
+        return f"staleness at most 24, not {point['staleness']}; lower it, longer runs than a trial makes"
     return why_flat(point)
 
 

@@ -19,7 +19,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         return plant(descent(steps, count).replace(update=chain(link, updates.sgd(steps))))
 
     low = 0.4 * scale * (1.0 - beta) / (1 + tau)
-    return {"step": marginal_step(build, low, 4.5 * scale, len(set(point["curvatures"])) * (tau + 3), seed)}
+    return {"step": marginal_step(build, low, 4.5 * scale, tau + 3, seed, modes=len(point["curvatures"]))}
 
 
 def _dampened(spec: Spec) -> Spec:

@@ -24,8 +24,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         start = (task.best_gain + _NUDGE,)
         return plant(ascent(task, schedules.fixed(tau), method, steps, count, replicates=len(steps), initial=start))
 
-    # A wide bracket: the curvature has the squares of the states as well.
-    near = 1.0 / (task.action_cost + task.control**2 * task.closing)
+    # A wide bracket around the inverse of the curvature, which has the squares of the states as well.
+    squares = task.begins**2 + (task.control * task.width) ** 2
+    near = 1.0 / (task.action_cost + task.control**2 * task.closing) / squares
     return {"step": marginal_step(build, 0.01 * near, 40.0 * near, tau + 2, seed, noise=1e-6)}
 
 

@@ -18,8 +18,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     def build(steps: tuple[float, ...], count: int) -> Spec:
         return plant(descent(steps, count))
 
-    order = len(curvatures) * (versions + 2)
-    return {"step": marginal_step(build, 0.4 * scale / (1 + versions), 5.0 * scale, order, seed, every=cycle)}
+    bracket, modes = (0.4 * scale / (1 + versions), 5.0 * scale), len(curvatures)
+    return {"step": marginal_step(build, *bracket, versions + 2, seed, every=cycle, modes=modes)}
 
 
 def _point(updates: int, versions: int) -> Point:

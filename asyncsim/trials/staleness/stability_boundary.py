@@ -18,7 +18,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     def build(steps: tuple[float, ...], count: int) -> Spec:
         return plant(descent(steps, count))
 
-    return {"step": marginal_step(build, 0.4 * scale / (1 + tau), 4.0 * scale, len(curvatures) * (tau + 2), seed)}
+    return {"step": marginal_step(build, 0.4 * scale / (1 + tau), 4.0 * scale, tau + 2, seed, modes=len(curvatures))}
 
 
 trial = Trial(
