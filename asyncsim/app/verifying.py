@@ -178,13 +178,13 @@ def _join(
 
 
 def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
-    """The trial's first point with some parameters replaced, inside the domain."""
+    """The trial's first point with some parameters replaced, those given as None left out, inside the domain."""
     point = dict(trial.points[0])
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
     for key in at:
         parameters = getattr(claim.point, "parameters", point)
         checks.one_of(f"{claim.id} parameter", key, {**parameters, **point}, "name a parameter of the claim's points")
-    point |= at
+    point = {key: value for key, value in {**point, **at}.items() if value is not None}
     try:
         reason = claim.domain(point)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -113,20 +113,21 @@ class Comparison:
     """One measured quantity beside its prediction, at one point.
 
     `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
-    violation in units of the effect, negative when violated. `p`: how often a true claim deviates as much here.
+    violation in units of the effect, negative when violated. `p`: how often a true claim deviates as much here. What is
+    not given is not known, and such a comparison is outside.
     """
 
     point: dict[str, Any]
     quantity: str
-    predicted: float
-    measured: float
-    low: float
-    high: float
-    verdict: str
-    false_fail: float
-    false_pass: float
-    margin: float
-    samples: int
+    predicted: float = math.nan
+    measured: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    verdict: str = "outside"
+    false_fail: float = math.nan
+    false_pass: float = math.nan
+    margin: float = math.inf
+    samples: int = 0
     reason: str = ""
     p: float = math.nan
 

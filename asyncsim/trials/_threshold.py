@@ -14,7 +14,7 @@ from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
 from asyncsim.trials._runs import descent
-from asyncsim.trials._trial import Estimate
+from asyncsim.trials._trial import Estimate, Plant, untouched
 
 GRID = 48
 PERIODS = 24
@@ -24,19 +24,15 @@ RESOLUTION = 0.005
 """Largest relative error of the bisected learning rate: the boundary is bracketed to 1 percent."""
 
 
-def noiseless_descent(curvatures: tuple[float, ...], system: Any) -> Callable[[tuple[float, ...], int], Spec]:
-    """A `build` for `largest_stable_step`: descent on a quadratic from next to its minimum."""
+def noiseless_descent(
+    curvatures: tuple[float, ...], system: Any, plant: Plant = untouched
+) -> Callable[[tuple[float, ...], int], Spec]:
+    """A `build` of the searches below: descent on a quadratic from next to its minimum, after planting."""
+    task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
+    settings: dict[str, Any] = {"sampling": "enumerate", "diagnostics": ["gradient_norm"]}
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
-        return descent(
-            tasks.quadratic(curvatures, noise=0.0, start=1e-6),
-            system,
-            updates.sgd(steps),
-            updates=count,
-            replicates=len(steps),
-            sampling="enumerate",
-            diagnostics=["gradient_norm"],
-        )
+        return plant(descent(task, system, updates.sgd(steps), updates=count, replicates=len(steps), **settings))
 
     return build
 

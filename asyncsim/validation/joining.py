@@ -159,18 +159,5 @@ def _scales(relative_to: str, numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _unmeasured(point: Point, reason: str, verdict: str) -> Comparison:
-    nan = math.nan
-    return Comparison(
-        point=dict(point),
-        quantity="",
-        predicted=nan,
-        measured=nan,
-        low=nan,
-        high=nan,
-        verdict=verdict,
-        false_fail=nan,
-        false_pass=nan,
-        margin=math.inf if verdict == "outside" else -math.inf,
-        samples=0,
-        reason=reason,
-    )
+    margin = math.inf if verdict == "outside" else -math.inf
+    return Comparison(dict(point), "", verdict=verdict, margin=margin, reason=reason)

@@ -9,13 +9,11 @@ import numpy as np
 
 from asyncsim import tasks
 from asyncsim.base.uncertainty import between
-from asyncsim.learning.batch import Batch, Outputs
 from asyncsim.learning.spec import Spec
-from asyncsim.learning.versions import View
 from asyncsim.trials._chains import moment_of
-from asyncsim.trials._plants import Tempered, with_policy
+from asyncsim.trials._plants import Tempered, Uncut, with_policy
 from asyncsim.trials._runs import displaced, run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, too_rare, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, too_rare, units_for
 
 _BATCHES = 64
 _MOST = 1 << 13
@@ -56,18 +54,10 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     }
 
 
-class _Uncut(Wrapped):
-    """A sampler cut by top-p that reports the whole policy's log-probs."""
-
-    def record(self, view: View, batch: Batch) -> Outputs:
-        """The trainer's log-probs at the behavior weights."""
-        return {"log_prob": self._inner.score(view, batch)}
-
-
 def _cut(spec: Spec) -> Spec:
     """The two likeliest of three actions are sampled, unseen by the ESS; an eighth of the replicates shows it."""
     task: Any = spec.task
-    return spec.replace(policy=_Uncut(task.policy(top_p=0.75)), replicates=spec.replicates // 8)
+    return spec.replace(policy=Uncut(task.policy(top_p=0.75)), replicates=spec.replicates // 8)
 
 
 def _reach(point: Point) -> str | None:

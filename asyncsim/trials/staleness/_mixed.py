@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from asyncsim.base.records import Estimate, Point
-from asyncsim.learning.spec import Spec
 from asyncsim.schedules._imposed import Imposed, Request
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
 from asyncsim.trials._trial import Plant
@@ -60,9 +59,5 @@ def step_of(point: Point, seed: int, plant: Plant) -> Estimate:
     """Largest stable learning rate of batches that hold the law's stalenesses in the law's shares."""
     largest, scale = len(point["law"]) - 1, 1.0 / point["curvature"]
     stalenesses, off = in_groups(point["law"])
-    mixed = noiseless_descent((point["curvature"],), mixture(stalenesses))
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(mixed(steps, count))
-
+    build = noiseless_descent((point["curvature"],), mixture(stalenesses), plant)
     return widened(marginal_step(build, 0.4 * scale / (1 + largest), 4.5 * scale, largest + 2, seed), off)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asyncsim import schedules
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
@@ -13,11 +12,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     cycle, versions, curvatures = point["updates"], point["versions"], point["curvatures"]
     fresh = schedules.sawtooth(cycle)
     system = schedules.fixed(versions, batches_per_publish=cycle) if versions else fresh
-    descent, scale = noiseless_descent(curvatures, system), 1.0 / max(curvatures) / cycle
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(descent(steps, count))
-
+    build, scale = noiseless_descent(curvatures, system, plant), 1.0 / max(curvatures) / cycle
     bracket, modes = (0.4 * scale / (1 + versions), 5.0 * scale), len(curvatures)
     return {"step": marginal_step(build, *bracket, versions + 2, seed, every=cycle, modes=modes)}
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from asyncsim import schedules
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    tau, curvatures = point["staleness"], np.unique(point["curvatures"])
-    descent, scale = noiseless_descent(point["curvatures"], schedules.fixed(tau)), 1.0 / curvatures[-1]
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(descent(steps, count))
-
+    tau, curvatures = point["staleness"], point["curvatures"]
+    build, scale = noiseless_descent(curvatures, schedules.fixed(tau), plant), 1.0 / max(curvatures)
     return {"step": marginal_step(build, 0.4 * scale / (1 + tau), 4.0 * scale, tau + 2, seed, modes=len(curvatures))}
 
 

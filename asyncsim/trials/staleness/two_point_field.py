@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asyncsim import schedules
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
@@ -20,12 +19,7 @@ def _law(point: Point) -> list[float]:
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     curvatures, tau = point["curvatures"], point["staleness"]
     stalenesses, off = in_groups(_law(point))
-    descent = noiseless_descent(curvatures, mixture(stalenesses))
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(descent(steps, count))
-
-    scale = 1.0 / max(curvatures)
+    build, scale = noiseless_descent(curvatures, mixture(stalenesses), plant), 1.0 / max(curvatures)
     bracket = (0.4 * scale / (1 + tau), 4.5 * scale)
     return {"step": widened(marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures)), off)}
 
