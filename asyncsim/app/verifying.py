@@ -129,7 +129,7 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
     """
     beyond = trial.reach(point) if asked else None
     if beyond is not None:
-        return Unmeasured(beyond)
+        return Unmeasured(f"the trial needs {beyond}")
     # Oracles set no limit, and a second thread costs them time.
     limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if "torch" in sys.modules:
@@ -141,7 +141,7 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
             return trial.measure(point, effect, seed, plant)
     except Exception as error:
         if asked and isinstance(error, checks.InputError):
-            return Unmeasured(str(error))
+            return Unmeasured(f"refused: {error}")
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{BROKEN} {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched

@@ -8,16 +8,21 @@ import numpy as np
 
 from asyncsim import diagnostics, schedules, tasks, updates
 from asyncsim.trials._runs import descent, run
-from asyncsim.trials._trial import Plant, Point
+from asyncsim.trials._trial import Plant, Point, units_for
 
-_LONGEST = 6000
+_LONGEST, _DRAWN = 3000, 16_000.0
+"""Updates of a warm-up, and gradients of all replicates times the square of the effect, at most."""
 
 
 def products(
-    point: Point, curvatures: tuple[float, ...], length: int, after: int, replicates: int, seed: int, plant: Plant
-) -> np.ndarray:
-    """Products of gradients up to lag staleness + 1 over `length` updates behind a warm-up."""
+    point: Point, curvatures: tuple[float, ...], length: int, spread: float, effect: float, comparisons: int, seed: int,
+    plant: Plant,
+) -> np.ndarray:  # fmt: skip
+    """Products of gradients up to lag staleness + 1 over `length` updates behind a warm-up, in as many replicates as the
+    effect needs, `spread` the relative standard deviation of one, or as are affordable."""
     tau = point["staleness"]
+    after = warm_up(curvatures, tau, point["step"])
+    replicates = min(units_for(spread, effect, comparisons), int(_DRAWN / effect**2 / (length + after)))
     spec = descent(
         tasks.quadratic(curvatures, noise=point["noise"]),
         schedules.fixed(tau),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from asyncsim.base import uncertainty
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.alignment._linear import linear_reach, products, warm_up
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials.alignment._linear import linear_reach, products
 
 _UPDATES = 800
 _SPREAD = 0.25
@@ -13,17 +13,9 @@ _SPREAD = 0.25
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = units_for(_SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 8)
     tau = point["staleness"]
-    sums = products(
-        point,
-        (point["curvature"],),
-        _UPDATES,
-        warm_up((point["curvature"],), tau, point["step"]),
-        replicates,
-        seed,
-        plant,
-    )
+    spread = _SPREAD * (1.8 if tau > 4 else 1.0)
+    sums = products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
     lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
     return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 

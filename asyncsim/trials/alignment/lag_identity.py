@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from asyncsim.base import uncertainty
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
-from asyncsim.trials.alignment._linear import linear_reach, products, warm_up
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials.alignment._linear import linear_reach, products
 
 _UPDATES = 600
 _SPREAD = 0.3
@@ -13,11 +13,9 @@ _SPREAD = 0.3
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = units_for(_SPREAD * (2 if point["staleness"] > 4 else 1), effect, 6)
     tau = point["staleness"]
-    sums = products(
-        point, point["curvatures"], _UPDATES, warm_up(point["curvatures"], tau, point["step"]), replicates, seed, plant
-    )
+    spread = _SPREAD * (2 if tau > 4 else 1)
+    sums = products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]
     return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 
