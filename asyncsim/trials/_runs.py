@@ -74,6 +74,28 @@ def displaced(
     )
 
 
+class MeanGradient:
+    """An instrument: "gradient", the mean of the gradients behind the displacement, `[P, R]`."""
+
+    name = "mean_gradient"
+    outputs: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.gradients: list[Tensor] = []
+
+    def fresh(self) -> MeanGradient:
+        """An empty one."""
+        return MeanGradient()
+
+    def observe(self, step: Step) -> None:
+        """Keep this update's."""
+        self.gradients += [step.gradient.double().clone()] * (step.update > 0)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The mean."""
+        return {"gradient": (sum(self.gradients) / len(self.gradients)).numpy().T}  # type: ignore[union-attr]
+
+
 def below(label: int, level: float) -> Metric:
     """Share of samples whose log ratio is at most the level, "cdf[label]"."""
 

@@ -55,8 +55,8 @@ class Trial:
     and remedy, or where `measure` raises `InputError`. At the trial's own points that is a violation, so that no defect
     hides there.
 
-    `elsewhere`: changes of the first point at which the claim must hold too, `refused`: such that the trial cannot
-    measure. `loose`: terms of a bound that no point is known to attain.
+    `elsewhere`: changes of the first point at which the claim must hold too. `loose`: terms of a bound that no point is
+    known to attain.
     """
 
     points: tuple[Point, ...]
@@ -67,7 +67,6 @@ class Trial:
     more: tuple[Point, ...] = field(default=())
     reach: Callable[[Point], str | None] = lambda point: None
     elsewhere: tuple[Point, ...] = ()
-    refused: tuple[Point, ...] = ()
     loose: frozenset[str] = frozenset()
 
     def at(self, size: str) -> tuple[Point, ...]:

@@ -18,8 +18,10 @@ def products(
     point: Point, curvatures: tuple[float, ...], length: int, spread: float, effect: float, comparisons: int, seed: int,
     plant: Plant,
 ) -> np.ndarray:  # fmt: skip
-    """Products of gradients up to lag staleness + 1 over `length` updates behind a warm-up, in as many replicates as the
-    effect needs, `spread` the relative standard deviation of one, or as are affordable."""
+    """Products of gradients up to lag staleness + 1 over `length` updates behind a warm-up.
+
+    In as many replicates as the effect needs, `spread` the relative standard deviation of one, or as are affordable.
+    """
     tau = point["staleness"]
     after = warm_up(curvatures, tau, point["step"])
     replicates = min(units_for(spread, effect, comparisons), int(_DRAWN / effect**2 / (length + after)))

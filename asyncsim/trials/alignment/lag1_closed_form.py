@@ -34,5 +34,4 @@ trial = Trial(
     reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"]),
     through="loop",
     elsewhere=({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
-    refused=({"step": 0.9999},),
 )

@@ -49,5 +49,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"dimension": 9, "threshold": 0.4}, {"dimension": 60, "threshold": 0.1}),
-    refused=({"dimension": 64},),
 )

@@ -80,5 +80,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"strength": 0.2, "signal": 8.0}, {"staleness": 12, "high": 0.2}),
-    refused=({"staleness": 2}, {"signal": 1.0}),
 )

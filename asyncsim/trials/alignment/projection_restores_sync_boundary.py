@@ -99,5 +99,4 @@ trial = Trial(
         {"step": 5.0, "noise": 0.001, "staleness": 7},
         {"reference": "applied", "staleness": 2, "others": 4},
     ),
-    refused=({"staleness": 40},),
 )

@@ -58,5 +58,4 @@ trial = Trial(
     ),
     through="loop",
     elsewhere=({"strength": 0.8, "step": 0.3}, {"staleness": 6, "noise": 2.0, "step": 0.5}),
-    refused=({"others": 20},),
 )

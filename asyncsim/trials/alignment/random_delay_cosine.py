@@ -68,5 +68,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"law": (0.3, 0.7), "step": 0.5}, {"law": (0.0, 0.0, 1.0), "noise": 0.2}),
-    refused=({"step": 0.6},),
 )

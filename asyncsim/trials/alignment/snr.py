@@ -49,5 +49,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"signal": 3.0}, {"dimension": 2, "samples": 2}, {"noise": 0.3}),
-    refused=({"signal": 0.1},),
 )

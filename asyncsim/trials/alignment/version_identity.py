@@ -117,5 +117,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"law": (0.0, 1.0)}, {"optimizer": "sign", "law": (0.0, 0.0, 1.0), "step": 0.4}),
-    refused=({"step": 0.001},),
 )

@@ -77,5 +77,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"rewards": (0.3, 0.9)}, {"step": 3.0, "staleness": 1}),
-    refused=({"step": 0.001},),
 )

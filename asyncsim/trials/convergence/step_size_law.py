@@ -56,5 +56,4 @@ trial = Trial(
     reach=reach,
     through="loop",
     elsewhere=({"curvature": 1.5}, {"staleness": 8, "radius": 5.0}),
-    refused=({"step": 0.348},),
 )

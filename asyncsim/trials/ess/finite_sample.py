@@ -57,5 +57,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"horizon": 1}, {"samples": 64}, {"samples": 2, "horizon": 20}),
-    refused=({"samples": 4096},),
 )

@@ -60,5 +60,4 @@ trial = Trial(
     reach=_reach,
     through="oracle",
     elsewhere=({"lengths": (3, 4)}, {"current_logits": (1.0, 0.0, 0.0)}),
-    refused=({"lengths": (1, 20)},),
 )

@@ -45,5 +45,4 @@ trial = Trial(
     reach=lambda point: moments_beyond(partial(_moment, point), _SAMPLES, _MOST),
     through="loop",
     elsewhere=({"current_logits": (0.0, 0.0, 0.0)},),
-    refused=({"behavior_logits": (-2.8, -0.6, 5.4), "current_logits": (5.0, -3.8, 0.1)},),
 )

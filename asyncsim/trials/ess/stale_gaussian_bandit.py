@@ -71,5 +71,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"width": 2.0}, {"samples": 48}),
-    refused=({"samples": 8},),
 )

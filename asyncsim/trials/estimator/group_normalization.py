@@ -53,5 +53,4 @@ trial = Trial(
     reach=_reach,
     through="oracle",
     elsewhere=({"samples": 2}, {"means": (0.01, 0.02)}),
-    refused=({"samples": 12},),
 )

@@ -50,5 +50,4 @@ trial = Trial(
     reach=_reach,
     through="oracle",
     elsewhere=({"offset": 0.0},),
-    refused=({"samples": 6},),
 )

@@ -38,5 +38,4 @@ trial = Trial(
     reach=few,
     through="live",
     elsewhere=({"tickets": 12},),
-    refused=({"tickets": 40}, {"tickets": 2}),
 )

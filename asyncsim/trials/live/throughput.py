@@ -55,5 +55,4 @@ trial = Trial(
     reach=few,
     through="live",
     elsewhere=({"tickets": 12},),
-    refused=({"tickets": 40},),
 )

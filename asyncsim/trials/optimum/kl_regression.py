@@ -80,5 +80,4 @@ trial = Trial(
     reach=_reach,
     through="loop, oracle",
     elsewhere=({"lag": 2, "samples": 2},),
-    refused=({"rewards": (0.0, 0.5, 1.0, 0.2, 0.4, 0.6), "start_logits": (0.0,) * 6, "samples": 8},),
 )

@@ -57,5 +57,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"signal": 4.0}, {"samples": 4}),
-    refused=({"samples": 32},),
 )

@@ -53,5 +53,4 @@ trial = Trial(
     reach=_reach,
     through="predict",
     elsewhere=({"steps": 60}, {"rate": 0.4, "row": 3}),
-    refused=({"steps": 5000},),
 )

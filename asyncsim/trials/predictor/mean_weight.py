@@ -82,5 +82,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"samples": 256}, {"horizon": 4, "samples": 64}),
-    refused=({"samples": 100_000},),
 )

@@ -78,5 +78,4 @@ trial = Trial(
     reach=_reach,
     through="predict",
     elsewhere=({"first": 0.1, "announced": 5}, {"power": 0.6}),
-    refused=({"first": 0.49},),
 )

@@ -30,5 +30,4 @@ trial = Trial(
     reach=lambda point: moments_beyond(Chain(point).moment),
     through="loop",
     elsewhere=({"horizon": 1}, {"current_margins": (0.6, 1.4)}),
-    refused=({"current_margins": (2.5, 3.0)},),
 )

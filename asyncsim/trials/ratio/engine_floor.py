@@ -119,5 +119,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"noise_law": "uniform", "horizon": 6}, {"noise_in": "reports", "noise_per": "sequence", "noise": 0.02}),
-    refused=({"horizon": 400},),
 )

@@ -40,5 +40,4 @@ trial = Trial(
     ),
     through="loop",
     elsewhere=({"shift": 0.3}, {"shift": 0.7}),
-    refused=({"shift": 3.0},),
 )

@@ -52,5 +52,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"temperature": 0.3, "samples": (5, 10)}, {"samples": (2, 3)}),
-    refused=({"samples": (8, 4096)},),
 )

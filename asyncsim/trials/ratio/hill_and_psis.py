@@ -80,5 +80,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"temperature": 0.2, "scores": (1.5,)}, {"samples": 30}),
-    refused=({"samples": 1 << 18},),
 )

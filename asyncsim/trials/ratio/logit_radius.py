@@ -95,5 +95,4 @@ trial = Trial(
     reach=_reach,
     through="oracle, loop",
     elsewhere=({"radius": 1.5, "horizon": 3}, {"samples": 4, "staleness": 1}),
-    refused=({"horizon": 12}, {"samples": 20, "staleness": 8}),
 )

@@ -48,5 +48,4 @@ trial = Trial(
     reach=lambda point: moments_beyond(partial(_moment, point)),
     through="loop",
     elsewhere=({"horizon": 1},),
-    refused=({"horizon": 400},),
 )

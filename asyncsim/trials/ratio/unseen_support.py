@@ -77,5 +77,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"samples": 8}, {"bound": 0.1}),
-    refused=({"samples": 300},),
 )

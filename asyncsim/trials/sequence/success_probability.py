@@ -60,5 +60,4 @@ trial = Trial(
     reach=lambda point: too_rare(_spread(Chain(point, point["fraction"])), MOST),
     through="loop",
     elsewhere=({"fraction": 0.6}, {"horizon": 30}),
-    refused=({"behavior_margins": (-3.0, -3.0)},),
 )

@@ -40,5 +40,4 @@ trial = Trial(
     reach=_soft.reach,
     through="loop",
     elsewhere=({"offset": 0.0}, {"offset": 0.05, "kl": 1.0}),
-    refused=({"staleness": 40},),
 )

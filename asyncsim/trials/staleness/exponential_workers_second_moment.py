@@ -48,5 +48,4 @@ trial = Trial(
     reach=_reach,
     through="kernel, loop",
     elsewhere=({"share": 0.1}, {"workers": 2, "share": 0.15}),
-    refused=({"workers": 5},),
 )

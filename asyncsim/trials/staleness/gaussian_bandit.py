@@ -38,5 +38,4 @@ trial = Trial(
     reach=settled,
     through="loop",
     elsewhere=({"width": 2.0}, {"samples": 20, "step": 0.15}),
-    refused=({"samples": 4}, {"step": 1e-3}),
 )

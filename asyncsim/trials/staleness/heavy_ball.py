@@ -50,5 +50,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"staleness": 12, "momentum": 0.7}, {"curvatures": (7.0,), "momentum": 0.0}),
-    refused=({"staleness": 30, "momentum": 0.95},),
 )

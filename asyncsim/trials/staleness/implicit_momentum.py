@@ -41,5 +41,4 @@ trial = Trial(
     reach=lambda point: None if point["workers"] <= 12 else "workers <= 12: too many orders to list",
     through="kernel, loop",
     elsewhere=({"step": 0.5}, {"workers": 4, "rewards": (1.0, 0.0, 0.2)}),
-    refused=({"workers": 20, "updates": 2},),
 )

@@ -62,5 +62,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"drift": -0.5}, {"horizon": 1, "staleness": 3}),
-    refused=({"horizon": 5}, {"staleness": 20}),
 )

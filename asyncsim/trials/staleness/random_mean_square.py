@@ -80,5 +80,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"law": (0.9, 0.1)}, {"share": 0.2, "updates": 4}),
-    refused=({"law": (0.25, 0.25, 0.25, 0.25)}, {"groups": 16}),
 )

@@ -38,5 +38,4 @@ trial = Trial(
     reach=_soft.reach,
     through="loop",
     elsewhere=({"kl": 1.0}, {"placement": "loss", "reference_logits": (0.0, 1.0)}),
-    refused=({"staleness": 40},),
 )

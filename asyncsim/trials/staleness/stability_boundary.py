@@ -23,5 +23,4 @@ trial = Trial(
     reach=lambda point: None if point["staleness"] <= 64 else "staleness <= 64: longer runs than a trial makes",
     through="loop",
     elsewhere=({"staleness": 24}, {"curvatures": (7.0,)}),
-    refused=({"staleness": 500},),
 )

@@ -48,5 +48,4 @@ trial = Trial(
     reach=_reach,
     through="loop",
     elsewhere=({"staleness": 0}, {"share": 0.123}, {"share": 0.6, "curvatures": (0.5,)}),
-    refused=({"share": 1.5}, {"staleness": 40}),
 )

@@ -66,5 +66,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),
-    refused=({"groups_per_batch": 32},),
 )

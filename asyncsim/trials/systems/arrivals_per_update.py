@@ -58,5 +58,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"groups_per_batch": 1}, {"workers": 3, "law": "gamma:1.0:0.5", "cells": 0}),
-    refused=({"law": "pareto:1.0:1.5", "cells": 0},),
 )

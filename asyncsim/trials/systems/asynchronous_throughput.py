@@ -77,5 +77,4 @@ trial = Trial(
         {"places": 1, "groups_per_batch": 1, "length": "exponential:1", "train_time": 0.2},
         {"batches_per_publish": 3, "generator_pauses": False, "capacity": 128},
     ),
-    refused=({"train_time": 0.6},),
 )

@@ -67,5 +67,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"places": 3}, {"places": 96, "groups_per_batch": 12, "length": "gamma:1.0:2.0"}),
-    refused=({"length": "lognormal:1.0:0.8"},),
 )

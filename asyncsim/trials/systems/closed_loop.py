@@ -50,5 +50,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"tickets": 1}, {"length": "pareto:1:3.0"}, {"places": 40, "tickets": 30}),
-    refused=({"length": "pareto:1:2.0"},),
 )

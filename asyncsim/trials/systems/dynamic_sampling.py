@@ -70,5 +70,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"round": 40}, {"groups_per_batch": 1, "round": 2}),
-    refused=({"accept": 0.05},),
 )

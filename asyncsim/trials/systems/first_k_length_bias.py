@@ -62,5 +62,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"kept": 12}, {"length": "pareto:1:3", "kept": 6}, {"length": "constant:2"}),
-    refused=({"length": "pareto:1:1.5"}, {"started": 65}),
 )

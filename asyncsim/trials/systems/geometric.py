@@ -36,5 +36,4 @@ trial = Trial(
     ),
     through="kernel",
     elsewhere=({"workers": 2, "cells": 3},),
-    refused=({"cells": 1000000},),
 )

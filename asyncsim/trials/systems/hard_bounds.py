@@ -84,5 +84,4 @@ trial = Trial(
     reach=lambda point: None if point["tickets"] <= 256 else "at most 256 tickets",
     through="kernel",
     elsewhere=({"rule": "window:7"}, {"rule": "target", "groups_per_batch": 1}, {"rule": "wait:5"}),
-    refused=({"tickets": 4},),
 )

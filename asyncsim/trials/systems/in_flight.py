@@ -56,5 +56,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"length": "pareto:1.0:2.5"}, {"period": 2.0, "cells": 1}, {"groups_per_batch": 2}),
-    refused=({"length": "pareto:1.0:2.0"},),
 )

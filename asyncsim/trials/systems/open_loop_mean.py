@@ -68,5 +68,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"groups_per_batch": 16, "places": 64, "capacity": 32}, {"train_time": 0.15}),
-    refused=({"train_time": 0.4},),
 )

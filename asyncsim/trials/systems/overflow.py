@@ -72,5 +72,4 @@ trial = Trial(
         {"length": "constant:1"},
         {"samples_per_group": 1, "length": "gamma:1:0.3", "train_time": 2.0},
     ),
-    refused=({"places": 15, "train_time": 4.0},),
 )

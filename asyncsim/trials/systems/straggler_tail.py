@@ -77,5 +77,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"tickets": 120, "levels": (5,)}, {"samples_per_group": 2, "length": "gamma:1.0:2.0"}),
-    refused=({"levels": (3,)}, {"levels": (40,)}),
 )

@@ -60,5 +60,4 @@ trial = Trial(
         {"groups_per_batch": 1, "samples_per_group": 1, "train_time": 0.0},
         {"train_time": "exponential:2", "groups_per_batch": 64},
     ),
-    refused=({"length": "pareto:1:1.5"},),
 )

@@ -91,6 +91,5 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"release": "dequeue"}, {"tickets": 16}, {"train_time": 0.0}),
-    refused=({"tickets": 8},),
     loose=frozenset({"group permits behind other batches"}),
 )

@@ -58,5 +58,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"length": "lognormal:1.0:0.5"}, {"period": 3.0}),
-    refused=({"length": "lognormal:1.0:1.4"},),
 )

@@ -62,5 +62,4 @@ trial = Trial(
     reach=_reach,
     through="kernel",
     elsewhere=({"workers": 300}, {"workers": 2, "law": "gamma:1.0:0.3"}),
-    refused=({"law": "pareto:1.0:1.2"}, {"workers": 1}),
 )
