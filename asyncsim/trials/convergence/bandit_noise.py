@@ -14,7 +14,7 @@ from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.updates._link import chain
 
 _ROUNDING = 1e-12
-_BATCHES, _SAMPLED = 200_000, 40_000
+_BATCHES, _SAMPLED = 200_000, 100_000
 """Ordered batches that are listed, at most; and batches that are sampled where there are more."""
 
 
