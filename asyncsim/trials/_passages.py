@@ -52,5 +52,5 @@ def _length(point: Point) -> int:
 def reach(point: Point) -> str | None:
     """Why growth is too slow, or too large, for a run; None where it is not."""
     if _length(point) > _LONGEST:
-        return f"runs of at most {_LONGEST} updates: growth next to the boundary is slow"
-    return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60"
+        return f"runs of at most {_LONGEST} updates; take a step farther beyond the boundary"
+    return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60; lower it"

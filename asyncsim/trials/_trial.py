@@ -55,8 +55,7 @@ class Trial:
     and remedy, or where `measure` raises `InputError`. At the trial's own points that is a violation, so that no defect
     hides there.
 
-    `elsewhere`: changes of the first point at which the claim must hold too. `loose`: terms of a bound that no point is
-    known to attain.
+    `loose`: terms of a bound that no point is known to attain.
     """
 
     points: tuple[Point, ...]
@@ -66,7 +65,6 @@ class Trial:
     through: str
     more: tuple[Point, ...] = field(default=())
     reach: Callable[[Point], str | None] = lambda point: None
-    elsewhere: tuple[Point, ...] = ()
     loose: frozenset[str] = frozenset()
 
     def at(self, size: str) -> tuple[Point, ...]:
@@ -82,6 +80,20 @@ def untouched(spec: Any) -> Any:
 def replaced(**settings: Any) -> Plant:
     """A plant: the same spec or system but for some settings."""
     return lambda spec: spec.replace(**settings)
+
+
+def within(**limits: float) -> Callable[[Point], str | None]:
+    """A reach: numbers of a point that are at most so large; beyond, runs or lists are too long.
+
+    >>> within(staleness=64)({"staleness": 80})
+    'staleness of at most 64, not 80; lower it'
+    """
+
+    def reach(point: Point) -> str | None:
+        above = ((name, most) for name, most in limits.items() if point[name] > most)
+        return next((f"{name} of at most {most:g}, not {point[name]:g}; lower it" for name, most in above), None)
+
+    return reach
 
 
 def too_rare(spread: float, most: float) -> str | None:

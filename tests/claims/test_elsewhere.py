@@ -16,6 +16,7 @@ from asyncsim import theory, trials
 from asyncsim.app import verifying
 from asyncsim.base import checks
 from asyncsim.trials._trial import Trial, untouched
+from tests.claims import places
 from tests.theory import drawing
 
 CLAIMS = sorted(theory.claims())
@@ -24,7 +25,7 @@ LIMITED = [name for name in CLAIMS if trials.trial(name).reach is not Trial.reac
 PLACES = [
     pytest.param(name, at, marks=[pytest.mark.long] * (i > 0))
     for name in CLAIMS
-    for i, at in enumerate(trials.trial(name).elsewhere)
+    for i, at in enumerate(places.ELSEWHERE[name])
 ]
 
 
@@ -58,7 +59,7 @@ def test_a_point_where_the_statement_does_not_hold_is_refused_by_name() -> None:
 def test_no_point_of_a_trial_is_outside(name: str) -> None:
     """Nor where it plants a defect: no reason not to measure can hide one."""
     trial = trials.trial(name)
-    elsewhere = ({**trial.points[0], **at} for at in trial.elsewhere)
+    elsewhere = ({**trial.points[0], **at} for at in places.ELSEWHERE[name])
     for point in (*trial.points, *trial.more, *(defect.point for defect in trial.defects.values()), *elsewhere):
         assert trial.reach(point) is None, point
 

@@ -69,9 +69,4 @@ trial = Trial(
         else "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
     ),
     through="loop",
-    elsewhere=(
-        {"dimension": 1, "signal": 0.6, "strength": 0.9, "reference": "known"},
-        {"dimension": 40, "signal": 0.2, "strength": 1.0},
-        {"dimension": 2, "signal": 2.0, "strength": 0.3},
-    ),
 )

@@ -33,5 +33,4 @@ trial = Trial(
     effect=0.02,
     reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"]),
     through="loop",
-    elsewhere=({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
 )

@@ -33,5 +33,4 @@ trial = Trial(
     effect=0.02,
     reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"]),
     through="loop",
-    elsewhere=({"staleness": 2, "step": 0.3},),
 )

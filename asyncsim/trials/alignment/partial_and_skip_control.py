@@ -53,11 +53,11 @@ def _reach(point: Point) -> str | None:
     most = min(0.5, point["staleness"] / 15)
     if point["staleness"] < 6 or point["staleness"] > 24 or point["strength"] > most:
         return (
-            f"staleness in [6, 24] and strength <= {most:.3g}: nearer to the limit of the boundary, or too long a run"
+            f"staleness in [6, 24] and strength <= {most:.3g}; nearer to the limit of the boundary, or too long a run"
         )
     threshold = math.sqrt(point["others"] * point["high"] / (1.0 - point["high"]))
     if point["signal"] < threshold or point["others"] > 400:
-        return f"signal at least {threshold:.3g}, others at most 400: skipping too rare, or vectors too long"
+        return f"signal at least {threshold:.3g}, others at most 400; skipping is too rare, or vectors too long"
     return None
 
 
@@ -79,5 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"strength": 0.2, "signal": 8.0}, {"staleness": 12, "high": 0.2}),
 )

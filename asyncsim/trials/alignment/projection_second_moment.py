@@ -57,5 +57,4 @@ trial = Trial(
         else f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
     ),
     through="loop",
-    elsewhere=({"strength": 0.8, "step": 0.3}, {"staleness": 6, "noise": 2.0, "step": 0.5}),
 )

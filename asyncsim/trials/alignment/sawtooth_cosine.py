@@ -65,5 +65,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"updates": 6, "step": 0.2}, {"updates": 1, "step": 1.0, "curvature": 0.9}),
 )

@@ -48,5 +48,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"signal": 3.0}, {"dimension": 2, "samples": 2}, {"noise": 0.3}),
 )

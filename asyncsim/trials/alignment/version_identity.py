@@ -116,5 +116,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"law": (0.0, 1.0)}, {"optimizer": "sign", "law": (0.0, 0.0, 1.0), "step": 0.4}),
 )

@@ -46,5 +46,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"samples": 3}, {"rewards": (1.0, 1.0, 1.0)}),
 )

@@ -76,5 +76,4 @@ trial = Trial(
     effect=_EFFECT,
     reach=_reach,
     through="loop",
-    elsewhere=({"rewards": (0.3, 0.9)}, {"step": 3.0, "staleness": 1}),
 )

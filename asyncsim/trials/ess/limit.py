@@ -44,5 +44,4 @@ trial = Trial(
     effect=0.02,
     reach=lambda point: moments_beyond(partial(_moment, point), _SAMPLES, _MOST),
     through="loop",
-    elsewhere=({"current_logits": (0.0, 0.0, 0.0)},),
 )

@@ -70,5 +70,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"width": 2.0}, {"samples": 48}),
 )

@@ -68,5 +68,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"samples": 3},),
 )

@@ -28,7 +28,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _reach(point: Point) -> str | None:
     few = point["actions"] ** (point["horizon"] * point["samples"]) <= _BATCHES
-    return None if few else f"samples such that actions**(horizon samples) <= {_BATCHES}: batches are enumerated"
+    return None if few else f"samples such that actions**(horizon samples) <= {_BATCHES}; take fewer"
 
 
 _MARKOV = sequence_point("markov", 3, 4, success=0.5, offset=0.3, samples=1)
@@ -49,5 +49,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="oracle",
-    elsewhere=({"offset": 0.0},),
 )

@@ -46,5 +46,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"rewards": (0.0, 0.0, 1.0)},),
 )

@@ -41,5 +41,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"cap": 1.01},),
 )

@@ -33,5 +33,4 @@ trial = Trial(
     defects={"behavior refreshed": Defect(replaced(system=schedules.fixed(0)), _POINT)},
     effect=0.02,
     through="loop",
-    elsewhere=({"offset": 0.05},),
 )

@@ -66,5 +66,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop, oracle",
-    elsewhere=({"current_logits": (-1.0, 0.5, 0.2)},),
 )

@@ -79,5 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop, oracle",
-    elsewhere=({"lag": 2, "samples": 2},),
 )

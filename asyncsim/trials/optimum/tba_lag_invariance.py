@@ -92,5 +92,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"staleness": 12}, {"beta": 2.0}),
 )

@@ -64,5 +64,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="predict",
-    elsewhere=({"area": 0.5}, {"cases": 2, "controls": 2}),
 )

@@ -81,5 +81,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"samples": 256}, {"horizon": 4, "samples": 64}),
 )

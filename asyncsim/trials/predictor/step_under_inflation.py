@@ -120,5 +120,4 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="loop",
-    elsewhere=({"signal": 2.0}, {"noise": 2.5}),
 )

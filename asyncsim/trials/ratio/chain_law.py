@@ -34,5 +34,4 @@ trial = Trial(
     },
     effect=0.04,
     through="loop",
-    elsewhere=({"horizon": 10, "levels": (-0.3,)},),
 )

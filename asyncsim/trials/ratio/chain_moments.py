@@ -29,5 +29,4 @@ trial = Trial(
     effect=_EFFECT,
     reach=lambda point: moments_beyond(Chain(point).moment),
     through="loop",
-    elsewhere=({"horizon": 1}, {"current_margins": (0.6, 1.4)}),
 )

@@ -120,7 +120,7 @@ def _reach(point: Point) -> str | None:
     if _drawn(point) > _MOST:
         return f"samples times updates, over all stalenesses, at most {_MOST}, not {_drawn(point)}; take fewer"
     if not _population(point) and _teaches(point) < 0.05:
-        return "two samples that differ in arm and reward with a chance of 0.05: rarer updates are too few to average"
+        return "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
     return None
 
 
@@ -162,5 +162,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"samples": 2, "stalenesses": (1, 3)}, {"means": (0.9, 0.1, 0.9, 0.3), "step": 0.001}),
 )

@@ -118,5 +118,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"noise_law": "uniform", "horizon": 6}, {"noise_in": "reports", "noise_per": "sequence", "noise": 0.02}),
 )

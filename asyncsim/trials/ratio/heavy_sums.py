@@ -51,5 +51,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"temperature": 0.3, "samples": (5, 10)}, {"samples": (2, 3)}),
 )

@@ -79,5 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"temperature": 0.2, "scores": (1.5,)}, {"samples": 30}),
 )

@@ -47,5 +47,4 @@ trial = Trial(
     effect=_EFFECT,
     reach=lambda point: moments_beyond(partial(_moment, point)),
     through="loop",
-    elsewhere=({"horizon": 1},),
 )

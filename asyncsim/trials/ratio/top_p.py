@@ -67,5 +67,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 1, "dependence": "iid", "behavior_logits": BEHAVIOR[:1], "current_logits": BEHAVIOR[:1]},),
 )

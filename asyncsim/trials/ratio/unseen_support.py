@@ -11,7 +11,7 @@ from asyncsim import methods, tasks
 from asyncsim.base.uncertainty import ratio
 from asyncsim.trials._plants import Tempered, with_method, with_policy
 from asyncsim.trials._runs import displaced, run, share_of
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for, within
 
 _BATCHES, _ROUNDING = 64, 1e-9
 _LEAST, _MOST, _DRAWN = 0.05, 256, 16_000_000
@@ -52,11 +52,9 @@ def _guess(point: Point) -> tuple[float, float]:
 
 def _reach(point: Point) -> str | None:
     share = _guess(point)[0]
-    if share < _LEAST or point["samples"] > _MOST:
-        return (
-            f"a share of batches that pass of {_LEAST:g} or more, not {share:.2g}, and at most {_MOST} samples in each"
-        )
-    return None
+    if share < _LEAST:
+        return f"a share of batches that pass of {_LEAST:g} or more, not {share:.2g}; raise the bound"
+    return within(samples=_MOST)(point)
 
 
 _PUBLISHED = {
@@ -76,5 +74,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"samples": 8}, {"bound": 0.1}),
 )

@@ -49,5 +49,4 @@ trial = Trial(
     effect=_EFFECT,
     reach=lambda point: too_rare(_spread(Chain(point, point["fraction"])), MOST),
     through="loop",
-    elsewhere=({"horizon": 12},),
 )

@@ -59,5 +59,4 @@ trial = Trial(
     effect=_EFFECT,
     reach=lambda point: too_rare(_spread(Chain(point, point["fraction"])), MOST),
     through="loop",
-    elsewhere=({"fraction": 0.6}, {"horizon": 30}),
 )

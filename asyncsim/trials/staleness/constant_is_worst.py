@@ -29,5 +29,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"law": (0.2, 0.2, 0.6)}, {"law": (0.0, 0.9, 0.1)}, {"law": (0.123, 0.877)}),
 )

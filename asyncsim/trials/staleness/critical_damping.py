@@ -50,5 +50,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"staleness": 3}, {"curvature": 0.2}),
 )

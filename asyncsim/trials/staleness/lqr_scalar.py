@@ -9,7 +9,7 @@ from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import ascent
 from asyncsim.trials._threshold import marginal_step
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 
 _NUDGE = 1e-7
 _SETTINGS = ("drift", "control", "state_cost", "action_cost", "begins", "width", "horizon")
@@ -39,14 +39,6 @@ _BASE = {"drift": 0.9, "control": 0.5, "state_cost": 1.0, "action_cost": 0.5, "b
 _UNSTABLE = {**_BASE, "drift": 1.4, "control": 1.0, "begins": 0.5, "width": 1.0}
 
 
-def _reach(point: Point) -> str | None:
-    if point["horizon"] > 2:
-        return "horizon <= 2: every sequence of actions is listed"
-    if point["staleness"] > 16:
-        return "staleness <= 16: longer runs than a trial makes"
-    return None
-
-
 trial = Trial(
     points=({"staleness": 0, **_BASE}, {"staleness": 1, **_UNSTABLE}, {"staleness": 4, **_BASE, "horizon": 1}),
     more=({"staleness": 8, **_BASE}, {"staleness": 4, **_UNSTABLE}),
@@ -59,7 +51,6 @@ trial = Trial(
         ),
     },
     effect=0.02,
-    reach=_reach,
+    reach=within(horizon=2, staleness=16),
     through="loop",
-    elsewhere=({"drift": -0.5}, {"horizon": 1, "staleness": 3}),
 )

@@ -49,5 +49,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"law": (0.2, 0.8)}, {"share": 0.1, "updates": 6}, {"law": (0.123, 0.877)}, {"share": 0.9}),
 )

@@ -61,7 +61,7 @@ def _one_draw(spec: Spec) -> Spec:
 
 def _reach(point: Point) -> str | None:
     if len(_sets(point)) ** (_length(point) - 1) > _PATHS:
-        return f"at most {_PATHS} sequences of draws: laws of fewer values, or fewer groups"
+        return f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
     return None
 
 
@@ -79,5 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"law": (0.9, 0.1)}, {"share": 0.2, "updates": 4}),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncsim import schedules
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, within
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -20,7 +20,6 @@ trial = Trial(
     measure=_measure,
     defects={"off-by-one version": Defect(off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})},
     effect=0.02,
-    reach=lambda point: None if point["staleness"] <= 64 else "staleness <= 64: longer runs than a trial makes",
+    reach=within(staleness=64),
     through="loop",
-    elsewhere=({"staleness": 24}, {"curvatures": (7.0,)}),
 )

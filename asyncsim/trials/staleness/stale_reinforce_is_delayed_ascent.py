@@ -58,5 +58,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop, oracle",
-    elsewhere=({"staleness": 0, "samples": 2},),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncsim import schedules
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.staleness._mixed import in_groups, mixture, widened
 
 
@@ -25,11 +25,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    if point["staleness"] > 32:
-        return f"staleness at most 32, not {point['staleness']}; lower it, so many roots are not told apart"
-    if not 0.0 <= point["share"] <= 1.0:
-        return f"a share from 0 to 1, not {point['share']:g}; a batch has no others"
-    return None
+    share = "a share from 0 to 1; take one, a batch has no others"
+    return within(staleness=32)(point) or (None if 0.0 <= point["share"] <= 1.0 else share)
 
 
 def _point(staleness: int, share: float) -> Point:
@@ -47,5 +44,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"staleness": 0}, {"share": 0.123}, {"share": 0.6, "curvatures": (0.5,)}),
 )

@@ -49,7 +49,7 @@ _EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
 
 def _reach(point: Point) -> str | None:
     if point["groups_per_batch"] < 64:
-        return "at least 64 groups a batch, so that deliveries are a clock to a percent"
+        return "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
     return None if point["places"] <= 8192 else "at most 8192 places"
 
 
@@ -65,5 +65,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),
 )

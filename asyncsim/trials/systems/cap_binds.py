@@ -70,5 +70,4 @@ trial = Trial(
     },
     effect=0.02,
     through="kernel",
-    elsewhere=({"tickets": 10}, {"release": "dequeue"}, {"zero_train_time": True}, {"tickets": 50}),
 )

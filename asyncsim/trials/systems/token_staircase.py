@@ -39,7 +39,7 @@ _EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 def _reach(point: Point) -> str | None:
     law = laws.as_law("length", point["length"])
     if law.kind == "lognormal" and law.parameters[1] > 1.0:
-        return "a log-normal sigma of at most 1: the square of a longer tail takes more samples than a run has"
+        return "a log-normal sigma of at most 1; the square of a longer tail takes more samples than a run has"
     if law.kind == "gamma" and law.parameters[1] < 0.25:
         return "a gamma shape of at least 0.25; the square of a longer tail takes more samples than a run has"
     return crowded(point)
@@ -57,5 +57,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"length": "lognormal:1.0:0.5"}, {"period": 3.0}),
 )
