@@ -50,7 +50,7 @@ def _lost(area: _Area) -> _Area:
 
 
 def _reach(point: Point) -> str | None:
-    most = f"at most {_MOST} runs: every order of them is asked for"
+    most = f"at most {_MOST} runs; take fewer, every order of them is listed"
     return None if point["cases"] + point["controls"] <= _MOST else most
 
 
