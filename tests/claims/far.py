@@ -3,8 +3,9 @@
 Part of `make test-long`. For each claim `POINTS` are drawn (`tests.theory.drawing.far`) and verified at the quick
 size. Stated beforehand: a true claim is violated at a point with probability at most 1e-3, so two of 2,000 by chance. A
 violated point is measured at two more seeds at the full size. It counts if it is violated at all three, by chance once
-in a billion points. No point may count, none may break off, and less than `OUTSIDE` of all may be outside. A wrong
-product is missed where a point is undecided or outside; planted defects say what each trial sees at its own points.
+in a billion points. No point may count, none may break off, both routes to each prediction must agree, and less than
+`OUTSIDE` of all may be outside. A wrong product is missed where a point is undecided or outside; planted defects say
+what each trial sees at its own points.
 
 Rows go to build/far/SEED.jsonl as claims end, so that a stopped command goes on; a claim whose trial or formula changed
 is measured anew.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import secrets
 import sys
@@ -26,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim import theory
 from asyncsim.app import verifying
 from asyncsim.app.evidence import digest_of
 from asyncsim.base import workers
@@ -54,10 +57,23 @@ def judged(id: str, seed: int, points: int) -> list[dict[str, Any]]:
         ]
         rows.append(_row(id, number, point, verdict) | {
             "again": [each.verdict for each in again],
+                "routes": _routes(id, point),
             "seconds": round(time.process_time() - start, 2),
             "digest": digest_of(id),
         })  # fmt: skip
     return rows
+
+
+def _routes(id: str, point: dict[str, Any]) -> float:
+    """By how much both routes to the prediction differ, over what rounding may leave: at most 1 where they agree."""
+    claim, given = theory.claim(id), {name: value for name, value in point.items() if value is not None}
+    first, second = claim.predict(given), claim.cross_check(given)
+    scales: dict[str, float] = {}
+    for name, value in first.items():
+        stem = name.partition("[")[0]
+        scales[stem] = math.hypot(scales.get(stem, 0.0), value)
+    left = [abs(value - second[n]) / (1e-10 * scales[n.partition("[")[0]] + 1e-12) for n, value in first.items()]
+    return max(left) if list(first) == list(second) else math.inf
 
 
 def _row(id: str, number: int, point: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
@@ -68,8 +84,8 @@ def _row(id: str, number: int, point: dict[str, Any], verdict: Verdict) -> dict[
 
 
 def counts(row: dict[str, Any]) -> bool:
-    """Whether a row contradicts its claim: violated at every seed, or broken off."""
-    broken = row["reason"].startswith(verifying.BROKEN)
+    """Whether a row contradicts its claim: violated at every seed, broken off, or two routes to one number differ."""
+    broken = row["reason"].startswith(verifying.BROKEN) or not row["routes"] <= 1.0
     return broken or (row["verdict"] == "violated" and set(row["again"]) <= {"violated"})
 
 
