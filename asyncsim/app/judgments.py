@@ -143,7 +143,7 @@ def advice(page: Page) -> list[str]:
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     # Separate chance, theory and product.
     broken = [v for v in verdicts if v.verdict == "violated"]
-    unsure = [v for v in verdicts if v.verdict == "inconclusive"]
+    unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]
     if broken:
         sentences += [line.replace("`", "") for line in steps(broken[0], page)]
     # Suggest remeasuring and missing checks.

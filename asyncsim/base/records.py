@@ -62,7 +62,8 @@ class Estimate(NamedTuple):
 class Unmeasured(NamedTuple):
     """Why a point has no estimates, in a sentence, and the verdict of that.
 
-    "outside": the trial or a limit of the product cannot judge the point. "violated": a component broke off.
+    "outside": the trial or a limit of the product cannot judge the point. "violated": a component broke off where it
+    had measured before; "inconclusive" where nothing says so.
     """
 
     reason: str

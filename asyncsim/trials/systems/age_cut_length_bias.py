@@ -48,7 +48,7 @@ _EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
 
 
 def _reach(point: Point) -> str | None:
-    """Places are held to the end of what is cut, so a run knows the mean of a heavy tail no better than without a cut."""
+    """Places are held to the end of what is cut, so a heavy tail has no sooner a mean than without a cut."""
     few = "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
     return (few if point["groups_per_batch"] < 64 else None) or heavy(point, "length") or within(places=8192)(point)
 
