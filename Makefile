@@ -70,11 +70,12 @@ try: $(DEV)  ## the contracts of one part, in half a minute (a preset takes long
 	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME)) or $(EVERY)" \
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
-test-long: $(DEV)  ## repetitions behind stated error rates; the suite as on an older processor; then a seed that is printed
+test-long: $(DEV)  ## repetitions behind stated error rates; the suite as an older processor; new examples and far points at a seed that is printed
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
 	$(OLDER) $(MAKE) test
 	seed=$${SEED:-$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**31))")}; echo "seed $$seed"; \
-	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long"
+	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long" && \
+	WORKERS=$(WORKERS) $(BIN)/python -m tests.claims.far --seed $$seed
 
 mutants: $(DEV)  ## small changes of the methods' code and the share of them that the suite notices, with every survivor
 	$(BIN)/python -m tests.mutation --sample 200 --workers $(WORKERS) --at-least 0.9

@@ -6,7 +6,7 @@ Each has --help, --json PATH and an exit status that a script can use:
     1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed,
          a finding on telemetry differs
     2    bad input: one line names field, value, bound and remedy
-    3    nothing is violated, but a claim or a comparison is undecided
+    3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
     4    an output could not be written; the others are
     5    all well, but stdout was closed or full
     130  stopped by Ctrl-C, 143 by SIGTERM; what was reached until then is written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,10 +25,11 @@ PAGE = "docs/verdicts.md"
 def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | None = None) -> int:
     """Exit status: 1 where a claim is violated or a planted defect not caught, 3 where one is undecided, else 0.
 
-    Where there are `bets` over many runs they decide instead of one run's verdict, which is then undecided at most.
+    Where there are `bets` over many runs they decide instead of one run's verdict, which is then undecided at most
+    unless a component broke off.
     """
-    violated = evidence.against(bets) if bets else [v.id for v in verdicts if v.verdict == "violated"]
-    if violated or missed(verdicts):
+    violated = [v.id for v in verdicts if v.verdict == "violated" and (not bets or math.isnan(v.p))]
+    if violated or evidence.against(bets or {}) or missed(verdicts):
         return VIOLATED
     return HELD if all(v.verdict in SUCCESSES for v in verdicts) else INCONCLUSIVE
 
@@ -62,8 +64,8 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
         row = [
             v.id,
             v.quantity,
-            f"{v.predicted:.6g}",
-            f"{v.measured:.6g} [{v.low:.6g}, {v.high:.6g}]",
+            "—" if math.isnan(v.predicted) else f"{v.predicted:.6g}",
+            "—" if math.isnan(v.measured) else f"{v.measured:.6g} [{v.low:.6g}, {v.high:.6g}]",
             f"[{color}]{v.verdict}[/]",
             f"{v.seconds:.1f}",
         ]
@@ -80,7 +82,9 @@ def lines(page: Page, defects: bool) -> list[str]:
     verdicts = page.verdicts
     held, loose = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     rates = f"false fail <= {FALSE_FAIL:g} each, false pass <= {FALSE_PASS:g}"
-    line = f"{held} of {len(verdicts)} claims held{f', {loose} hold without being tight' * bool(loose)} ({rates})"
+    beyond = page.summary["counts"]["outside"]
+    others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
+    line = f"{held} of {len(verdicts)} claims held{others} ({rates})"
     if defects:
         caught = sum(d["verdict"] == "violated" for v in verdicts for d in v.defects)
         line += f"; {caught} of {sum(len(v.defects) for v in verdicts)} planted defects turned their claim to violated"
@@ -139,7 +143,7 @@ def advice(page: Page) -> list[str]:
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     # Separate chance, theory and product.
     broken = [v for v in verdicts if v.verdict == "violated"]
-    unsure = [v for v in verdicts if v.verdict not in (*SUCCESSES, "violated")]
+    unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]
     if broken:
         sentences += [line.replace("`", "") for line in steps(broken[0], page)]
     # Suggest remeasuring and missing checks.
@@ -148,6 +152,8 @@ def advice(page: Page) -> list[str]:
             "inconclusive does not contradict the claim: the measurement was too coarse. Measure again: "
             f"{_again(unsure[0], page)}"
         )
+    if page.summary["counts"]["outside"]:
+        sentences.append("outside says nothing about the claim: its trial cannot judge that point. Move it as advised.")
     if missed(verdicts):
         sentences.append(
             f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake."
@@ -158,13 +164,17 @@ def advice(page: Page) -> list[str]:
 def steps(verdict: Verdict, page: Page) -> list[str]:
     """What to do about a violated claim, in order: chance, theory, product, where to read on; code in backticks."""
     id, sentences = verdict.id, []
-    sentences += [
-        f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
-        f"`{_again(verdict, page)}`",
-        f"theory? If it stays violated, compare predict(point) and cross_check(point) of `sim.theory.claim({id!r})`.",
-        f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what this "
-        "trial notices.",
-    ]
+    if math.isnan(verdict.p):
+        sentences.append("neither chance nor theory: a component raised, and nothing was measured.")
+    else:
+        sentences += [
+            f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
+            f"`{_again(verdict, page)}`",
+            "theory? If it stays violated, compare predict(point) and cross_check(point) of "
+            f"`sim.theory.claim({id!r})`.",
+            f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
+            "this trial notices.",
+        ]
     if id in trials.trials():
         trial = trials.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")

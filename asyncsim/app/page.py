@@ -65,7 +65,7 @@ class Page:
 
     def beside(self, verdict: records.Verdict) -> str:
         """What Holm's correction says of a violated claim; nothing of the others."""
-        if verdict.verdict != "violated":
+        if verdict.verdict != "violated" or math.isnan(verdict.p):
             return ""
         if self.stands(verdict):
             return "violated, and also after Holm"
@@ -144,7 +144,7 @@ def families(verdicts: Sequence[records.Verdict]) -> list[tuple[str, list[record
 def measured(row: records.Comparison | records.Verdict) -> str:
     """A measurement with half of its interval, in figures that compare with the prediction's."""
     if not math.isfinite(row.measured):
-        return "diverged" if row.verdict == "violated" else "—"
+        return "diverged" if row.reason == "diverged" else "—"
     return measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
 
 

@@ -6,17 +6,23 @@ import contextlib
 import dataclasses
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from asyncsim import theory, trials, validation
 from asyncsim.base import checks
 from asyncsim.base import workers as spreading
-from asyncsim.base.records import Claim, Estimate, Point, Verdict
+from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
 from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Plant, Trial, untouched
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
+Measured = dict[str, Estimate] | Unmeasured
+"""Estimates by quantity, or why there are none."""
+BROKEN = "the measurement broke off:"
+"""Beginning of the reason where a trial raised."""
 
 
 def verify(
@@ -34,9 +40,11 @@ def verify(
 
     Arguments: `claim`, an id of `sim.theory.claims()`; `size`, "quick", or "full" (half the effect, more points);
     `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
-    `at`: parameters that replace those of the trial's first point. `workers`: processes among which claims are spread
-    (default: one a core; few claims are measured in this process); verdicts do not depend on it. Returns one `Verdict`,
-    or a list of them. Raises `InputError` for an unknown claim, or a point outside its domain.
+    `at`: parameters that replace those of the trial's first point. Where the statement holds, but its trial or a limit
+    of the product cannot judge it, the verdict is "outside", and its reason names bound and remedy. `workers`:
+    processes among which claims are spread (default: one a core; few claims are measured in this process); verdicts do
+    not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown claim, or a point
+    outside of the claim's domain, where nothing is stated.
 
     >>> verify("estimator/full-is").verdict
     'held'
@@ -96,10 +104,13 @@ def verify_one(
     checks.boolean("defects", defects, "say whether defects are planted")
     trial = trials.trial(claim.id)
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
-    points = trial.at(size) if at is None else (_point_at(claim, trial, at),)
-    start = time.perf_counter()
-    measured = [_measured(trial, point, SPARE[size] * factor * trial.effect, seed, untouched) for point in points]
-    predicted = [claim.predict(point) for point in points]
+    asked = at is not None
+    points = (_point_at(claim, trial, at),) if at is not None else trial.at(size)
+    start, effect = time.perf_counter(), SPARE[size] * factor * trial.effect
+    measured = [_measured(trial, point, effect, seed, untouched, asked) for point in points]
+    predicted = [
+        {} if isinstance(own, Unmeasured) else claim.predict(point) for point, own in zip(points, measured, strict=True)
+    ]
     verdict = _join(claim, trial, points, measured, predicted, factor)
     if defects:
         verdict = dataclasses.replace(
@@ -110,15 +121,31 @@ def verify_one(
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
 
 
-def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    """The trial's estimates on one thread: oracles set no limit, and a second thread costs them time."""
+def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant, asked: bool = False) -> Measured:
+    """The trial's estimates, or why there are none.
+
+    Where a trial has measured before, a component that breaks off contradicts the claim. At a point that was `asked`
+    for, what trial or product refuses is outside, and nothing else contradicts. Machines may fail anywhere.
+    """
+    beyond = trial.reach(point) if asked else None
+    if beyond is not None:
+        return Unmeasured(f"the trial needs {beyond}")
+    # Oracles set no limit, and a second thread costs them time.
     limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if "torch" in sys.modules:
         from asyncsim.learning import versions
 
         limit = versions.threads(1)
-    with limit:
-        return trial.measure(point, effect, seed, plant)
+    try:
+        with limit:
+            return trial.measure(point, effect, seed, plant)
+    except Exception as error:
+        if asked and isinstance(error, checks.InputError):
+            return Unmeasured(f"refused: {error}")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{BROKEN} {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
+        return Unmeasured(" ".join(text.split()), "inconclusive" if asked or machine else "violated")
 
 
 def _planted(claim: Claim, trial: Trial, name: str, defect: Defect, seed: int) -> dict[str, str]:
@@ -129,7 +156,7 @@ def _planted(claim: Claim, trial: Trial, name: str, defect: Defect, seed: int) -
 
 
 def _wrong_formulas(
-    claim: Claim, trial: Trial, points: Sequence[Point], measured: list[dict[str, Estimate]], factor: float
+    claim: Claim, trial: Trial, points: Sequence[Point], measured: Sequence[Measured], factor: float
 ) -> Iterable[dict[str, str]]:
     """The verdict of each wrong formula against the right measurement."""
     for name, formula in claim.formula_defects.items():
@@ -143,31 +170,27 @@ def _join(
     claim: Claim,
     trial: Trial,
     points: Sequence[Point],
-    measured: list[dict[str, Estimate]],
-    predicted: list[dict[str, float]],
+    measured: Sequence[Measured],
+    predicted: Sequence[dict[str, float]],
     factor: float,
 ) -> Verdict:
     return validation.join(claim, points, measured, predicted, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
 
 
 def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
-    """The trial's first point with some parameters replaced, inside the domain."""
+    """The trial's first point with some parameters replaced, those given as None left out, inside the domain."""
     point = dict(trial.points[0])
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
     for key in at:
-        checks.one_of(f"{claim.id} parameter", key, point, "name a parameter of the claim's points")
-    point |= at
+        parameters = getattr(claim.point, "parameters", point)
+        checks.one_of(f"{claim.id} parameter", key, {**parameters, **point}, "name a parameter of the claim's points")
+    point = {key: value for key, value in {**point, **at}.items() if value is not None}
     try:
         reason = claim.domain(point)
-    except checks.InputError:
-        raise
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         reason = f"not even comparable with it: {error}"
-    if reason is not None:
-        raise checks.InputError(claim.id, dict(at), f"inside the claim's domain ({reason})", "ask inside the domain")
-    beyond = trial.reach(point)
-    if beyond is not None:
-        raise checks.InputError(claim.id, dict(at), f"within reach of its trial ({beyond})", "ask at another point")
+    bound = f"inside the claim's domain ({reason})"
+    checks.require(reason is None, claim.id, dict(at), bound, "ask inside the domain")
     return point
 
 

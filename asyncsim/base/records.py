@@ -59,6 +59,17 @@ class Estimate(NamedTuple):
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
+class Unmeasured(NamedTuple):
+    """Why a point has no estimates, in a sentence, and the verdict of that.
+
+    "outside": the trial or a limit of the product cannot judge the point. "violated": a component broke off where it
+    had measured before; "inconclusive" where nothing says so.
+    """
+
+    reason: str
+    verdict: str = "outside"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A statement of the theory that a measurement can contradict; backticks mark the formulas in `statement`.
@@ -103,20 +114,21 @@ class Comparison:
     """One measured quantity beside its prediction, at one point.
 
     `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
-    violation in units of the effect, negative when violated. `p`: how often a true claim deviates as much here.
+    violation in units of the effect, negative when violated. `p`: how often a true claim deviates as much here. What is
+    not given is not known, and such a comparison is outside.
     """
 
     point: dict[str, Any]
     quantity: str
-    predicted: float
-    measured: float
-    low: float
-    high: float
-    verdict: str
-    false_fail: float
-    false_pass: float
-    margin: float
-    samples: int
+    predicted: float = math.nan
+    measured: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    verdict: str = "outside"
+    false_fail: float = math.nan
+    false_pass: float = math.nan
+    margin: float = math.inf
+    samples: int = 0
     reason: str = ""
     p: float = math.nan
 
@@ -126,6 +138,8 @@ class Comparison:
         >>> print(Comparison({}, "mean", 4.0, 3.9978, 3.994, 4.0016, "held", 1e-3, 0.0, 0.02, 22))
         held: mean predicted 4, measured 3.9978 ± 0.0038
         """
+        if not self.samples and self.reason:
+            return f"{self.verdict}: {self.reason}"
         reason = f" ({self.reason})" if self.reason and self.verdict != "held" else ""
         return f"{self.verdict}: {self._numbers()}{reason}"
 

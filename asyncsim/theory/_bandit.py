@@ -34,8 +34,10 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def fisher(probabilities: np.ndarray) -> np.ndarray:
-    """F = diag p - p p^T of one softmax, `[A, A]`."""
-    return np.diag(probabilities) - np.outer(probabilities, probabilities)
+    """F = diag p - p p^T of one softmax, `[A, A]`; rows that add up to 0 spare p (1 - p) its rounding near 1."""
+    products = np.outer(probabilities, probabilities)
+    np.fill_diagonal(products, 0.0)
+    return np.diag(products.sum(axis=1)) - products
 
 
 def score_norm_squared(probabilities: np.ndarray) -> np.ndarray:

@@ -54,13 +54,12 @@ def marginal_step_mixed(current: np.ndarray, stale: np.ndarray, tau: int) -> flo
 def marginal_step(field: np.ndarray, tau: int) -> float:
     """Step at which the radius crosses 1, by root finding between a step that surely decays and one that surely grows.
 
-    `field` has real negative eigenvalues; its norm bounds them. A product step * curvature of 1/(2 (tau + 1)) decays
-    (below the boundary for every delay), one of 4 at the norm grows.
+    `field` has real negative eigenvalues, of which the largest crosses first; rounding of flat modes looks like growth.
+    A product step * curvature of 1/(2 (tau + 1)) decays (below the boundary for every delay), one of 4 grows.
     """
-    norm = float(np.linalg.norm(field, 2))
-    return float(
-        brentq(lambda s: radius(field, s, tau) - 1.0, 0.5 / (tau + 1) / norm, 4.0 / norm, xtol=1e-15, rtol=1e-14)
-    )
+    mode, curvature = np.array([[-1.0]]), float(np.abs(np.linalg.eigvals(field)).max())
+    product = brentq(lambda a: radius(mode, a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
+    return float(product) / curvature
 
 
 def autocovariance(

@@ -19,13 +19,15 @@ from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Act
 from asyncsim.trials._plants import PolicyDefect
 from asyncsim.trials._runs import displaced, mean_of, run, second_moment_of
-from asyncsim.trials._trial import Estimate, Plant, units_for
+from asyncsim.trials._trial import Estimate, Plant, too_rare, units_for
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""
 _ROUNDING = 1e-10
 MOST = 6_000_000
 """Samples that a trial takes at most."""
+WORST = 0.05
+"""Relative bias of a batch's ESS, and inverse of the samples that decide it, beyond which a bias cannot be bounded."""
 
 
 class Chain:
@@ -56,16 +58,12 @@ class Chain:
 
 
 def replicates_for(spread: float, effect: float, comparisons: int) -> int:
-    """Replicates for a relative effect, from the relative standard deviation of one sample."""
+    """Replicates for a relative effect, from the relative standard deviation of one sample, as many as are affordable.
+
+    Fewer than the effect needs leave a verdict undecided; too few for a normal mean are refused beforehand.
+    """
     error = spread / math.sqrt(SAMPLES * BATCHES)
-    return max(32, units_for(error, effect, comparisons))
-
-
-def too_many(spread: float, effect: float, comparisons: int) -> str | None:
-    """Why a point cannot be measured: its spread needs too many samples."""
-    if not math.isfinite(spread) or replicates_for(spread, effect, comparisons) * SAMPLES * BATCHES > MOST:
-        return f"at most {MOST} samples; move the policies closer, or success away from 0 and 1"
-    return None
+    return max(32, min(units_for(error, effect, comparisons), MOST // (SAMPLES * BATCHES)))
 
 
 AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
@@ -80,26 +78,53 @@ def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimat
     A batch's ESS is biased: its tolerance is twice the leading term, from moments of the weights. The affinity of equal
     policies has rounding error alone.
     """
-    ess, (second, third, fourth) = mean_of(trace, "ess"), (moment(p) for p in (2.0, 3.0, 4.0))
-    bias = 2.0 * abs(second + fourth / second**2 - 2.0 * third / second) / SAMPLES
+    ess = mean_of(trace, "ess")
     return {
-        "ess": ess._replace(tolerance=bias * ess.value),
+        "ess": ess._replace(tolerance=2.0 * bias_of_ess(moment, SAMPLES) * ess.value),
         "second_moment": second_moment_of(trace),
         "affinity": mean_of(trace, "affinity", _ROUNDING),
     }
 
 
+def moment_of(behavior: Any, current: Any, power: float, tokens: int = 1) -> float:
+    """E W^power of so many tokens of one softmax, from both policies' logits."""
+    mu, pi = (np.exp(np.asarray(logits) - np.max(logits)) for logits in (behavior, current))
+    return float(((pi / pi.sum()) ** power * (mu / mu.sum()) ** (1.0 - power)).sum() ** tokens)
+
+
+def _parts(moment: Callable[[float], float]) -> tuple[float, float, float]:
+    """E W^2, E W^3 and E W^4 for weights of mean 1."""
+    mean = moment(1.0)
+    second, third, fourth = (moment(power) / mean**power for power in (2.0, 3.0, 4.0))
+    return second, third, fourth
+
+
+def bias_of_ess(moment: Callable[[float], float], samples: int) -> float:
+    """Relative bias of a batch's ESS, to leading order."""
+    second, third, fourth = _parts(moment)
+    return abs(second + fourth / second**2 - 2.0 * third / second) / samples
+
+
+def spread_of_ess(moment: Callable[[float], float]) -> float:
+    """Relative standard deviation of one sample's part of the ESS."""
+    second, third, fourth = _parts(moment)
+    return math.sqrt(max(4.0 * second + fourth / second**2 - 4.0 * third / second - 1.0, 1e-6))
+
+
 def spread_of_square(moment: Callable[[float], float]) -> float:
     """Relative standard deviation of one squared weight."""
-    return math.sqrt(max(moment(4.0) / moment(2.0) ** 2 - 1.0, 1e-6))
+    second, _, fourth = _parts(moment)
+    return math.sqrt(max(fourth / second**2 - 1.0, 1e-6))
 
 
-def moments_beyond(moment: Callable[[float], float], effect: float, comparisons: int) -> str | None:
-    """Why moments cannot be measured: weights with log E W^2 above (1/4) log N hide their tail from N samples."""
-    most = 0.25 * math.log(SAMPLES)
-    if moment(2.0) > math.exp(most):
-        return f"log E W^2 at most {most:.2f} for batches of {SAMPLES}"
-    return too_many(spread_of_square(moment), effect, comparisons)
+def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, most: float = MOST) -> str | None:
+    """Why moments cannot be measured on batches of so many samples, at most so many in all."""
+    spread = spread_of_square(moment)
+    if not max(bias_of_ess(moment, samples), spread**2 / samples) <= WORST:
+        return (
+            f"E W^2 = {moment(2.0):.3g} rests on too few of the {samples} samples of a batch; move the policies closer"
+        )
+    return too_rare(spread, most)
 
 
 class OneNumber(PolicyDefect):

@@ -38,8 +38,9 @@ def passage(point: Point, seed: int, plant: Plant) -> Estimate:
 
     collapse = [passed(ratio * level) for level in levels]
     leads = [scores.announced(norm, only, np.array([t]), None, x)[0] for t, x in zip(collapse, levels, strict=True)]
-    mean = float(np.mean(leads))
-    return Estimate(mean, tolerance=_RESOLUTION * mean, samples=_LEVELS)
+    mean, half = float(np.mean(leads)), 2.0 * point["staleness"] + 1.0
+    # A norm passes levels at peaks: of few half periods the mean over levels may leave out a part of one.
+    return Estimate(mean, tolerance=max(_RESOLUTION * mean, half**2 / (4.0 * mean)), samples=_LEVELS)
 
 
 def _length(point: Point) -> int:
@@ -52,5 +53,5 @@ def _length(point: Point) -> int:
 def reach(point: Point) -> str | None:
     """Why growth is too slow, or too large, for a run; None where it is not."""
     if _length(point) > _LONGEST:
-        return f"runs of at most {_LONGEST} updates: growth next to the boundary is slow"
-    return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60"
+        return f"runs of at most {_LONGEST} updates; take a step farther beyond the boundary"
+    return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60; lower it"

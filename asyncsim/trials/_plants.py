@@ -84,6 +84,14 @@ class ShortProduct(PolicyDefect):
         return log_prob * mask
 
 
+class Uncut(Wrapped):
+    """A sampler cut by top-p that reports the whole policy's log-probs."""
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """The trainer's log-probs at the behavior weights."""
+        return {"log_prob": self._inner.score(view, batch)}
+
+
 class Unscored(PolicyDefect):
     """The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
 

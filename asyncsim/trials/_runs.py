@@ -74,6 +74,28 @@ def displaced(
     )
 
 
+class MeanGradient:
+    """An instrument: "gradient", the mean of the gradients behind the displacement, `[P, R]`."""
+
+    name = "mean_gradient"
+    outputs: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.gradients: list[Tensor] = []
+
+    def fresh(self) -> MeanGradient:
+        """An empty one."""
+        return MeanGradient()
+
+    def observe(self, step: Step) -> None:
+        """Keep this update's."""
+        self.gradients += [step.gradient.double().clone()] * (step.update > 0)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The mean."""
+        return {"gradient": (sum(self.gradients) / len(self.gradients)).numpy().T}  # type: ignore[union-attr]
+
+
 def below(label: int, level: float) -> Metric:
     """Share of samples whose log ratio is at most the level, "cdf[label]"."""
 
@@ -86,6 +108,15 @@ def below(label: int, level: float) -> Metric:
 def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
     """Mean of a metric over all batches but the first (before the displacement), with its error between replicates."""
     return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
+
+
+def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
+    """Mean share of events `[U, R]`, each of so many samples, with its error between replicates.
+
+    Where few of n are seen, or all but a few, that error is too small: the tolerance is the rate 8/n, of which none
+    would be seen once in 3,000.
+    """
+    return between(values.mean(axis=0))._replace(tolerance=8.0 / (values.size * samples))
 
 
 def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") -> Estimate:

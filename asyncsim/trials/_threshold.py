@@ -14,7 +14,7 @@ from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
 from asyncsim.trials._runs import descent
-from asyncsim.trials._trial import Estimate
+from asyncsim.trials._trial import Estimate, Plant, untouched
 
 GRID = 48
 PERIODS = 24
@@ -24,19 +24,15 @@ RESOLUTION = 0.005
 """Largest relative error of the bisected learning rate: the boundary is bracketed to 1 percent."""
 
 
-def noiseless_descent(curvatures: tuple[float, ...], system: Any) -> Callable[[tuple[float, ...], int], Spec]:
-    """A `build` for `largest_stable_step`: descent on a quadratic from next to its minimum."""
+def noiseless_descent(
+    curvatures: tuple[float, ...], system: Any, plant: Plant = untouched
+) -> Callable[[tuple[float, ...], int], Spec]:
+    """A `build` of the searches below: descent on a quadratic from next to its minimum, after planting."""
+    task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
+    settings: dict[str, Any] = {"sampling": "enumerate", "diagnostics": ["gradient_norm"]}
 
     def build(steps: tuple[float, ...], count: int) -> Spec:
-        return descent(
-            tasks.quadratic(curvatures, noise=0.0, start=1e-6),
-            system,
-            updates.sgd(steps),
-            updates=count,
-            replicates=len(steps),
-            sampling="enumerate",
-            diagnostics=["gradient_norm"],
-        )
+        return plant(descent(task, system, updates.sgd(steps), updates=count, replicates=len(steps), **settings))
 
     return build
 
@@ -141,16 +137,20 @@ def marginal_step(
     seed: int,
     every: int = 1,
     noise: float = 1e-12,
+    modes: int = 0,
 ) -> Estimate:
     """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
 
     `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many
-    updates obey a recurrence of at most this order, but for relative `noise`.
+    updates obey a recurrence of at most this order, but for relative `noise`. Where components are `modes` that do not
+    touch one another, the order is that of each: roots of all together are hard to tell apart.
     """
+    probes = [Metric(f"mode{k}", lambda step, k=k: step.gradient[:, k].double()) for k in range(modes)] or [PROBE]
 
     def excess(steps: np.ndarray) -> np.ndarray:
-        spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=[PROBE])
-        series = running.run(spec, seed=seed, progress=False)["probe"][::every]
-        return grown(series, order, noise)
+        spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=probes)
+        trace = running.run(spec, seed=seed, progress=False)
+        largest: np.ndarray = np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
+        return largest
 
     return crossing(excess, low, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,10 @@ SIZES = {"quick": 1.0, "full": 0.5}
 """Size of a verification, and the factor on the effect that it must see."""
 SPARE = {"quick": 1.0, "full": 0.9}
 """Samples are those of this share of the effect: the full size adds points, and so comparisons, of other spreads."""
+
+
+EVENTS = 400
+"""Effective samples that a sampled mean must rest on."""
 
 
 class Wrapped:
@@ -44,11 +49,13 @@ class Trial:
 
     `measure(point, effect, seed, plant)` returns estimates by quantity. It runs `plant(spec)` and takes as many samples
     as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size, `more`
-    those that the full size adds. `through` names the parts of the product in the measurement; `reach(point)` why a
-    point inside the claim's domain cannot be measured (None where it can).
+    those that the full size adds. `through` names the parts of the product in the measurement.
 
-    `elsewhere`: changes of the first point at which the claim must hold too, `refused`: such that the trial cannot
-    measure. `loose`: terms of a bound that no point is known to attain.
+    A point that was asked for is outside where `reach(point)` says why it cannot be measured, in one sentence of bound
+    and remedy, or where `measure` raises `InputError`. At the trial's own points that is a violation, so that no defect
+    hides there.
+
+    `loose`: terms of a bound that no point is known to attain.
     """
 
     points: tuple[Point, ...]
@@ -58,8 +65,6 @@ class Trial:
     through: str
     more: tuple[Point, ...] = field(default=())
     reach: Callable[[Point], str | None] = lambda point: None
-    elsewhere: tuple[Point, ...] = ()
-    refused: tuple[Point, ...] = ()
     loose: frozenset[str] = frozenset()
 
     def at(self, size: str) -> tuple[Point, ...]:
@@ -75,6 +80,35 @@ def untouched(spec: Any) -> Any:
 def replaced(**settings: Any) -> Plant:
     """A plant: the same spec or system but for some settings."""
     return lambda spec: spec.replace(**settings)
+
+
+def within(**limits: float) -> Callable[[Point], str | None]:
+    """A reach: numbers of a point that are at most so large; beyond, runs or lists are too long.
+
+    >>> within(staleness=64)({"staleness": 80})
+    'staleness of at most 64, not 80; lower it'
+    """
+
+    def reach(point: Point) -> str | None:
+        above = ((name, most) for name, most in limits.items() if point[name] > most)
+        return next((f"{name} of at most {most:g}, not {point[name]:g}; lower it" for name, most in above), None)
+
+    return reach
+
+
+def too_rare(spread: float, most: float) -> str | None:
+    """Why a mean over at most so many units cannot be judged, `spread` the relative standard deviation of one.
+
+    Where an event of probability p decides the mean, most/spread^2 is nearly how often it is seen. Fewer than `EVENTS`
+    are not nearly normal, and none at all would look like a wrong product.
+    """
+    seen = most / spread**2 if math.isfinite(spread) else 0.0
+    if seen >= EVENTS:
+        return None
+    return (
+        f"{EVENTS} effective samples or more of {most:.2g}, not {seen:.2g}; ask where the event that decides the mean "
+        "is likelier"
+    )
 
 
 def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:

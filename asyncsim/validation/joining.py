@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from asyncsim.base import checks
-from asyncsim.base.records import LOOSE, Claim, Comparison, Estimate, Point, Tightness, Verdict
+from asyncsim.base.records import LOOSE, Claim, Comparison, Estimate, Point, Tightness, Unmeasured, Verdict
 from asyncsim.validation.judging import judge
 from asyncsim.validation.tightness import TIGHT, Tested, tightness
 
@@ -16,7 +16,7 @@ PRECEDENCE = ("violated", "outside", "inconclusive", LOOSE, "held")
 def join(
     claim: Claim,
     points: Sequence[Point],
-    measured: Sequence[Mapping[str, Estimate]],
+    measured: Sequence[Mapping[str, Estimate] | Unmeasured],
     predicted: Sequence[Mapping[str, float]],
     effect: float,
     false_fail: float = 1e-3,
@@ -31,8 +31,9 @@ def join(
     nothing exceeded, with a term that is nowhere tight, "holds, not tight". Where more samples could show it to be
     tight, it is inconclusive.
 
-    Arguments: `claim`; `points`; per point the `measured` estimates and the `predicted` numbers by quantity (empty
-    where the point is outside the domain). `effect`: a fraction of the scale that `claim.relative_to` names; `seconds`.
+    Arguments: `claim`; `points`; per point the `measured` estimates, or why there are none, and the `predicted` numbers
+    by quantity (empty where the point is outside the domain). `effect`: a fraction of the scale that
+    `claim.relative_to` names; `seconds`.
     Returns a `Verdict` with the scalar fields of the comparison with least margin among those that decide. Of a bound
     that is not tight they are those of the one that tests its loosest term best. `false_fail` is the sum of the rows',
     `false_pass` the largest; of a bound, the largest over its terms, each at the point that tests it best. `p` is n
@@ -53,13 +54,17 @@ def join(
     )
     # Divide the error rate among comparisons.
     reasons = [claim.domain(point) for point in points]
-    n = sum(len(numbers) for numbers, reason in zip(predicted, reasons, strict=True) if reason is None)
+    states = [
+        own if reason is None or isinstance(own, Unmeasured) else Unmeasured(reason)
+        for own, reason in zip(measured, reasons, strict=True)
+    ]
+    n = sum(len(numbers) for numbers, own in zip(predicted, states, strict=True) if not isinstance(own, Unmeasured))
     # Judge every quantity at every point.
     rows: list[Comparison] = []
     tested: list[Tested] = []
-    for point, estimates, numbers, reason in zip(points, measured, predicted, reasons, strict=True):
-        if reason is not None:
-            rows.append(_outside(point, reason))
+    for point, estimates, numbers in zip(points, states, predicted, strict=True):
+        if isinstance(estimates, Unmeasured):
+            rows.append(_unmeasured(point, *estimates))
             continue
         missing = sorted(set(numbers) - set(estimates)) if numbers else ["any"]
         checks.require(
@@ -93,7 +98,7 @@ def _verdict(
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
     reason = decisive.reason
-    judged = [row for row in rows if row.verdict != "outside"]
+    judged = [row for row in rows if not math.isnan(row.p)]
     attained = max((row.false_pass for row in judged), default=math.nan)
     terms: list[Tightness] = []
     # Test how tight a bound is.
@@ -153,19 +158,6 @@ def _scales(relative_to: str, numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: norms[stem] for name, stem in stems.items()}
 
 
-def _outside(point: Point, reason: str) -> Comparison:
-    nan = math.nan
-    return Comparison(
-        point=dict(point),
-        quantity="",
-        predicted=nan,
-        measured=nan,
-        low=nan,
-        high=nan,
-        verdict="outside",
-        false_fail=nan,
-        false_pass=nan,
-        margin=math.inf,
-        samples=0,
-        reason=reason,
-    )
+def _unmeasured(point: Point, reason: str, verdict: str) -> Comparison:
+    margin = math.inf if verdict == "outside" else -math.inf
+    return Comparison(dict(point), "", verdict=verdict, margin=margin, reason=reason)

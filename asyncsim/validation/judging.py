@@ -68,19 +68,8 @@ def judge(
     row["samples"] = estimate.samples
     # Call a diverged measurement violated.
     if not math.isfinite(value):
-        nan = math.nan
-        return Comparison(
-            measured=value,
-            low=nan,
-            high=nan,
-            verdict="violated",
-            false_fail=0.0,
-            false_pass=0.0,
-            margin=-math.inf,
-            p=0.0,
-            reason="diverged",
-            **row,
-        )
+        certain = {"false_fail": 0.0, "false_pass": 0.0, "margin": -math.inf, "p": 0.0}
+        return Comparison(measured=value, verdict="violated", reason="diverged", **certain, **row)
     # Split the level among comparisons.
     alpha = false_fail / comparisons
     crit = critical(alpha, freedom, sides(kind))
@@ -120,20 +109,15 @@ def _without_law(
     estimate: Estimate, reason: str, alpha: float, point: Mapping[str, Any] | None, quantity: str
 ) -> Comparison:
     """A measurement without a prediction."""
-    value, nan = float(estimate.value), math.nan
+    value = float(estimate.value)
     known = estimate.independent and math.isfinite(estimate.error)
-    reach = estimate.tolerance + critical(alpha, estimate.freedom) * estimate.error if known else nan
+    reach = estimate.tolerance + critical(alpha, estimate.freedom) * estimate.error if known else math.nan
     return Comparison(
-        point=dict(point or {}),
-        quantity=quantity,
-        predicted=nan,
+        dict(point or {}),
+        quantity,
         measured=value,
         low=value - reach,
         high=value + reach,
-        verdict="outside",
-        false_fail=nan,
-        false_pass=nan,
-        margin=math.inf,
         samples=estimate.samples,
         reason=f"no formula: {reason}",
     )

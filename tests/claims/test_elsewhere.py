@@ -1,26 +1,31 @@
-"""Claims asked away from their own points: held, refused, or undecided, but never called violated.
+"""Claims asked away from their own points: held, outside, or undecided, but never called violated.
 
 False alarm of each sampled claim <= 1e-3 at a fixed seed. The planted defect: a trial that ignores a key of its point.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asyncsim import theory, trials
 from asyncsim.app import verifying
 from asyncsim.base import checks
-from asyncsim.trials._trial import untouched
+from asyncsim.trials._trial import Trial, untouched
+from tests.claims import places
+from tests.theory import drawing
 
 CLAIMS = sorted(theory.claims())
-REFUSED = [(name, at) for name in CLAIMS for at in trials.trial(name).refused]
+LIMITED = [name for name in CLAIMS if trials.trial(name).reach is not Trial.reach]
 # The first place of every claim each time, the others in the long check.
 PLACES = [
     pytest.param(name, at, marks=[pytest.mark.long] * (i > 0))
     for name in CLAIMS
-    for i, at in enumerate(trials.trial(name).elsewhere)
+    for i, at in enumerate(places.ELSEWHERE[name])
 ]
 
 
@@ -30,10 +35,75 @@ def test_a_true_claim_is_not_called_violated_elsewhere(name: str, at: dict[str, 
     assert verdict.verdict in ("held", "holds, not tight", "inconclusive"), verdict
 
 
-@pytest.mark.parametrize(("name", "at"), REFUSED)
-def test_what_a_trial_cannot_measure_is_refused(name: str, at: dict[str, Any]) -> None:
-    with pytest.raises(checks.InputError):
-        verifying.verify_one(name, at=at)
+def test_what_a_trial_cannot_measure_is_outside() -> None:
+    """A verdict with bound and remedy, of the first of eight points up to three times beyond typical that is."""
+    seen = []
+    for name in LIMITED:
+        rng, reach = np.random.default_rng(0), trials.trial(name).reach
+        points = (drawing.far(name, rng) for _ in range(8))
+        at = next((at for at in points if reach({k: v for k, v in at.items() if v is not None})), None)
+        if at is not None:
+            verdict = verifying.verify_one(name, at=at)
+            assert verdict.verdict == "outside" and math.isnan(verdict.p) and math.isnan(verdict.measured)
+            assert verdict.reason.startswith("the trial needs ") and "; " in verdict.reason, verdict.reason
+            seen.append(name)
+    assert len(seen) >= 40, seen
+
+
+def test_a_point_where_the_statement_does_not_hold_is_refused_by_name() -> None:
+    with pytest.raises(checks.InputError, match="inside the claim's domain"):
+        verifying.verify_one("systems/update-on-arrival", at={"workers": 1})
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_no_point_of_a_trial_is_outside(name: str) -> None:
+    """Nor where it plants a defect: no reason not to measure can hide one."""
+    trial = trials.trial(name)
+    elsewhere = ({**trial.points[0], **at} for at in places.ELSEWHERE[name])
+    for point in (*trial.points, *trial.more, *(defect.point for defect in trial.defects.values()), *elsewhere):
+        assert trial.reach(point) is None, point
+
+
+CHEAP = "ess/clamp-floor"
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """The trial of a cheap claim raises, planted or not."""
+
+    def broken(*arguments: Any) -> Any:
+        raise error
+
+    trial = dataclasses.replace(trials.trial(CHEAP), measure=broken)
+    monkeypatch.setattr(verifying.trials, "trial", lambda name: trial)
+
+
+@pytest.mark.parametrize(
+    ("error", "own", "asked"),
+    [
+        (checks.InputError("samples", 9, "at most 8", "take fewer"), "violated", "outside"),
+        (ZeroDivisionError("a product component fell over"), "violated", "inconclusive"),
+        (MemoryError("no memory is left"), "inconclusive", "inconclusive"),
+        (checks.RunError("an actor ended"), "inconclusive", "inconclusive"),
+    ],
+)
+def test_a_trial_that_raises_is_a_verdict_that_names_the_claim(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, own: str, asked: str
+) -> None:
+    """At its own points a refusal contradicts as well, so that no defect is outside; a machine's failure does not."""
+    raising(monkeypatch, error)
+    at_home, away = verifying.verify_one(CHEAP, defects=True), verifying.verify_one(CHEAP, at={"clamp": 3.0})
+    assert (at_home.verdict, away.verdict) == (own, asked)
+    assert {defect["verdict"] for defect in at_home.defects} == {"violated"}
+    for verdict in (at_home, away):
+        assert verdict.id == CHEAP and str(error) in verdict.reason and math.isnan(verdict.p)
+        place = verdict.reason.startswith(verifying.BROKEN) and "test_elsewhere.py:" in verdict.reason
+        assert place or verdict.verdict == "outside"
+
+
+def test_a_stop_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        verifying.verify_one(CHEAP)
 
 
 class Read(dict):

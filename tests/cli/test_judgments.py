@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,37 @@ def test_the_command_ends_in_status_and_advice(
     monkeypatch.setattr(verifying.trials, "trial", lambda name: changed)
     result, found = verdicts.verify(verdicts.Request(["ess/limit"]), tmp_path / "r.html")
     assert found == status, result["claims"]
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_a_point_outside_is_said_in_every_form(tmp_path: Path, form: str) -> None:
+    """Word, reason and remedy in terminal, JSON and report; status 3, no traceback, and no advice to measure again."""
+    report, rows = tmp_path / f"r.{form}", tmp_path / "v.json"
+    shown = call("verify", "ess/finite-sample", "--at", "samples=4096", "--report", report, "--json", rows)
+    reason = "the trial needs a batch of at most"
+    (row,) = json.loads(rows.read_text())["claims"]
+    assert (row["verdict"], row["p"], row["predicted"], row["measured"]) == ("outside", None, None, None)
+    assert reason in row["reason"] and row["points"][0]["point"]["samples"] == 4096
+    assert json.loads(rows.read_text())["summary"]["counts"]["outside"] == 1
+    assert shown.exit_code == 3 and "0 of 1 claims held, 1 outside" in shown.output
+    assert "outside: ess/finite-sample at samples = 4096" in shown.output and reason in shown.output
+    assert "outside says nothing about the claim" in shown.output
+    assert not {"Traceback", "nan", "inconclusive", "--seed"} & set(re.findall(r"[\w-]+", shown.output))
+    text = report.read_text(encoding="utf-8")
+    assert reason in text and "nan" not in re.findall(r"\w+", text)
+
+
+def test_a_component_that_raises_is_a_line_and_not_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from asyncsim.learning import ratios
+
+    def fallen(*arguments: Any, **options: Any) -> Any:
+        raise ZeroDivisionError("planted in the product")
+
+    monkeypatch.setattr(ratios, "ess", fallen)
+    shown = call("verify", "ess/limit", "ess/clamp-floor", "--report", tmp_path / "r.html")
+    assert shown.exit_code == 1 and "Traceback" not in shown.output
+    assert "ZeroDivisionError: planted in the product" in shown.output and "violated: ess/limit" in shown.output
+    assert "a component raised, and nothing was measured" in shown.output and "chance?" not in shown.output
 
 
 def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,18 @@ def test_momentum_that_is_given_explains_the_cosine():
     assert diagnosed(Run("uniform", momentum=0.9, signal=0.05), momentum=0.9).causes == []
 
 
+@pytest.mark.parametrize(("share", "momentum"), [(0.3, 0.6), (0.05, 0.9), (0.5, 0.0)])
+def test_the_cosine_under_momentum_is_that_of_the_sums_it_makes(share, momentum):
+    """From the weights of past gradients, summed. The planted defect: the noise summed as the signal is, 1/(1 - b)."""
+    weights = momentum ** np.arange(400.0)
+    signal, noise = share * weights.sum() ** 2, (1.0 - share) * (weights**2).sum()
+    cosine = (signal + (1.0 - share) * (weights[1:] * weights[:-1]).sum()) / (signal + noise)
+    found = gradients._with_momentum(share, momentum)
+    assert found == pytest.approx(cosine, rel=1e-12)
+    planted = (1.0 - share) / (1.0 - momentum)
+    assert momentum == 0.0 or found != pytest.approx((signal + planted * momentum) / (signal + planted), rel=0.01)
+
+
 def false_findings(runs: int) -> list[tuple[int, list[str]]]:
     found = []
     for seed in range(runs):

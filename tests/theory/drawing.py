@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
-from asyncsim import theory
+from asyncsim import theory, trials
 from asyncsim.theory import _declared as d
 
 
@@ -44,3 +46,60 @@ def stated(id: str) -> dict[str, Any]:
     """The point that a claim declares as its example."""
     found: dict[str, Any] = theory.claim(id).point.example()
     return found
+
+
+def far(id: str, rng: np.random.Generator, most: float = 3.0) -> dict[str, Any]:
+    """A point of a claim's domain up to so many times beyond what is typical; a parameter that is left out is None.
+
+    One factor f in [1, most] of the point widens every range: [a, b] with 0 < a becomes [a/f, f b], another [f a, f b],
+    cut at the domain. A number is drawn evenly from it, or, one time in two where a > 0, evenly in its logarithm.
+    """
+    claim = theory.claim(id)
+    if not hasattr(claim.point, "parameters") or not claim.point.parameters:
+        # Any settings are points: those of the trial, each number times a factor.
+        own = trials.trial(id).points[rng.integers(len(trials.trial(id).points))]
+        return {name: _scaled(value, float(most ** rng.uniform(-1.0, 1.0))) for name, value in own.items()}
+    while True:
+        factor = rng.uniform(1.0, most)
+        try:
+            point = claim.point.drawn(lambda parameter, f=factor: _wide(parameter, rng, f))
+        except (ArithmeticError, ValueError):
+            continue
+        if claim.domain(point) is None:
+            return dict.fromkeys(claim.point.parameters) | point
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, int):
+        return max(1, round(factor * value))
+    return factor * value if isinstance(value, float) else value
+
+
+def _number(rng: np.random.Generator, typical: tuple[float, float], factor: float, low: float, high: float) -> float:
+    a, b = (x / factor if (x > 0) == (k == 0) else x * factor for k, x in enumerate(typical))
+    a, b = max(a, low), min(b, high)
+    if a > 0.0 and rng.random() < 0.5:
+        return float(math.exp(rng.uniform(math.log(a), math.log(b))))
+    return float(rng.uniform(a, b))
+
+
+def _wide(p: d.Parameter[Any], rng: np.random.Generator, factor: float) -> Any:
+    """A value of a parameter whose typical range is widened by a factor."""
+    if p.optional and rng.random() < 0.5:
+        return None
+    if isinstance(p, d.Vector):
+        least, most = (p.length, p.length) if p.length else p.sizes
+        size = p.length or round(_number(rng, (least, most), factor, min(least, 1), math.inf))
+        return tuple(_number(rng, p.typical, factor, p.low, math.inf) for _ in range(size))
+    if isinstance(p, (d.Integer, d.Counts)):
+        low, high = p.low, math.inf if p.high is None else p.high
+        if isinstance(p, d.Integer):
+            return int(np.clip(round(_number(rng, p.typical, factor, low, high)), low, high))
+        numbers: dict[int, None] = {}
+        count = rng.integers(p.least, p.least + 4)
+        while len(numbers) < count:
+            numbers[int(np.clip(round(_number(rng, p.typical, factor, low, high)), low, high))] = None
+        return tuple(numbers)
+    if isinstance(p, d.Real):
+        return _number(rng, p.typical, factor, p.low, p.high)
+    return p.typical[rng.integers(len(p.typical))]

@@ -64,5 +64,7 @@ class SoftBandit(Arms):
 
 def centered(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """weights o (values - weights . values): mean of (value - mean value) times the score, both under `weights`."""
-    field: np.ndarray = weights * (values - weights @ values)
+    # From the value of the likeliest: where it has nearly all weight, its difference to the mean would cancel.
+    above = values - values[np.argmax(weights.real)]
+    field: np.ndarray = weights * (above - weights @ above)
     return field

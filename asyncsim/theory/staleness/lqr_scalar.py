@@ -78,15 +78,16 @@ def _cross_check(s: _Setting) -> dict[str, float]:
     price = s.state_cost
     for _ in range(4000):
         price = s.state_cost + s.drift**2 * price * s.action_cost / (s.action_cost + s.control**2 * price)
-    gain = Polynomial([0.0, 1.0])
+    best = s.drift * s.control * price / (s.action_cost + s.control**2 * price)
+    # Around the best gain: powers of the gain itself cancel.
+    gain = Polynomial([best, 1.0])
     second, cost = Polynomial([s.begins**2]), Polynomial([0.0])
     for _ in range(s.horizon):
         cost = cost + (s.state_cost + s.action_cost * gain**2) * second
         second = (s.drift - s.control * gain) ** 2 * second + (s.control * s.width) ** 2
     slope = (cost + price * second).deriv()
-    best = s.drift * s.control * price / (s.action_cost + s.control**2 * price)
-    best -= slope(best) / slope.deriv()(best)
-    return {"step": marginal_step(np.array([[-slope.deriv()(best)]]), s.staleness)}
+    off = -slope(0.0) / slope.deriv()(0.0)
+    return {"step": marginal_step(np.array([[-slope.deriv()(off)]]), s.staleness)}
 
 
 claim = stated(

@@ -22,10 +22,17 @@ _BIAS = 3e-3
 """Relative error from the second moment's own fluctuation, and from the first gradient, which has none before it."""
 
 
+def _bias(point: Point) -> float:
+    """The same where the first gradient has much more energy than those that are projected."""
+    rest = (1.0 - point["strength"]) ** 2 * point["signal"] + 0.5
+    return _BIAS + max(0.0, point["signal"] - 2.0) / rest / (2.0 * _UPDATES)
+
+
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     spread = _SPREAD / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
     remainder = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
-    net_effect = effect - 2.0 * _BIAS
+    bias = _bias(point)
+    net_effect = max(effect - 2.0 * bias, 0.25 * effect)
     replicates = max(8, units_for(spread / remainder, net_effect, 12))
     inner, idle = adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
     control = projection(point["reference"], point["strength"], point["dimension"])
@@ -36,7 +43,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     )
     pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
     ratios = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
-    return {name: each._replace(tolerance=_BIAS * abs(each.value)) for name, each in ratios.items()}
+    return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
 
 _WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
@@ -58,14 +65,8 @@ trial = Trial(
     effect=0.02,
     reach=lambda p: (
         None
-        if p["dimension"] * p["signal"] >= 0.5 and p["signal"] <= 2.0
-        else "dimension * signal >= 0.5 and signal <= 2: more updates than a trial makes"
+        if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05
+        else "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
     ),
     through="loop",
-    elsewhere=(
-        {"dimension": 1, "signal": 0.6, "strength": 0.9, "reference": "known"},
-        {"dimension": 40, "signal": 0.2, "strength": 1.0},
-        {"dimension": 2, "signal": 2.0, "strength": 0.3},
-    ),
-    refused=({"signal": 0.05}, {"signal": 20.0}),
 )

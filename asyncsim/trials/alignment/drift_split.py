@@ -32,5 +32,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 2, "baseline": -2.0},),
 )

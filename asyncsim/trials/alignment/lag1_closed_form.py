@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.base import uncertainty
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.alignment._linear import linear_reach, products
 
 _UPDATES = 800
@@ -12,15 +12,10 @@ _SPREAD = 0.25
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 
 
-def _warm_up(staleness: int) -> int:
-    """Updates left out at the start."""
-    return 80 * (staleness + 1)
-
-
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = units_for(_SPREAD * (1.8 if point["staleness"] > 4 else 1.0), effect, 8)
     tau = point["staleness"]
-    sums = products(point, (point["curvature"],), _UPDATES, _warm_up(tau), replicates, seed, plant)
+    spread = _SPREAD * (1.8 if tau > 4 else 1.0)
+    sums = products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
     lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
     return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 
@@ -36,8 +31,6 @@ trial = Trial(
     measure=_measure,
     defects={"off-by-one version": Defect(off_by_one_version, _AT_FOUR)},
     effect=0.02,
-    reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"], _warm_up(p["staleness"])),
+    reach=lambda p: linear_reach((p["curvature"],), p["staleness"], p["step"]),
     through="loop",
-    elsewhere=({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
-    refused=({"step": 0.995},),
 )

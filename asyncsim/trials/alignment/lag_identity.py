@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.base import uncertainty
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 from asyncsim.trials.alignment._linear import linear_reach, products
 
 _UPDATES = 600
@@ -12,15 +12,10 @@ _SPREAD = 0.3
 """Standard deviation of one replicate's correlation, relative to the predicted one, at the points below (measured)."""
 
 
-def _warm_up(staleness: int) -> int:
-    """Updates left out at the start."""
-    return 60 * (staleness + 1)
-
-
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = units_for(_SPREAD * (2 if point["staleness"] > 4 else 1), effect, 6)
     tau = point["staleness"]
-    sums = products(point, point["curvatures"], _UPDATES, _warm_up(tau), replicates, seed, plant)
+    spread = _SPREAD * (2 if tau > 4 else 1)
+    sums = products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
     lags = [tau + 1] if tau == 0 else [tau, tau + 1]
     return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 
@@ -36,7 +31,6 @@ trial = Trial(
         "momentum inserted": Defect(momentum_inserted, _AT_FOUR),
     },
     effect=0.02,
-    reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"], _warm_up(p["staleness"])),
+    reach=lambda p: linear_reach(p["curvatures"], p["staleness"], p["step"]),
     through="loop",
-    elsewhere=({"staleness": 2, "step": 0.3},),
 )

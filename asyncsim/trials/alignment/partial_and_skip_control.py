@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from asyncsim import updates
-from asyncsim.base.uncertainty import between
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
-from asyncsim.trials._runs import run
+from asyncsim.trials._runs import run, share_of
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
 from asyncsim.updates.align import Align, align
@@ -43,7 +42,7 @@ def _skipped(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     links = (align(low=point["high"], high=point["high"]), updates.sgd(0.0))
     distance = point["signal"] / math.sqrt(point["others"])
     spec = far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
-    return between(np.asarray(run(spec, seed, plant)["align_skipped"])[1:].mean(axis=0))
+    return share_of(np.asarray(run(spec, seed, plant)["align_skipped"])[1:])
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -54,11 +53,11 @@ def _reach(point: Point) -> str | None:
     most = min(0.5, point["staleness"] / 15)
     if point["staleness"] < 6 or point["staleness"] > 24 or point["strength"] > most:
         return (
-            f"staleness in [6, 24] and strength <= {most:.3g}: nearer to the limit of the boundary, or too long a run"
+            f"staleness in [6, 24] and strength <= {most:.3g}; nearer to the limit of the boundary, or too long a run"
         )
     threshold = math.sqrt(point["others"] * point["high"] / (1.0 - point["high"]))
     if point["signal"] < threshold or point["others"] > 400:
-        return f"signal at least {threshold:.3g}, others at most 400: skipping too rare, or vectors too long"
+        return f"signal at least {threshold:.3g}, others at most 400; skipping is too rare, or vectors too long"
     return None
 
 
@@ -80,6 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"strength": 0.2, "signal": 8.0}, {"staleness": 12, "high": 0.2}),
-    refused=({"staleness": 2}, {"signal": 1.0}),
 )

@@ -11,7 +11,7 @@ from asyncsim.base.uncertainty import between
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for, within
 from asyncsim.trials.alignment._projection import changed, far_away, largest_step
 from asyncsim.updates.align import Align, align
 
@@ -91,13 +91,6 @@ trial = Trial(
         "off-by-one version": Defect(off_by_one_version, _OVER),
     },
     effect=0.05,
-    reach=lambda p: None if p["staleness"] <= 32 else "staleness <= 32: longer runs than a trial makes",
+    reach=within(staleness=32),
     through="loop",
-    elsewhere=(
-        {"step": 0.995, "others": 1},
-        {"step": 2.6, "curvature": 0.5, "staleness": 1},
-        {"step": 5.0, "noise": 0.001, "staleness": 7},
-        {"reference": "applied", "staleness": 2, "others": 4},
-    ),
-    refused=({"staleness": 40},),
 )

@@ -41,9 +41,9 @@ def _reach(point: Point) -> str | None:
     """Closer to the mean-square boundary the fourth moment, on which error bars rest, is infinite."""
     share = point["step"] * point["curvature"]
     if share > 2.0 / (len(point["law"]) + 1):
-        return f"step * curvature at most {2.0 / (len(point['law']) + 1):.3g}: heavier tails beyond"
+        return f"step * curvature at most {2.0 / (len(point['law']) + 1):.3g}; lower it, tails are heavier beyond"
     if share * _warm_up(point) < 10.0:
-        return f"step * curvature at least {10.0 / _warm_up(point):.3g}: slower to settle below"
+        return f"step * curvature at least {10.0 / _warm_up(point):.3g}; raise it, runs settle too slowly below"
     return None
 
 
@@ -67,6 +67,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"law": (0.3, 0.7), "step": 0.5}, {"law": (0.0, 0.0, 1.0), "noise": 0.2}),
-    refused=({"step": 0.6},),
 )

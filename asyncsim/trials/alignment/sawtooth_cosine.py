@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from asyncsim import schedules, tasks, updates
 from asyncsim.base import uncertainty
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
@@ -11,21 +13,20 @@ from asyncsim.trials.alignment._cycles import Cycles
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""
-_CYCLES = 200
-_WARM_UP = 40
-"""Cycles that are measured, and cycles left out before them."""
+_CYCLES, _WARM_UP, _LONGEST = 200, 40, 600
+"""Cycles that are measured, cycles left out before them, and the most of these."""
 _SPREAD = 0.11
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    length = point["updates"]
-    cycles = Cycles(length, _WARM_UP * length)
+    length, skipped = point["updates"], _warm_up(point)
+    cycles = Cycles(length, skipped * length)
     spec = descent(
         tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
         schedules.sawtooth(length),
         updates.sgd(point["step"]),
-        updates=(_WARM_UP + _CYCLES) * length,
+        updates=(skipped + _CYCLES) * length,
         replicates=units_for(_SPREAD, effect, 12),
         diagnostics=[cycles],
     )
@@ -36,11 +37,16 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return values | {name: uncertainty.ratio(products, means["energy"]) for name, products in pairs.items()}
 
 
+def _warm_up(point: Point) -> int:
+    """Cycles that are left out: nine times what the start of a cycle takes to fall by a factor of e, or more."""
+    factor = abs(1.0 - point["updates"] * point["step"] * point["curvature"])
+    return int(min(max(_WARM_UP, -9.0 / math.log(min(max(factor, 1e-9), 1.0 - 1e-9))), 1e9))
+
+
 def _reach(point: Point) -> str | None:
-    factor = 1.0 - point["updates"] * point["step"] * point["curvature"]
-    if abs(factor) > 0.8:
-        return "step * curvature * updates in [0.2, 1.8]: beyond, cycle starts forget too slowly for a run of 240"
-    return None
+    cycles = _warm_up(point)
+    slow = f"a warm-up of at most {_LONGEST} cycles, not {cycles}; take a step nearer to half of the boundary"
+    return slow if cycles > _LONGEST else None
 
 
 _AT_FOUR = {"updates": 4, "curvature": 1.0, "noise": 1.0, "step": 0.3}
@@ -59,6 +65,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"updates": 6, "step": 0.2}, {"updates": 1, "step": 1.0, "curvature": 0.9}),
-    refused=({"step": 0.49},),
 )

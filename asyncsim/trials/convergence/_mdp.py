@@ -76,14 +76,14 @@ def exactly(value: float, tolerance: float) -> Estimate:
 def why_long(point: Point) -> str | None:
     """Why the episodes of a point are too long for a trial."""
     if point["discount"] > 0.0 and task_of(point).horizon > LONGEST:
-        return f"a discount whose powers vanish within {LONGEST} steps"
+        return f"a discount whose powers vanish within {LONGEST} steps; lower it"
     return None
 
 
 def why_random(point: Point) -> str | None:
     """Why a point cannot be enumerated."""
     if not task_of(point).enumerable:
-        return "transitions that leave nothing to chance: every sequence of actions is listed"
+        return "transitions that leave nothing to chance; make them certain, every sequence of actions is listed"
     if point["discount"] ** listed(point).horizon > 1e-5:
-        return "a discount that hides the end of the sequences that can be listed"
+        return "a discount that hides the end of the sequences that can be listed; lower it"
     return None

@@ -54,6 +54,5 @@ trial = Trial(
     defects={"off-by-one version": Defect(off_by_one_version, _DELAYED)},
     effect=0.05,
     through="loop",
-    elsewhere=({"maximum": 3, "mean": 1.5, "in_flight": 3, "step": 0.2},),
     loose=frozenset({"noise of the staleness"}),
 )

@@ -61,5 +61,4 @@ trial = Trial(
     },
     effect=0.05,
     through="oracle",
-    elsewhere=({"rewards": (3.0, 0.0, 1.0)},),
 )

@@ -54,5 +54,4 @@ trial = Trial(
     defects={"momentum inserted": Defect(momentum_inserted, _MIXED)},
     effect=0.05,
     through="loop",
-    elsewhere=({"noise": 0.0, "step": 0.1}, {"start": 3.0, "noise": 1.0}),
 )

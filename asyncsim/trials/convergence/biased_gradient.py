@@ -29,5 +29,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"updates": 7, "start": 2.0}, {"staleness": 4, "step": 0.1, "start": 1.0}),
 )

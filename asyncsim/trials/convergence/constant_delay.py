@@ -30,6 +30,5 @@ trial = Trial(
     },
     effect=0.05,
     through="loop",
-    elsewhere=({"updates": 7, "start": 2.0},),
     loose=frozenset({"noise of staleness above 1"}),
 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim import advantages, methods, schedules, tasks
+from asyncsim.base import checks
 from asyncsim.trials._plants import momentum_inserted, with_method
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
-_UPDATES, _EVERY, _EFFECT = 400, 4, 0.02
-"""Updates that see this effect, and how often they are recorded."""
+_UPDATES, _LONGEST, _EVERY, _EFFECT = 400, 12_800, 4, 0.02
+"""Updates that see this effect near the points below, those of the longest run, and how often they are recorded."""
+
+_SWING = 8.0
+"""Most that a logit moves before the first update is answered, times the range of rewards."""
 
 
 def _growth(inverse: np.ndarray, updates: np.ndarray) -> float:
@@ -28,23 +32,29 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     settings = {"diagnostics": ["exact_return"], "every": _EVERY}
     # What is left of the approach falls like 1/t or slower.
     updates = _UPDATES * max(1, round((_EFFECT / effect) ** 2))
-    trace = run(ascent(task, schedule, method, point["step"], updates, **settings), seed, plant)
-    inverse, half = 1.0 / (max(point["rewards"]) - trace["exact_return"][:, 0]), len(trace.updates) // 2
-    rate = _growth(inverse, trace.updates)
-    # What is left falls at least like the square root of the time: half the run has 1.4 times as much of it. It may
-    # change its sign between the two, at a size that was 2e-4 at most in forty points.
-    left = 1e-3 * rate + 2.5 * abs(rate - _growth(inverse[:half], trace.updates[:half]))
-    return {"rate": Estimate(rate, tolerance=left)}
+    while True:
+        trace = run(ascent(task, schedule, method, point["step"], updates, **settings), seed, plant)
+        gap, half = max(point["rewards"]) - trace["exact_return"][:, 0], len(trace.updates) // 2
+        checks.require(gap.min() > 0.0, "distance to the best arm", gap.min(), "above rounding", "take smaller steps")
+        rate = _growth(1.0 / gap, trace.updates)
+        # What is left falls at least like the square root of the time: half the run has 1.4 times as much of it. It may
+        # change its sign between the two, at a size that was 2e-4 at most in forty points.
+        left = 1e-3 * abs(rate) + 2.5 * abs(rate - _growth(1.0 / gap[:half], trace.updates[:half]))
+        if left <= 0.4 * effect * abs(rate):
+            return {"rate": Estimate(rate, tolerance=left)}
+        bound = f"at most {0.4 * effect:g} of the rate"
+        remedy = "take larger steps, less staleness or a clearer best arm"
+        share = left / max(abs(rate), 1e-300)
+        checks.require(updates < _LONGEST, f"what {updates} updates leave of the approach", share, bound, remedy)
+        updates *= 2
 
 
 def _reach(point: Point) -> str | None:
-    rewards = np.sort(point["rewards"])
-    if len(rewards) > 3:
-        return "three arms at most: more come to equal terms too slowly"
-    if point["step"] * (point["staleness"] + 1) * (rewards[-1] - rewards[0]) > 6.0:
-        return "step (staleness + 1) range <= 6: the first updates overshoot, which takes long to be forgotten"
-    if point["step"] * (rewards[-1] - rewards[-2]) < 0.2:
-        return "step times the gap of the best arm >= 0.2: longer runs than a trial makes"
+    swing = point["step"] * (point["staleness"] + 1) * float(np.ptp(point["rewards"]))
+    if swing > _SWING:
+        return (
+            f"step (staleness + 1) range at most {_SWING:g}, not {swing:.3g}; take smaller steps, overshoots last long"
+        )
     return None
 
 
@@ -66,6 +76,4 @@ trial = Trial(
     effect=_EFFECT,
     reach=_reach,
     through="loop",
-    elsewhere=({"rewards": (0.3, 0.9)}, {"step": 3.0, "staleness": 1}),
-    refused=({"rewards": (0.0, 0.2, 0.4, 1.0)}, {"staleness": 20}, {"step": 0.1}),
 )

@@ -158,5 +158,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"link": "scale", "lost": 16}, {"link": "clip_norm", "batches": 1}),
 )

@@ -72,5 +72,4 @@ trial = Trial(
     effect=0.01,
     reach=_mdp.why_long,
     through="oracle",
-    elsewhere=({"discount": 0.9}, {"rewards": ((-3.0, 0.5),)}),
 )

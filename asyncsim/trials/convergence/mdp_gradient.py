@@ -77,5 +77,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop, oracle",
-    elsewhere=({"discount": 0.0}, {"discount": 0.8}),
 )

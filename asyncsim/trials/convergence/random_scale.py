@@ -68,7 +68,6 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"curvature": 0.6},),
 )
 
 

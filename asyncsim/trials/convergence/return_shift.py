@@ -78,5 +78,4 @@ trial = Trial(
     effect=0.01,
     reach=_mdp.why_long,
     through="oracle",
-    elsewhere=({"discount": 0.5}, {"rewards": ((3.0, -1.0), (0.0, 1.0), (2.0, 0.0))}),
 )

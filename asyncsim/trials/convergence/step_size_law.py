@@ -55,6 +55,4 @@ trial = Trial(
     effect=0.02,
     reach=reach,
     through="loop",
-    elsewhere=({"curvature": 1.5}, {"staleness": 8, "radius": 5.0}),
-    refused=({"step": 0.348},),
 )

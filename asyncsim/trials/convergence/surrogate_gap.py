@@ -71,5 +71,4 @@ trial = Trial(
     effect=0.01,
     reach=_mdp.why_random,
     through="oracle",
-    elsewhere=({"discount": 0.1},),
 )

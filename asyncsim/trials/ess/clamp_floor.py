@@ -50,5 +50,4 @@ trial = Trial(
     defects={"clamp from above only": Defect(_one_sided, {"clamp": 2.0})},
     effect=0.05,
     through="ratios",
-    elsewhere=({"clamp": 1.0}, {"clamp": 30.0}),
 )

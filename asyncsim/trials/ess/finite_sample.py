@@ -36,7 +36,7 @@ def _padded(step: Step) -> Tensor:
 
 def _reach(point: Point) -> str | None:
     tokens = point["samples"] * point["horizon"]
-    return None if tokens <= _MOST else f"a batch of at most {_MOST} tokens, for time"
+    return None if tokens <= _MOST else f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
 
 
 _FEW = {"samples": 4, "horizon": 3, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
@@ -56,6 +56,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"horizon": 1}, {"samples": 64}, {"samples": 2, "horizon": 20}),
-    refused=({"samples": 4096},),
 )

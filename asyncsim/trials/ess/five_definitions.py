@@ -43,5 +43,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 1}, {"clamp": 1.0}),
 )

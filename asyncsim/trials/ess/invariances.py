@@ -76,5 +76,4 @@ trial = Trial(
     },
     effect=0.02,
     through="ratios",
-    elsewhere=({"factor": 0.5}, {"log_weights": (0.0, 0.0)}),
 )

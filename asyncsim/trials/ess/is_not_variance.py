@@ -51,5 +51,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"rewards": (3.0, 2.0)}, {"current_logits": (0.0, 0.5)}),
 )

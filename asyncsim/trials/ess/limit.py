@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import numpy as np
 
 from asyncsim import tasks
+from asyncsim.trials._chains import bias_of_ess, moment_of, moments_beyond, spread_of_ess
 from asyncsim.trials._plants import Tempered, with_policy
 from asyncsim.trials._runs import displaced, mean_of, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 from asyncsim.trials.ess._statistic import clamped, with_ess
 
-_SAMPLES, _BATCHES = 4096, 4
-_SPREAD = 0.02
-"""Relative standard deviation of one replicate's mean over its batches at the points below (measured)."""
-_BIAS = 5e-4
-"""Allowance for the upward bias of a batch of 4,096, relative; the leading term is below 3e-4 at the points below."""
+_SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
+
+
+def _moment(point: Point, power: float) -> float:
+    return moment_of(point["behavior_logits"], point["current_logits"], power)
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    replicates = max(48, units_for(_SPREAD, effect, 2))
+    moment = partial(_moment, point)
+    units = units_for(1.2 * spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)
+    replicates = max(48, min(units, _MOST // (_SAMPLES * _BATCHES)))
     places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
     task = tasks.softmax_bandit(len(places[0]))
     ess = mean_of(run(displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates)), seed, plant), "ess")
-    return {"ess": ess._replace(tolerance=_BIAS * ess.value)}
+    return {"ess": ess._replace(tolerance=2.0 * bias_of_ess(moment, _SAMPLES) * ess.value)}
 
 
 _NEAR = {"behavior_logits": (0.0, 0.0, 0.0), "current_logits": (0.5, 0.0, -0.5)}
@@ -36,6 +42,6 @@ trial = Trial(
         "scored at another temperature": Defect(with_policy(Tempered), _FAR),
     },
     effect=0.02,
+    reach=lambda point: moments_beyond(partial(_moment, point), _SAMPLES, _MOST),
     through="loop",
-    elsewhere=({"current_logits": (0.0, 0.0, 0.0)},),
 )

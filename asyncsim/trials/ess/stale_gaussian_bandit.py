@@ -53,7 +53,8 @@ def _between(point: Point, behavior: np.ndarray, current: np.ndarray, seed: int,
 
 
 def _reach(point: Point) -> str | None:
-    return settled(point) or (None if point["samples"] >= 24 else "24 samples or more: displacements are not normal")
+    few = "24 samples or more; displacements of fewer are not normal"
+    return settled(point) or (None if point["samples"] >= 24 else few)
 
 
 _POINT = {"staleness": 2, "samples": 32, "curvature": 2.0, "width": 0.5, "step": 0.15}
@@ -70,6 +71,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"width": 2.0}, {"samples": 48}),
-    refused=({"samples": 8},),
 )

@@ -96,5 +96,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"staleness": 8},),
 )

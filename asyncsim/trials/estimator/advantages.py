@@ -91,5 +91,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"samples": 2}, {"advantage": "opob", "scale": 0.9}),
 )

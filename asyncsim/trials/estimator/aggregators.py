@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim import advantages, methods
+from asyncsim.base import checks
+from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.trials._plants import with_method
@@ -22,6 +24,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     few = of_groups(spec, point).mean
     second = stepped(spec, {**point, "behavior_logits": point["proximal_logits"]}).batch
     step = stepped(spec, point, lambda first: together(first, second))
+    largest = float(step.sequence_log_ratio.abs().max())
+    bound = f"at most {ratios.LOG_LIMIT:g} nats, where the product limits it in gradients"
+    checks.require(largest <= ratios.LOG_LIMIT, "largest log ratio", largest, bound, "move the policies closer")
     return read(step.gradient, point) | {f"few_{k}": v for k, v in read(few, point).items()}
 
 
@@ -63,5 +68,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"samples": 3},),
 )

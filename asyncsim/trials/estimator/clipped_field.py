@@ -184,5 +184,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"method": "dapo", "low": 0.05},),
 )

@@ -63,5 +63,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"cut": "parts"},),
 )

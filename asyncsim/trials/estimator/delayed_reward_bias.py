@@ -139,5 +139,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"by": 1, "staleness": 0},),
 )

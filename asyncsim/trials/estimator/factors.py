@@ -132,5 +132,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"low": 0.6}, {"factor": "threshold", "wait": 0}),
 )

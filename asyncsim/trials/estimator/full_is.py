@@ -5,13 +5,14 @@ from __future__ import annotations
 from asyncsim import advantages, methods
 from asyncsim.learning import oracle
 from asyncsim.trials._plants import dropped_ratio
-from asyncsim.trials._sequences import components, places, planted, sequence_point, token_level
+from asyncsim.trials._sequences import components, cut_off, places, planted, sequence_point, token_level
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     spec = planted(point, methods.full_is(advantage=advantages.none()), plant)
-    return components("grad", oracle.limit(spec.task, spec.method, *places(point), spec.policy))
+    gradient = oracle.limit(spec.task, spec.method, *places(point), spec.policy)
+    return components("grad", gradient, 2.0 * point["horizon"] * cut_off(spec.task, point))
 
 
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
@@ -26,5 +27,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 2, "success": 0.5},),
 )

@@ -49,5 +49,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 2},),
 )

@@ -32,7 +32,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 def _reach(point: Point) -> str | None:
     batches = (2 * len(point["means"])) ** point["samples"]
-    return None if batches <= _BATCHES else f"samples such that (2 arms)**samples <= {_BATCHES}: batches are enumerated"
+    return None if batches <= _BATCHES else f"samples such that (2 arms)**samples <= {_BATCHES}; take fewer"
 
 
 _POINT = {"means": (0.1, 0.7), "logits": (0.5, -0.5), "samples": 4, "eps": 1e-6}
@@ -52,6 +52,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="oracle",
-    elsewhere=({"samples": 2}, {"means": (0.01, 0.02)}),
-    refused=({"samples": 12},),
 )

@@ -62,5 +62,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"cut": "tokens", "minibatches": 4},),
 )

@@ -81,5 +81,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"epochs": 1, "minibatches": 4}, {"micro_batches": 1, "cut": "tokens"}),
 )

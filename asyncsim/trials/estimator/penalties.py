@@ -114,5 +114,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"coefficient": 2.0}, {"penalty": "exact"}),
 )

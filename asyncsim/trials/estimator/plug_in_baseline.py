@@ -60,5 +60,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"samples": 2}, {"baseline": "mean", "leave_one_out": True}),
 )

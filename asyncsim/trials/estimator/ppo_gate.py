@@ -79,5 +79,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"behavior_logits": (0.0, 0.0, 0.0)}, {"means": (0.5, 0.5, 0.5), "offset": 0.5}),
 )

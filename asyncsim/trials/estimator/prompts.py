@@ -86,5 +86,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"groups": 1, "micro_batches": 1}, {"staleness": 0, "groups": 3}),
 )

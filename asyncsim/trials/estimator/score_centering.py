@@ -80,5 +80,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"offset": 1.5}, {"weight": "none"}),
 )

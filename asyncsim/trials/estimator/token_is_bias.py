@@ -47,5 +47,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 2, "success": 0.5},),
 )

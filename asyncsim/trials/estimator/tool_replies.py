@@ -99,5 +99,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"horizon": 2}, {"accuracy": 0.5, "price": 0.3}),
 )

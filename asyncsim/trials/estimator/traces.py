@@ -124,5 +124,4 @@ trial = Trial(
     },
     effect=0.02,
     through="advantages and methods",
-    elsewhere=({"steps": 1}, {"rule": "acer", "cap": 3.0}),
 )

@@ -92,5 +92,4 @@ trial = Trial(
     },
     effect=0.02,
     through="advantage",
-    elsewhere=({"steps": 1}, {"discount": 0.0}),
 )

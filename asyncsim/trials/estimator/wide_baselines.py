@@ -73,5 +73,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"decay": 0.9, "window": 1},),
 )

@@ -11,7 +11,7 @@ from asyncsim.base import laws
 from asyncsim.base.records import Point
 from asyncsim.learning.spec import Spec
 from asyncsim.systems._system import System
-from asyncsim.trials._trial import Plant
+from asyncsim.trials._trial import Plant, within
 from asyncsim.updates._link import chain
 
 _ACTORS = 2
@@ -57,8 +57,5 @@ def on_runs(change: Any) -> Plant:
     return lambda given: change(given) if isinstance(given, live.Live) else given
 
 
-def few(point: Point) -> str | None:
-    """Processes of one machine hold no more."""
-    return (
-        None if point["tickets"] <= 32 else "at most 32 permits: more are held up by two processes, not by the permits"
-    )
+few = within(tickets=32)
+"""Permits that two processes do not hold up."""

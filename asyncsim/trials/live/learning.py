@@ -37,6 +37,4 @@ trial = Trial(
     effect=0.02,
     reach=few,
     through="live",
-    elsewhere=({"tickets": 12},),
-    refused=({"tickets": 40},),
 )

@@ -38,5 +38,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"rewards": (0.2, 0.9, 1.0)},),
 )

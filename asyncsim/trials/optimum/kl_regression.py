@@ -14,21 +14,25 @@ from asyncsim.methods.oapl import oapl
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.optimum._frozen import arms, policy
+from asyncsim.trials.optimum._frozen import arms, policy, settled
 from asyncsim.updates._link import chain
 
 _SOLVE, _MOMENTUM = 160, 0.8
 _TOLERANCE = 1e-4
+_GROUPS = 100_000
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     rewards, start, beta = point["rewards"], np.array(point["start_logits"]), point["beta"]
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=start)
-    system = schedules.fixed(point["lag"], batches_per_publish=_SOLVE)
-    spec = ascent(task, system, oapl(beta), 1.0, _SOLVE * point["solves"])
-    spec = spec.replace(update=chain(updates.momentum(_MOMENTUM), updates.sgd(0.7 / beta**2)))
-    end = policy(run(spec, seed, plant).parameters[0])
-    return {**arms("pi", end, _TOLERANCE), "value_bias": _bias(point, plant(spec), policy(start))}
+
+    def regressing(length: int) -> Spec:
+        system = schedules.fixed(min(point["lag"], point["solves"] - 1), batches_per_publish=length)
+        spec = ascent(task, system, oapl(beta), 1.0, length * point["solves"])
+        return spec.replace(update=chain(updates.momentum(_MOMENTUM), updates.sgd(0.7 / beta**2)))
+
+    end = settled(lambda length: policy(run(regressing(length), seed, plant).parameters[0]), _SOLVE, 0.1 * _TOLERANCE)
+    return {**arms("pi", end, _TOLERANCE), "value_bias": _bias(point, plant(regressing(_SOLVE)), policy(start))}
 
 
 def _bias(point: Point, spec: Spec, chances: np.ndarray) -> Estimate:
@@ -50,7 +54,8 @@ def _bias(point: Point, spec: Spec, chances: np.ndarray) -> Estimate:
 
 
 def _reach(point: Point) -> str | None:
-    return None if point["solves"] > point["lag"] else "more solves than the lag: else no data reach it"
+    groups = len(point["rewards"]) ** point["samples"]
+    return None if groups <= _GROUPS else f"at most {_GROUPS} groups, which are listed; take fewer samples or arms"
 
 
 _POINT = {
@@ -74,6 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop, oracle",
-    elsewhere=({"lag": 2, "samples": 2},),
-    refused=({"lag": 3},),
 )

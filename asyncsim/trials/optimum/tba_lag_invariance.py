@@ -8,13 +8,14 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim import schedules, tasks
+from asyncsim.base import checks
 from asyncsim.learning import running
 from asyncsim.learning.step import Step
 from asyncsim.methods.tba import Tba, tba
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.optimum._frozen import arms, policy
+from asyncsim.trials.optimum._frozen import arms, policy, settled
 
 _UPDATES, _LENGTH, _SAMPLES = 200, 60, 8
 _TOLERANCE, _RESOLUTION, _NUDGE, _FLOOR = 1e-4, 0.004, 1e-5, 1e-12
@@ -28,9 +29,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     method, lagged = tba(point["beta"]), schedules.fixed(point["staleness"])
     # The product itself computes the optimum; a step of 1 shrinks deviations for every behavior.
     plain = ascent(task, schedules.frozen(), method, 1.0, _UPDATES, initial=start)
-    optimum = running.run(plain, progress=False).parameters[0]
     sampled = plain.replace(system=lagged, sampling="monte_carlo", samples_per_group=_SAMPLES)
-    end = run(sampled, seed, plant).parameters[0]
+    optimum = settled(lambda n: running.run(plain.replace(updates=n), progress=False).parameters[0], _UPDATES, 1e-6)
+    end = settled(lambda n: policy(run(sampled.replace(updates=n), seed, plant).parameters[0]), _UPDATES, 1e-5)
 
     def limit(system: Any, initial: np.ndarray) -> Estimate:
         options = {"initial": initial, "replicates": _RATES.size, "diagnostics": ["gradient_norm"]}
@@ -39,12 +40,15 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         size, away = trace["gradient_norm"], np.linalg.norm(trace.parameters - optimum, axis=1)
         shrunk = (size[-1] < size[-3]) | (size[-1] < _FLOOR)
         stable = shrunk & (away < 10.0 * np.linalg.norm(initial - optimum))
+        both = bool(stable[0]) and not bool(stable[-1])
+        bound = f"between {_RATES[0]:g} and {_RATES[-1]:g}"
+        checks.require(both, "largest stable step", "outside the grid", bound, "make no arm much rarer than the others")
         low, high = _RATES[np.argmin(stable) - 1], _RATES[np.argmin(stable)]
         return Estimate(float(np.sqrt(low * high)), tolerance=_RESOLUTION * float(high))
 
     nudge = np.linspace(-_NUDGE, _NUDGE, len(rewards))
     steps = {"lagged_step": limit(lagged, optimum + nudge), "frozen_step": limit(schedules.frozen(), start)}
-    return {**arms("pi", policy(end), _TOLERANCE), **steps}
+    return {**arms("pi", end, _TOLERANCE), **steps}
 
 
 class _Weighted(Tba):
@@ -88,5 +92,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"staleness": 12}, {"beta": 2.0}),
 )

@@ -64,5 +64,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop, oracle",
-    elsewhere=({"bad_mass": 0.5, "time": 2.0},),
 )

@@ -9,7 +9,7 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import between
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
 from asyncsim.trials._runs import descent, run
-from asyncsim.trials._trial import Defect, Plant, Trial, replaced, units_for
+from asyncsim.trials._trial import Defect, Plant, Trial, replaced, units_for, within
 
 _PARAMETERS, _FLAT = 1000, 1e-9
 _SPREAD = 0.05
@@ -38,10 +38,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
 
 
-def _reach(point: Point) -> str | None:
-    return None if point["samples"] <= 16 else "at most 16 samples a batch, for time"
-
-
 _FRESH = {"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}
 _STALE = {"staleness": 2, "share": 0.06, "signal": 2.5, "samples": 1, "updates": 8}
 
@@ -54,8 +50,6 @@ trial = Trial(
         "momentum inserted": Defect(momentum_inserted, _STALE),
     },
     effect=0.02,
-    reach=_reach,
+    reach=within(samples=16),
     through="loop",
-    elsewhere=({"signal": 4.0}, {"samples": 4}),
-    refused=({"samples": 32},),
 )

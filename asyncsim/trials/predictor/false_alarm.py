@@ -9,10 +9,8 @@ import numpy as np
 from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import proportion
 from asyncsim.predicting import Signal, scores
-from asyncsim.trials._trial import Defect, Plant, Trial, units_for
+from asyncsim.trials._trial import Defect, Plant, Trial, units_for, within
 from asyncsim.trials.predictor._noise import noise
-
-_MOST = 1 << 9
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -35,10 +33,6 @@ def _longer(signal: Signal) -> Signal:
     return dataclasses.replace(signal, window=signal.window + 1)
 
 
-def _reach(point: Point) -> str | None:
-    return None if point["steps"] <= _MOST else f"runs of at most {_MOST} steps, for time"
-
-
 _SINGLE, _PAIR = {"rate": 0.04, "row": 1, "steps": 40}, {"rate": 0.25, "row": 2, "steps": 32}
 
 trial = Trial(
@@ -50,8 +44,6 @@ trial = Trial(
         "one exceedance more": Defect(_longer, _SINGLE),
     },
     effect=0.02,
-    reach=_reach,
+    reach=within(steps=512),
     through="predict",
-    elsewhere=({"steps": 60}, {"rate": 0.4, "row": 3}),
-    refused=({"steps": 5000},),
 )

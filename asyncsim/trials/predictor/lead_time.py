@@ -27,6 +27,4 @@ trial = Trial(
     effect=0.02,
     reach=reach,
     through="loop",
-    elsewhere=({"staleness": 16, "step": 0.2, "ratio": 1e12}, {"curvature": 2.0}),
-    refused=({"step": 0.18485},),
 )

@@ -61,5 +61,4 @@ trial = Trial(
     },
     effect=0.02,
     through="predict",
-    elsewhere=({"length": 300}, {"left": 0.4, "window": 3}),
 )

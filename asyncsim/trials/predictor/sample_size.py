@@ -61,10 +61,10 @@ def _steps(parts: _Parts) -> _Parts:
 
 def _reach(point: Point) -> str | None:
     runs = sizes.runs_for_rates(point["first"], point["second"], point["error"], point["power"])
-    few = f"rates that at most {_MOST} runs tell apart, for time"
+    few = f"rates that at most {_MOST} runs tell apart; move them apart"
     if runs > _MOST:
         return few
-    return None if point["band_error"] >= 0.1 else "a band_error of at least 0.1: rarer curves take more of them"
+    return None if point["band_error"] >= 0.1 else "a band_error of at least 0.1; raise it"
 
 
 _POINT: dict[str, Any] = {"first": 0.2, "second": 0.5, "error": 0.05, "power": 0.9, "announced": 8, "band_error": 0.2}
@@ -77,6 +77,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="predict",
-    elsewhere=({"first": 0.1, "announced": 5}, {"power": 0.6}),
-    refused=({"first": 0.49},),
 )

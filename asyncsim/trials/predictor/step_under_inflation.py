@@ -19,8 +19,8 @@ _COORDINATES, _LENGTH, _SETTLED, _WIDER = 64, 200, 80, 4.0
 _SPREAD = 0.1
 """Relative standard deviation of one replicate's exponent of Adam's floor (measured: 0.083 at the first point). That of
 24 replicates' best step is as large; that of descent's floor 0.028, for which a sixth of the replicates is enough."""
-_SLOWEST = 0.07
-"""Least share of the distance that an update of a floor takes, so that its runs settle."""
+_SLOWEST, _LONGEST = 0.07, 40
+"""Share of the distance that an update of a floor takes in a run that settles, and how many times longer one may be."""
 
 
 def _adam(step: float) -> Link:
@@ -69,7 +69,7 @@ def _one_step(point: Point, replicates: int, seed: int, plant: Plant) -> Estimat
 
 def _floor(point: Point, link: object, replicates: int, seed: int, plant: Plant) -> Estimate:
     """beta/alpha, from floors at a step, at a wider one, and at a smaller batch."""
-    (whole, small), step = _sizes(point), point["step"]
+    (whole, small), step, longer = _sizes(point), point["step"], math.ceil(_longer(point))
     settings = ((whole, step), (whole, _WIDER * step), (small, step))
     logs, errors = [], []
     for k, (samples, rate) in enumerate(settings):
@@ -78,11 +78,11 @@ def _floor(point: Point, link: object, replicates: int, seed: int, plant: Plant)
             schedules.fixed(0),
             link(rate),  # type: ignore[operator]
             samples_per_group=samples,
-            updates=_LENGTH,
-            replicates=replicates,
+            updates=_LENGTH * longer,
+            replicates=max(24, replicates // longer),
             diagnostics=["exact_return"],
         )
-        floor = uncertainty.between(-run(spec, seed + k, plant)["exact_return"][_SETTLED:].mean(axis=0))
+        floor = uncertainty.between(-run(spec, seed + k, plant)["exact_return"][_SETTLED * longer :].mean(axis=0))
         logs.append(math.log(floor.value))
         errors.append(floor.error / floor.value)
     beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER)
@@ -99,9 +99,15 @@ def _gradient_scaled(spec: Spec) -> Spec:
     return spec.replace(update=Chain((updates.scale(1.0 / noise), *spec.update.links)))
 
 
+def _longer(point: Point) -> float:
+    """How many times as long as those at the point below runs must be."""
+    share = point["step"] * min(1.0, math.sqrt(point["samples"]) / point["noise"])
+    return max(1.0, _SLOWEST / share)
+
+
 def _reach(point: Point) -> str | None:
-    slow = point["step"] * min(1.0, math.sqrt(point["samples"]) / point["noise"]) < _SLOWEST
-    return f"steps of at least {_SLOWEST} of the distance: slower to settle below" if slow else None
+    slow = f"runs at most {_LONGEST} times as long as its own, not {_longer(point):.3g}; take a larger step"
+    return slow if _longer(point) > _LONGEST else None
 
 
 _POINT = {"noise": 2.0, "samples": 1, "fewer": 4, "signal": 1.0, "step": 0.2}
@@ -114,6 +120,4 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="loop",
-    elsewhere=({"signal": 2.0}, {"noise": 2.5}),
-    refused=({"step": 0.01},),
 )

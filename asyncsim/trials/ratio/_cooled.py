@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim import diagnostics, policies, tasks
 from asyncsim.learning.spec import Spec
 from asyncsim.trials._chains import AFFINITY
-from asyncsim.trials._runs import displaced, mean_of, run
+from asyncsim.trials._runs import displaced, mean_of, run, share_of
 from asyncsim.trials._trial import Estimate, Plant, Point, units_for
 
 SAMPLES, BATCHES = 2048, 8
@@ -36,7 +36,7 @@ def measured(point: Point, dimension: int, points: int, effect: float, seed: int
     return {
         "affinity": mean_of(trace, "affinity"),
         "mean_log": mean_of(trace, "log_ratio_mean"),
-        **{f"above[{k}]": mean_of(trace, metric.name) for k, metric in enumerate(above)},
+        **{f"above[{k}]": share_of(trace[metric.name][1:], SAMPLES) for k, metric in enumerate(above)},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.trials._chains import SAMPLES, Chain, OneNumber, replicates_for
 from asyncsim.trials._plants import Tempered, with_policy
-from asyncsim.trials._runs import below, mean_of, variance_of
+from asyncsim.trials._runs import below, mean_of, share_of, variance_of
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _SPREAD = 4.5
@@ -18,7 +18,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {
         "mean_log": mean_of(trace, "log_ratio_mean"),
         "var_log": variance_of(trace, SAMPLES),
-        **{cell.name: mean_of(trace, cell.name) for cell in cells},
+        **{cell.name: share_of(trace[cell.name][1:], SAMPLES) for cell in cells},
     }
 
 
@@ -34,5 +34,4 @@ trial = Trial(
     },
     effect=0.04,
     through="loop",
-    elsewhere=({"horizon": 10, "levels": (-0.3,)},),
 )

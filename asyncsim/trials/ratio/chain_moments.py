@@ -27,8 +27,6 @@ trial = Trial(
         "scored at another temperature": Defect(with_policy(Tempered), _SHORT),
     },
     effect=_EFFECT,
-    reach=lambda point: moments_beyond(Chain(point).moment, _EFFECT, _COMPARISONS),
+    reach=lambda point: moments_beyond(Chain(point).moment),
     through="loop",
-    elsewhere=({"horizon": 1}, {"current_margins": (0.6, 1.4)}),
-    refused=({"current_margins": (2.5, 3.0)},),
 )

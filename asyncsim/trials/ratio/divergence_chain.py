@@ -52,5 +52,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"largest": 7.0},),
 )

@@ -31,12 +31,18 @@ _SPREAD = 1.1
 """Relative standard deviation of one replicate's growth at the points below (measured: at most 1.09)."""
 _COMPARISONS = 25
 _ROUNDING = 1e-9
-_MOST = 1000
-"""Samples of one replicate over all runs of a point, at most."""
+_MOST, _DRAWN, _COARSEST = 6000, 25_000.0, 0.05
+"""Samples of one replicate over all runs of a point, those of all replicates times the square of the effect, and by how
+much an update may part logits, at most."""
 
 
 def _population(point: Point) -> bool:
     return bool(point["sampling"] == "enumerate")
+
+
+def _drawn(point: Point) -> int:
+    """Samples of one replicate over all runs."""
+    return int(point["samples"] * sum(age + 2 for age in point["stalenesses"]))
 
 
 def _drift(logits: tuple[float, ...]) -> Metric:
@@ -77,7 +83,7 @@ def _moved(point: Point) -> float:
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     ages, N = point["stalenesses"], point["samples"]
-    count = units_for(_SPREAD, effect, _COMPARISONS)
+    count = min(units_for(_SPREAD, effect, _COMPARISONS), int(_DRAWN / effect**2 / _drawn(point)))
     replicates = 2 if _population(point) else count
     traces = [_run(point, age, replicates, seed + 1000 * k, plant) for k, age in enumerate(ages)]
     # The variance of N samples about their own mean is low by the factor (N - 1)/N.
@@ -109,12 +115,12 @@ def _teaches(point: Point) -> float:
 
 
 def _reach(point: Point) -> str | None:
-    if _moved(point) > 0.002:
-        return "a step at which no two logits part by more than 0.002 in one update, its share of the effect"
-    if point["samples"] * sum(age + 2 for age in point["stalenesses"]) > _MOST:
-        return f"samples times updates, over all stalenesses, at most {_MOST}: longer runs take minutes"
+    if _moved(point) > _COARSEST:
+        return f"logits that part by at most {_COARSEST} in an update, not {_moved(point):.2g}; take a smaller step"
+    if _drawn(point) > _MOST:
+        return f"samples times updates, over all stalenesses, at most {_MOST}, not {_drawn(point)}; take fewer"
     if not _population(point) and _teaches(point) < 0.05:
-        return "two samples that differ in arm and reward with a chance of 0.05: rarer updates are too few to average"
+        return "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
     return None
 
 
@@ -156,6 +162,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"samples": 2, "stalenesses": (1, 3)}, {"means": (0.9, 0.1, 0.9, 0.3), "step": 0.001}),
-    refused=({"step": 0.1}, {"means": (0.01, 0.01, 0.01, 0.01)}, {"stalenesses": (1, 1000)}),
 )

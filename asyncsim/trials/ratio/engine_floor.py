@@ -7,6 +7,7 @@ second one's ratios that is the engine's (`ess_mismatch`), and "share" its ESS o
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from scipy.special import softmax
@@ -15,14 +16,13 @@ from asyncsim import tasks
 from asyncsim.base.uncertainty import between, ratio
 from asyncsim.learning.spec import Spec
 from asyncsim.policies._engine import Engine
+from asyncsim.trials._chains import MOST, bias_of_ess, moments_beyond, spread_of_ess
 from asyncsim.trials._plants import NoiseAnew, NoiseTwice, Unscored, engine_replaced, with_policy
 from asyncsim.trials._runs import displaced, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
 
 _SAMPLES = 8192
 _COMPARISONS = 20
-_FARTHEST, _MOST_BIAS = 3.0, 0.001
-"""Largest E W^2, beyond which millions of samples are too few, and relative bias of a batch's ESS."""
 
 
 def _engine(point: Point) -> Engine:
@@ -46,22 +46,13 @@ def _moment(point: Point, power: float, fresh: bool = False) -> float:
     return float(chance @ (pi**power * sampler ** (1.0 - power)).sum(1)) ** T
 
 
-def _spread(point: Point, fresh: bool) -> float:
-    """Relative standard deviation of one sample's part of the ESS, for weights of mean 1."""
-    e, third, fourth = (_moment(point, power, fresh) / _moment(point, 1.0) ** power for power in (2.0, 3.0, 4.0))
-    return math.sqrt(max(4.0 * e + fourth / e**2 - 4.0 * third / e - 1.0, 1e-6))
-
-
 def _reach(point: Point) -> str | None:
-    if _moment(point, 2.0) > _FARTHEST or max(_bias(point, fresh) for fresh in (True, False)) > _MOST_BIAS:
-        return f"E W^2 below {_FARTHEST:g}, and a batch's ESS that reads at most {_MOST_BIAS:g} high: lower the noise"
-    return None
+    return next(filter(None, (moments_beyond(each, _SAMPLES) for each in _moments(point))), None)
 
 
-def _bias(point: Point, fresh: bool) -> float:
-    """Relative bias of a batch's ESS, to leading order."""
-    e, third, fourth = (_moment(point, power, fresh) / _moment(point, 1.0) ** power for power in (2.0, 3.0, 4.0))
-    return abs(e + fourth / e**2 - 2.0 * third / e) / _SAMPLES
+def _moments(point: Point) -> tuple[partial[float], partial[float]]:
+    """Moments of fresh and of stale weights."""
+    return partial(_moment, point, fresh=True), partial(_moment, point)
 
 
 def _spec(point: Point, replicates: int) -> Spec:
@@ -72,11 +63,11 @@ def _spec(point: Point, replicates: int) -> Spec:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    allowances = [2.0 * _bias(point, fresh) for fresh in (True, False)]
+    allowances = [2.0 * bias_of_ess(moment, _SAMPLES) for moment in _moments(point)]
     # A verdict counts a tolerance twice.
-    room = effect - 2.0 * sum(allowances)
-    spread = max(_spread(point, fresh) for fresh in (True, False)) / math.sqrt(_SAMPLES)
-    replicates = max(16, units_for(spread, room, _COMPARISONS))
+    room = max(effect - 2.0 * sum(allowances), 0.5 * effect)
+    spread = max(map(spread_of_ess, _moments(point))) / math.sqrt(_SAMPLES)
+    replicates = max(16, min(units_for(spread, room, _COMPARISONS), MOST // _SAMPLES))
     trace = run(_spec(point, replicates), seed, plant)
 
     def ess(batches: np.ndarray, allowance: float) -> Estimate:
@@ -127,6 +118,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"noise_law": "uniform", "horizon": 6}, {"noise_in": "reports", "noise_per": "sequence", "noise": 0.02}),
-    refused=({"horizon": 400},),
 )

@@ -27,5 +27,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"temperature": 0.25, "levels": (0.5,)},),
 )

@@ -63,5 +63,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"current_logits": (0.3, -0.2, 0.6)},),
 )

@@ -24,5 +24,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"temperature": 0.3}, {"dimension": 2, "levels": (0.3, 0.6)}),
 )

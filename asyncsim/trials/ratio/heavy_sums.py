@@ -20,9 +20,10 @@ def _replicates(samples: int, effect: float) -> int:
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    read = {}
+    read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
     for number, samples in enumerate(point["samples"]):
-        spec = cooled(point["temperature"], 2, ["ess"], (samples, _BATCHES, _replicates(samples, effect)))
+        size = samples, _BATCHES, max(16, min(_replicates(samples, effect), most))
+        spec = cooled(point["temperature"], 2, ["ess"], size)
         share = run(spec, seed + 1000 * number, plant)["ess"][1:]
         read[f"inverse[{samples}]"] = between((1.0 / (samples * share)).mean(axis=0))
         read[f"ess[{samples}]"] = between(share.mean(axis=0))
@@ -30,8 +31,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    total = _BATCHES * sum(samples * _replicates(samples, trial.effect) for samples in point["samples"])
-    return None if total <= _MOST else f"at most {_MOST} samples in all, not {total}"
+    samples = sum(point["samples"])
+    return None if samples <= 2000 else f"at most 2000 samples in all batches, not {samples}; take smaller ones"
 
 
 _POINT = {"temperature": 0.4, "samples": (4, 16)}
@@ -50,6 +51,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"temperature": 0.3, "samples": (5, 10)}, {"samples": (2, 3)}),
-    refused=({"samples": (8, 4096)},),
 )

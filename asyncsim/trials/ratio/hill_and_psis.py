@@ -12,8 +12,8 @@ from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.trials._plants import Tempered, with_policy
-from asyncsim.trials._runs import run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
+from asyncsim.trials._runs import run, share_of
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, too_rare, units_for
 from asyncsim.trials.ratio._cooled import colder, cooled
 
 _BATCHES, _MOST = 32, 16_000_000
@@ -23,32 +23,35 @@ def _largest(samples: float) -> int:
     return math.ceil(min(samples / 5, 3 * math.sqrt(samples)))
 
 
-def _replicates(point: Point, effect: float) -> int:
-    """From the largest relative standard deviation of one batch: of the mean square, of the index, or of a cell."""
+def _spread(point: Point) -> float:
+    """Largest relative standard deviation of one batch: of the mean square, of the index, or of a cell."""
     m = _largest(point["samples"])
     square = math.sqrt((m + 2.0) * (m + 3.0) / (m * (m + 1.0)) - 1.0)
     rarest = min(0.5 * math.erfc(-z / math.sqrt(2.0)) for z in point["scores"])
-    spread = max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / rarest - 1.0))
-    return max(16, units_for(spread / math.sqrt(_BATCHES), effect, 8))
+    return max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / max(rarest, 1e-300) - 1.0))
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
-    size = point["samples"], _BATCHES, _replicates(point, effect)
+    replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), _most(point) // _BATCHES)
+    size = point["samples"], _BATCHES, max(16, replicates)
     trace = run(cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
     index = trace["tail_index"][1:]
     shape = 1.0 / index
+    numbers = {"shape": shape, "square": shape**2, "index": index}
     cells = {f"below[{i}]": shape <= k * (1.0 + z / root) for i, z in enumerate(point["scores"])}
-    return {
-        name: between(x.mean(axis=0))
-        for name, x in ({"shape": shape, "square": shape**2, "index": index} | cells).items()
+    return {name: between(x.mean(axis=0)) for name, x in numbers.items()} | {
+        name: share_of(cell) for name, cell in cells.items()
     }
 
 
+def _most(point: Point) -> int:
+    """Batches that are affordable."""
+    return int(_MOST // point["samples"])
+
+
 def _reach(point: Point) -> str | None:
-    if _replicates(point, trial.effect) * _BATCHES * point["samples"] > _MOST:
-        return f"at most {_MOST} samples: fewer in a batch, or scores above 0"
-    return None
+    return too_rare(_spread(point), _most(point))
 
 
 def _threshold_among(step: Step) -> Tensor:
@@ -76,6 +79,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"temperature": 0.2, "scores": (1.5,)}, {"samples": 30}),
-    refused=({"samples": 4096},),
 )

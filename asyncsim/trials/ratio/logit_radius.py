@@ -71,13 +71,13 @@ def _move(point: Point) -> float:
 
 def _reach(point: Point) -> str | None:
     if 3 ** point["horizon"] > 1000:
-        return "horizon at most 6: longer sequences are too many to list"
+        return "horizon at most 6; shorten it, longer sequences are too many to list"
     N, half = point["samples"], point["samples"] // 2
     share = 1.0 / (1.0 + np.exp(2.0 * _move(point) * point["staleness"]))
     splits = {half, N - half}
     each = sum(np.prod([(N - k + i) / i for i in range(1, k + 1)]) * share**k * (1 - share) ** (N - k) for k in splits)
     if _REPLICATES * each ** point["staleness"] < _LIKELY:
-        return "a path that one in a hundred replicates takes: lower samples or staleness"
+        return "a path that one in a hundred replicates takes; lower samples or staleness"
     return None
 
 
@@ -94,6 +94,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="oracle, loop",
-    elsewhere=({"radius": 1.5, "horizon": 3}, {"samples": 4, "staleness": 1}),
-    refused=({"horizon": 12}, {"samples": 20, "staleness": 8}),
 )

@@ -45,8 +45,6 @@ trial = Trial(
         "scored at another temperature": Defect(with_policy(Tempered), _POINT),
     },
     effect=_EFFECT,
-    reach=lambda point: moments_beyond(partial(_moment, point), _EFFECT, _COMPARISONS),
+    reach=lambda point: moments_beyond(partial(_moment, point)),
     through="loop",
-    elsewhere=({"horizon": 1},),
-    refused=({"horizon": 400},),
 )

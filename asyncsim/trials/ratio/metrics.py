@@ -103,8 +103,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=(
-        {"horizon": 2, "dependence": "iid", "behavior_logits": ((0.0, 0.4, 1.0),)}
-        | {"current_logits": ((0.9, -0.3, 0.2),)},
-    ),
 )

@@ -82,5 +82,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"temperature": 1.0, "noise": 0.1, "horizon": 5},),
 )

@@ -25,5 +25,4 @@ trial = Trial(
     defects={"last token left out": Defect(with_policy(ShortProduct), sequence_point("markov", 5, 4))},
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 1},),
 )

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from asyncsim import diagnostics, methods, tasks
 from asyncsim.learning import oracle
-from asyncsim.learning.batch import Batch, Outputs
+from asyncsim.learning.batch import Batch
 from asyncsim.learning.versions import View
 from asyncsim.policies._policy import Forward
-from asyncsim.trials._plants import Unscored, engine_replaced, with_policy
+from asyncsim.trials._plants import Uncut, Unscored, engine_replaced, with_policy
 from asyncsim.trials._runs import population
-from asyncsim.trials._sequences import BEHAVIOR, ROUNDING, places, sequence_point
+from asyncsim.trials._sequences import BEHAVIOR, exactly, places, sequence_point
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
 
 
@@ -24,25 +24,14 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = plant(population(task, methods.full_is()).replace(policy=policy))
     step = oracle.population_step(task, spec.method, *places(point), spec.policy)
 
-    def exactly(metric: Any, more: float = 0.0) -> Estimate:
-        value = metric.measure(step).item() + more
-        return Estimate(value, tolerance=ROUNDING * abs(value))
-
-    return {
-        "mean_weight": exactly(diagnostics.mean_weight),
-        "second_moment": exactly(diagnostics.chi_square, 1.0),
-        "ess": exactly(diagnostics.ess),
-        "kl_mismatch": exactly(diagnostics.kl_mismatch),
-        "kl_staleness": exactly(diagnostics.kl_staleness),
+    metrics: dict[str, Any] = {
+        "mean_weight": diagnostics.mean_weight,
+        "second_moment": diagnostics.chi_square,
+        "ess": diagnostics.ess,
+        "kl_mismatch": diagnostics.kl_mismatch,
+        "kl_staleness": diagnostics.kl_staleness,
     }
-
-
-class _Uncut(Wrapped):
-    """A sampler that is cut and reports the policy's own log-probs: the kept mass is forgotten."""
-
-    def record(self, view: View, batch: Batch) -> Outputs:
-        """The trainer's log-probs at the behavior weights."""
-        return {"log_prob": self._inner.score(view, batch)}
+    return {name: exactly(metric.measure(step).item() + (name == "second_moment")) for name, metric in metrics.items()}
 
 
 class _CutTwice(Wrapped):
@@ -71,12 +60,11 @@ trial = Trial(
     more=(_cut("iid", 6, 1, top_p=0.8, top_k=2),),
     measure=_measure,
     defects={
-        "kept mass forgotten": Defect(with_policy(_Uncut), _COMMON),
+        "kept mass forgotten": Defect(with_policy(Uncut), _COMMON),
         "trainer's log-probs recorded as the sampler's": Defect(with_policy(Unscored), _STALE),
         "trainer cut as well": Defect(with_policy(_CutTwice), _COMMON),
         "action that crosses top_p left out": Defect(engine_replaced(top_p=1.0, top_k=1), _COMMON),
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"horizon": 1, "dependence": "iid", "behavior_logits": BEHAVIOR[:1], "current_logits": BEHAVIOR[:1]},),
 )

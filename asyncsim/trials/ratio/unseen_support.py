@@ -8,19 +8,20 @@ import numpy as np
 from scipy.special import softmax
 
 from asyncsim import methods, tasks
-from asyncsim.base.uncertainty import between, ratio
+from asyncsim.base.uncertainty import ratio
 from asyncsim.trials._plants import Tempered, with_method, with_policy
-from asyncsim.trials._runs import displaced, run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
+from asyncsim.trials._runs import displaced, run, share_of
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for, within
 
 _BATCHES, _ROUNDING = 64, 1e-9
-_LEAST, _MOST = 0.4, 64
-"""Least share of batches that pass, and most samples of a batch, for time."""
+_LEAST, _MOST, _DRAWN = 0.05, 256, 16_000_000
+"""Least share of batches that pass, and most samples of a batch and of all."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     spread = 1.2 * _guess(point)[1] / math.sqrt(_BATCHES)
-    replicates = max(16, units_for(spread, effect, 3 * len(trial.points)))
+    most = _DRAWN // (_BATCHES * point["samples"])
+    replicates = max(16, min(units_for(spread, effect, 3 * len(trial.points)), most))
     places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
     task = tasks.token_bandit(len(places[0]), 1)
     size = point["samples"], _BATCHES, replicates
@@ -29,11 +30,11 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     # Nothing is dropped by rule where the largest that is left has no bound.
     passed = np.isinf(trace["m2po_theta"][1:]).astype(np.float64)
     found = {
-        "accepted": between(passed.mean(axis=0)),
+        "accepted": share_of(passed),
         "second_moment": ratio((passed * trace["m2_all"][1:]).mean(axis=0), passed.mean(axis=0)),
         "mean_weight": ratio((passed * trace["mean_weight"][1:]).mean(axis=0), passed.mean(axis=0)),
     }
-    return {name: one._replace(tolerance=_ROUNDING * one.value) for name, one in found.items()}
+    return {name: one._replace(tolerance=one.tolerance + _ROUNDING * one.value) for name, one in found.items()}
 
 
 def _guess(point: Point) -> tuple[float, float]:
@@ -50,10 +51,10 @@ def _guess(point: Point) -> tuple[float, float]:
 
 
 def _reach(point: Point) -> str | None:
-    inside = _LEAST <= _guess(point)[0] <= 1.0 - 1.0 / _MOST and point["samples"] <= _MOST
-    return (
-        None if inside else f"a share of batches that pass of {_LEAST:g} to 0.98, and at most {_MOST} samples in each"
-    )
+    share = _guess(point)[0]
+    if share < _LEAST:
+        return f"a share of batches that pass of {_LEAST:g} or more, not {share:.2g}; raise the bound"
+    return within(samples=_MOST)(point)
 
 
 _PUBLISHED = {
@@ -73,6 +74,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"samples": 8}, {"bound": 0.1}),
-    refused=({"samples": 100},),
 )

@@ -5,38 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 
 from asyncsim import advantages, methods
 from asyncsim.base.uncertainty import between
-from asyncsim.learning.step import Step
-from asyncsim.trials._chains import BATCHES, Chain, replicates_for, too_many
+from asyncsim.trials._chains import MOST, Chain, replicates_for
 from asyncsim.trials._plants import dropped_ratio
+from asyncsim.trials._runs import MeanGradient
 from asyncsim.trials._sequences import token_level
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, too_rare
 
 _EFFECT = 0.02
-
-
-class _MeanGradient:
-    """Mean of the gradients behind the displacement, `[P, R]`."""
-
-    name = "mean_gradient"
-    outputs: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
-        self.total: torch.Tensor | None = None
-
-    def fresh(self) -> _MeanGradient:
-        return _MeanGradient()
-
-    def observe(self, step: Step) -> None:
-        if step.update > 0:
-            self.total = step.gradient.clone() if self.total is None else self.total + step.gradient
-
-    def result(self) -> dict[str, np.ndarray]:
-        assert self.total is not None
-        return {self.name: self.total.numpy().T / BATCHES}
 
 
 def _spread(chain: Chain) -> float:
@@ -52,9 +30,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     chain, bits = Chain(point, point["fraction"]), point["horizon"]
     method = methods.full_is(advantage=advantages.offset(0.5))
     replicates = replicates_for(_spread(chain), effect, 2 * bits)
-    trace = chain.run([_MeanGradient()], replicates, seed, plant, method)
+    trace = chain.run([MeanGradient()], replicates, seed, plant, method)
     # The logit of the wrong bit has the opposite gradient; the margin is the right one's.
-    gradient = trace.accumulated["mean_gradient"][::2]
+    gradient = trace.accumulated["gradient"][::2]
     return {"total": between(gradient.sum(axis=0)), **{f"grad[{t}]": between(gradient[t]) for t in range(bits)}}
 
 
@@ -69,8 +47,6 @@ trial = Trial(
         "token ratio in place of the sequence's": Defect(token_level(), _SHORT),
     },
     effect=_EFFECT,
-    reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, 2 * point["horizon"]),
+    reach=lambda point: too_rare(_spread(Chain(point, point["fraction"])), MOST),
     through="loop",
-    elsewhere=({"horizon": 12},),
-    refused=({"behavior_margins": (-3.0, -3.0)},),
 )

@@ -11,10 +11,10 @@ import torch
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
-from asyncsim.trials._chains import Chain, OneNumber, replicates_for, too_many
+from asyncsim.trials._chains import MOST, SAMPLES, Chain, OneNumber, replicates_for
 from asyncsim.trials._plants import Tempered, with_policy
-from asyncsim.trials._runs import mean_of
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._runs import mean_of, share_of
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, too_rare
 
 _EFFECT, _COMPARISONS = 0.02, 6
 
@@ -36,7 +36,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     chain = Chain(point, point["fraction"])
     metrics = ["batch_return", Metric("weighted", _weighted, ("log_prob",))]
     trace = chain.run(metrics, replicates_for(_spread(chain), effect, _COMPARISONS), seed, plant)
-    return {"stale_return": mean_of(trace, "batch_return"), "weighted_return": mean_of(trace, "weighted")}
+    return {"stale_return": share_of(trace["batch_return"][1:], SAMPLES), "weighted_return": mean_of(trace, "weighted")}
 
 
 def _one_more(spec: Spec) -> Spec:
@@ -57,8 +57,6 @@ trial = Trial(
         "scored at another temperature": Defect(with_policy(Tempered), _SHORT),
     },
     effect=_EFFECT,
-    reach=lambda point: too_many(_spread(Chain(point, point["fraction"])), _EFFECT, _COMPARISONS),
+    reach=lambda point: too_rare(_spread(Chain(point, point["fraction"])), MOST),
     through="loop",
-    elsewhere=({"fraction": 0.6}, {"horizon": 30}),
-    refused=({"fraction": 1.0},),
 )

@@ -14,7 +14,7 @@ from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
 from asyncsim.trials._runs import ascent
 from asyncsim.trials._threshold import marginal_step
-from asyncsim.trials._trial import Plant
+from asyncsim.trials._trial import Plant, within
 
 
 def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> Any:
@@ -44,14 +44,12 @@ def why_flat(point: Point) -> str | None:
     """Why the optimum of a point is too flat to be measured; None where it is not."""
     logits = optimum(bandit(point))
     second = float(np.sort(np.exp(logits - logits.max()))[-2])
-    return None if second >= 0.02 else "an optimum with a second arm of at least 0.02: rounding hides the rest"
+    return None if second >= 0.02 else "an optimum with a second arm of at least 0.02; raise kl"
 
 
 def reach(point: Point) -> str | None:
     """Why a point is too stale or its optimum too flat for a run of reasonable length; None where it is not."""
-    if point["staleness"] > 16:
-        return "staleness <= 16: longer runs than a trial makes"
-    return why_flat(point)
+    return within(staleness=24)(point) or why_flat(point)
 
 
 def value(task: Any, logits: np.ndarray) -> float:

@@ -86,5 +86,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"updates": 30},),
 )

@@ -39,6 +39,4 @@ trial = Trial(
     effect=0.02,
     reach=_soft.reach,
     through="loop",
-    elsewhere=({"offset": 0.0}, {"offset": 0.05, "kl": 1.0}),
-    refused=({"staleness": 20},),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.trials._plants import momentum_inserted, off_by_one_version
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
-from asyncsim.trials.staleness._mixed import step_of, why_no_batch
+from asyncsim.trials.staleness._mixed import step_of
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -28,8 +28,5 @@ trial = Trial(
         "momentum inserted": Defect(momentum_inserted, _CONSTANT),
     },
     effect=0.02,
-    reach=why_no_batch,
     through="loop",
-    elsewhere=({"law": (0.2, 0.2, 0.6)}, {"law": (0.0, 0.9, 0.1)}),
-    refused=({"law": (0.123, 0.877)},),
 )

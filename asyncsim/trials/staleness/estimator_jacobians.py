@@ -74,5 +74,4 @@ trial = Trial(
     },
     effect=0.02,
     through="oracle",
-    elsewhere=({"baseline": 0.0}, {"success": 1.0}),
 )

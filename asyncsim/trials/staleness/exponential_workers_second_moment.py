@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncsim import tasks, updates
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import descent, run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for, within
 from asyncsim.trials.staleness._paths import given, mean_of, moment_boundary
 from asyncsim.trials.staleness._workers import in_rotation, on, orders, timed, windows
 
@@ -29,14 +29,6 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {"step": step, "second_moment": second}
 
 
-def _reach(point: Point) -> str | None:
-    if point["workers"] > 4:
-        return "workers <= 4: too many orders to list"
-    if point["share"] * point["updates"] > 0.8:
-        return "share * updates at most 0.8: the mean square is small beside its spread beyond"
-    return None
-
-
 _POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
 
 trial = Trial(
@@ -48,8 +40,6 @@ trial = Trial(
         "workers in rotation": Defect(in_rotation(3), _POINT),
     },
     effect=0.02,
-    reach=_reach,
+    reach=within(workers=4),
     through="kernel, loop",
-    elsewhere=({"share": 0.1}, {"workers": 2, "share": 0.15}),
-    refused=({"workers": 5}, {"share": 1.0}),
 )

@@ -37,6 +37,4 @@ trial = Trial(
     effect=0.02,
     reach=settled,
     through="loop",
-    elsewhere=({"width": 2.0}, {"samples": 20, "step": 0.15}),
-    refused=({"samples": 4}, {"step": 0.01}),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncsim import methods, tasks
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import ascent, run
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for, within
 from asyncsim.trials.staleness._paths import given, mean_of, moment_boundary
 from asyncsim.trials.staleness._workers import in_rotation, on, orders, timed, windows
 
@@ -38,8 +38,6 @@ trial = Trial(
         "workers in rotation": Defect(in_rotation(3), _POINT),
     },
     effect=0.02,
-    reach=lambda point: None if point["workers"] <= 12 else "workers <= 12: too many orders to list",
+    reach=within(workers=12),
     through="kernel, loop",
-    elsewhere=({"step": 0.5}, {"workers": 4, "rewards": (1.0, 0.0, 0.2)}),
-    refused=({"workers": 20, "updates": 2},),
 )

@@ -9,7 +9,7 @@ from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._runs import ascent
 from asyncsim.trials._threshold import marginal_step
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 
 _NUDGE = 1e-7
 _SETTINGS = ("drift", "control", "state_cost", "action_cost", "begins", "width", "horizon")
@@ -24,8 +24,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         start = (task.best_gain + _NUDGE,)
         return plant(ascent(task, schedules.fixed(tau), method, steps, count, replicates=len(steps), initial=start))
 
-    # A wide bracket: the curvature has the squares of the states as well.
-    near = 1.0 / (task.action_cost + task.control**2 * task.closing)
+    # A wide bracket around the inverse of the curvature, which has the squares of the states as well.
+    squares = task.begins**2 + (task.control * task.width) ** 2
+    near = 1.0 / (task.action_cost + task.control**2 * task.closing) / squares
     return {"step": marginal_step(build, 0.01 * near, 40.0 * near, tau + 2, seed, noise=1e-6)}
 
 
@@ -36,14 +37,6 @@ def _unpaid_end(spec: Spec) -> Spec:
 
 _BASE = {"drift": 0.9, "control": 0.5, "state_cost": 1.0, "action_cost": 0.5, "begins": 1.0, "width": 0.6, "horizon": 2}
 _UNSTABLE = {**_BASE, "drift": 1.4, "control": 1.0, "begins": 0.5, "width": 1.0}
-
-
-def _reach(point: Point) -> str | None:
-    if point["horizon"] > 2:
-        return "horizon <= 2: every sequence of actions is listed"
-    if point["staleness"] > 16:
-        return "staleness <= 16: longer runs than a trial makes"
-    return None
 
 
 trial = Trial(
@@ -58,8 +51,6 @@ trial = Trial(
         ),
     },
     effect=0.02,
-    reach=_reach,
+    reach=within(horizon=2, staleness=16),
     through="loop",
-    elsewhere=({"drift": -0.5}, {"horizon": 1, "staleness": 3}),
-    refused=({"horizon": 5}, {"staleness": 20}),
 )

@@ -46,5 +46,4 @@ trial = Trial(
     },
     effect=0.02,
     through="kernel",
-    elsewhere=({"workers": 2, "updates": 3}, {"law": "constant:2.0"}),
 )

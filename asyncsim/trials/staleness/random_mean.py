@@ -11,7 +11,7 @@ from asyncsim import schedules
 from asyncsim.base import records
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, units_for
-from asyncsim.trials.staleness._mixed import step_of, why_no_batch
+from asyncsim.trials.staleness._mixed import step_of
 from asyncsim.trials.staleness._paths import drawn, mean_of
 
 _SPREAD = 0.3
@@ -35,14 +35,6 @@ class _DrawnOnce(Wrapped):
         return dataclasses.replace(schedule, version=np.maximum(now - last, 0).astype(np.int32))
 
 
-def _reach(point: Point) -> str | None:
-    if point["share"] * point["updates"] > 0.85:
-        return "share * updates at most 0.85: the mean is small beside its spread beyond"
-    if point["updates"] < len(point["law"]):
-        return "at least as many updates as the law has values: the largest would not occur"
-    return why_no_batch(point)
-
-
 _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
 
 trial = Trial(
@@ -56,8 +48,5 @@ trial = Trial(
         ),
     },
     effect=0.02,
-    reach=_reach,
     through="loop",
-    elsewhere=({"law": (0.2, 0.8)}, {"share": 0.1, "updates": 6}),
-    refused=({"law": (0.123, 0.877)}, {"share": 0.9}),
 )

@@ -91,5 +91,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"versions": 1},),
 )

@@ -37,6 +37,4 @@ trial = Trial(
     effect=0.02,
     reach=_soft.reach,
     through="loop",
-    elsewhere=({"kl": 1.0}, {"placement": "loss", "reference_logits": (0.0, 1.0)}),
-    refused=({"staleness": 20},),
 )

@@ -81,5 +81,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"batches": 1, "epochs": 1, "minibatches": 1}, {"versions": 3}),
 )

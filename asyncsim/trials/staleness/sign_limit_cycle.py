@@ -49,5 +49,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop",
-    elsewhere=({"staleness": 7, "step": 0.5}, {"staleness": 0, "start": 60.5}),
 )

@@ -29,5 +29,4 @@ trial = Trial(
     effect=0.02,
     reach=_soft.why_flat,
     through="kernel, loop",
-    elsewhere=({"workers": 3, "kl": 1.5},),
 )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from asyncsim import advantages, methods, schedules, tasks
+from asyncsim.base.uncertainty import between
 from asyncsim.learning import oracle, running
 from asyncsim.trials._plants import off_by_one_version, with_method
-from asyncsim.trials._runs import ascent
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._runs import MeanGradient, ascent, displaced, run
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, untouched
 
 _ROUNDING = 1e-10
+_BATCHES, _SAMPLED = 1_000_000, 40_000
+"""Batches that are listed, at most; and batches that are sampled where there are more."""
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -18,13 +23,18 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     spec = plant(ascent(task, schedules.fixed(point["staleness"]), method, point["step"], point["updates"]))
     logits = running.run(spec, seed=seed, progress=False).parameters[0]
     places = (point["current_logits"], point["behavior_logits"])
-    group = spec.method.replace(advantage=advantages.group_mean())
-    plain = spec.method.replace(advantage=advantages.none())
-    mean = oracle.moments(task, group, *places, samples=point["samples"]).mean
-    none = oracle.moments(task, plain, *places, samples=point["samples"]).mean
-    vectors = {"logit": logits, "group_mean": mean, "none": none}
-    cells = {f"{name}[{k}]": float(x) for name, vector in vectors.items() for k, x in enumerate(vector)}
-    return {cell: Estimate(value, tolerance=_ROUNDING) for cell, value in cells.items()}
+    cells = {f"logit[{k}]": Estimate(float(x), tolerance=_ROUNDING) for k, x in enumerate(logits)}
+    for name, advantage in (("group_mean", advantages.group_mean()), ("none", advantages.none())):
+        own = spec.method.replace(advantage=advantage)
+        if arms ** point["samples"] > _BATCHES:
+            size = point["samples"], 1, _SAMPLED
+            sampled = displaced(task, (np.array(places[1]), np.array(places[0])), [MeanGradient()], size, own)
+            means = [between(row) for row in run(sampled, seed + 1, untouched).accumulated["gradient"]]
+        else:
+            exact = oracle.moments(task, own, *places, samples=point["samples"]).mean
+            means = [Estimate(float(x), tolerance=_ROUNDING) for x in exact]
+        cells |= {f"{name}[{k}]": mean for k, mean in enumerate(means)}
+    return cells
 
 
 _POINT = {
@@ -48,5 +58,4 @@ trial = Trial(
     },
     effect=0.02,
     through="loop, oracle",
-    elsewhere=({"staleness": 0, "samples": 2},),
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from asyncsim import schedules
-from asyncsim.learning.spec import Spec
 from asyncsim.trials._plants import off_by_one_version
 from asyncsim.trials._threshold import marginal_step, noiseless_descent
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.staleness._mixed import GROUPS, in_groups, mixture
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
+from asyncsim.trials.staleness._mixed import in_groups, mixture, widened
 
 
 def _law(point: Point) -> list[float]:
@@ -19,21 +18,15 @@ def _law(point: Point) -> list[float]:
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     curvatures, tau = point["curvatures"], point["staleness"]
-    descent = noiseless_descent(curvatures, mixture(in_groups(_law(point)) or [0]))
-
-    def build(steps: tuple[float, ...], count: int) -> Spec:
-        return plant(descent(steps, count))
-
-    scale = 1.0 / max(curvatures)
-    return {"step": marginal_step(build, 0.4 * scale / (1 + tau), 4.5 * scale, len(curvatures) * (tau + 2), seed)}
+    stalenesses, off = in_groups(_law(point))
+    build, scale = noiseless_descent(curvatures, mixture(stalenesses), plant), 1.0 / max(curvatures)
+    bracket = (0.4 * scale / (1 + tau), 4.5 * scale)
+    return {"step": widened(marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures)), off)}
 
 
 def _reach(point: Point) -> str | None:
-    if point["staleness"] * len(point["curvatures"]) > 32:
-        return "staleness * modes of at most 32: so many roots are not told apart"
-    if not 0.0 <= point["share"] <= 1.0 or in_groups(_law(point)) is None:
-        return f"a share of whole groups out of at most {GROUPS}: a batch has no others"
-    return None
+    share = "a share from 0 to 1; take one, a batch has no others"
+    return within(staleness=32)(point) or (None if 0.0 <= point["share"] <= 1.0 else share)
 
 
 def _point(staleness: int, share: float) -> Point:
@@ -51,6 +44,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="loop",
-    elsewhere=({"staleness": 0}, {"share": 0.6, "curvatures": (0.5,)}),
-    refused=({"share": 1.5}, {"share": 0.123}, {"staleness": 40}),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim.base import uncertainty
+from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point
 from asyncsim.systems._system import System
 from asyncsim.trials._trial import Plant
@@ -25,6 +26,26 @@ class Completions(NamedTuple):
     work: np.ndarray
 
 
+def lengths_of_warm_up(point: Point) -> float:
+    """Mean lengths until samples that began together start at any phase of a period: their spread is a period then."""
+    law = laws.as_law("length", point["length"])
+    shape = law.parameters[-1]
+    spread = {"gamma": shape**-0.5, "lognormal": math.sqrt(math.expm1(min(shape, 20.0) ** 2))}.get(law.kind, 1.0)
+    return max(20.0, (point["period"] / law.mean() / spread) ** 2)
+
+
+def crowded(point: Point) -> str | None:
+    """Why a run would be too long; None where it is not."""
+    lengths, places = lengths_of_warm_up(point), point["places"]
+    if places > 4096:
+        return f"at most 4096 places, not {places}; take fewer"
+    if lengths > 2000.0:
+        return (
+            f"a warm-up of at most 2000 mean lengths, not {lengths:.3g}; take more varied lengths, or a shorter period"
+        )
+    return None
+
+
 def open_loop(point: Point) -> System:
     """Places that start again at once, a trainer under a clock, a buffer that overflows."""
     batch = point["groups_per_batch"]
@@ -38,12 +59,16 @@ def slow_installs(system: System) -> System:
 
 
 def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> Completions:
-    """What started in `window` seconds behind a warm-up of twenty mean lengths."""
+    """What started behind a warm-up in `window` seconds, or in so many more as are whole periods.
+
+    Installs come with the clock, so that a part of a period would count some phases twice.
+    """
     period, system = point["period"], open_loop(point)
+    window = period * math.ceil(window / period)
     margin = system.length.mean()
     while float(system.length.survival(margin)) > RARE:
         margin *= 1.25
-    begin = 20.0 * system.length.mean() + 4.0 * period
+    begin = lengths_of_warm_up(point) * system.length.mean() + 4.0 * period
     batches = int((begin + window + margin) / period) + 2
     state = plant(system).simulate(batches, 1, realization, seed)
     sample = state.sample[: state.run.admitted]

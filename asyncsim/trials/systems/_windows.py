@@ -102,27 +102,22 @@ def mean_of(values: Iterable[float], tolerance: float = 0.0) -> Estimate:
     return allowed(uncertainty.between(rows, np.arange(len(rows)), random=True), tolerance)
 
 
-def heavy(point: Point, *names: str) -> str | None:
-    """Why a mean of works or training times cannot be sampled in a run of reasonable length."""
+def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:
+    """Why a mean of works or training times cannot be sampled in a run of reasonable length.
+
+    `index` of a Pareto law and `shape` of a gamma law at least.
+    """
     for name in names:
         value = point[name]
         law = laws.as_law(name, value) if isinstance(value, str) else None
         if law is None:
             continue
-        if law.kind == "pareto" and law.parameters[1] < 3.0:
-            return f"a Pareto index of {name} of at least 3: errors of heavier tails are not normal"
+        if law.kind == "pareto" and law.parameters[1] < index:
+            return f"a Pareto index of {name} of at least {index:g}; errors of heavier tails are not normal"
         if law.kind == "lognormal" and law.parameters[1] > 1.5:
-            return f"a log-normal sigma of {name} of at most 1.5: errors of heavier tails are not normal"
-        if law.kind == "gamma" and law.parameters[1] < 0.2:
-            return f"a gamma shape of {name} of at least 0.2: errors of heavier tails are not normal"
-    return None
-
-
-def large(point: Point, **limits: float) -> str | None:
-    """Why a point is too large for a run of reasonable length: its settings above the given limits."""
-    for name, most in limits.items():
-        if point[name] > most:
-            return f"{name} of at most {most:g}"
+            return f"a log-normal sigma of {name} of at most 1.5; errors of heavier tails are not normal"
+        if law.kind == "gamma" and law.parameters[1] < shape:
+            return f"a gamma shape of {name} of at least {shape:g}; errors of heavier tails are not normal"
     return None
 
 
@@ -130,7 +125,7 @@ def overproduced(point: Point) -> str | None:
     """Why a generator is too fast for a run of reasonable length: nearly all that it generates is dropped."""
     train, work = (laws.as_law(name, point[name]).mean() for name in ("train_time", "length"))
     most = 40.0 * point["groups_per_batch"] * work / point["places"]
-    return f"train_time of at most {most:.3g} seconds" if train > most else None
+    return f"train_time of at most {most:.3g} seconds; shorten it" if train > most else None
 
 
 blocks = replaced(overflow="block")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import laws
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems._clocked import per_sample
 from asyncsim.trials.systems._heads import mean_over_realizations
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained, version_off_by_one
-from asyncsim.trials.systems._windows import places, realizations_for, timelines
+from asyncsim.trials.systems._windows import heavy, places, realizations_for, timelines
 
 _TRAINED = 8000
 """Samples that one realization trains behind its warm-up."""
@@ -48,9 +48,9 @@ _EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
 
 
 def _reach(point: Point) -> str | None:
-    if point["groups_per_batch"] < 64:
-        return "at least 64 groups a batch, so that deliveries are a clock to a percent"
-    return None if point["places"] <= 8192 else "at most 8192 places"
+    """Places are held to the end of what is cut, so a heavy tail has no sooner a mean than without a cut."""
+    few = "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
+    return (few if point["groups_per_batch"] < 64 else None) or heavy(point, "length") or within(places=8192)(point)
 
 
 trial = Trial(
@@ -65,6 +65,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),
-    refused=({"groups_per_batch": 32},),
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from asyncsim.base import laws
 from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, units_for, within
 from asyncsim.trials.systems._heads import law_of, mean_over_realizations, stationary_heads
 from asyncsim.trials.systems._kernel_defects import place_freed_twice, version_off_by_one
+from asyncsim.trials.systems._windows import heavy
 
 _DELIVERIES = 12_000
 _SPREAD = 0.05
@@ -16,7 +17,7 @@ _SPREAD = 0.05
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
     realizations = max(24, units_for(_SPREAD, effect, 32))
-    rates = (1.0,) * workers if point["rates"] is None else tuple(point["rates"])
+    rates = (1.0,) * workers if point.get("rates") is None else tuple(point.get("rates"))
     system = System(
         "workers", {}, laws.as_law("law", point["law"]), rates, groups_per_batch=batch, mode="pin", train_time=0.0
     )
@@ -35,14 +36,7 @@ _EIGHT = _point(8, 4, "exponential:1.0", 6)
 
 def _reach(point: Point) -> str | None:
     """Heavy tails forget their start too slowly for a stationary mean."""
-    law = laws.as_law("law", point["law"])
-    if law.kind == "pareto" and law.parameters[1] < 2.5:
-        return "a Pareto index of at least 2.5"
-    if law.kind == "lognormal" and law.parameters[1] > 1.5:
-        return "a log-normal sigma of at most 1.5"
-    if point["cells"] > 64:
-        return "at most 64 cells"
-    return None if point["workers"] <= 1000 else "at most 1000 workers"
+    return heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
 
 
 trial = Trial(
@@ -57,6 +51,4 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="kernel",
-    elsewhere=({"groups_per_batch": 1}, {"workers": 3, "law": "gamma:1.0:0.5", "cells": 0}),
-    refused=({"law": "pareto:1.0:1.5", "cells": 0},),
 )

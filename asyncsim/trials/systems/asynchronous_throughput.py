@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import place_freed_twice
 
@@ -35,7 +35,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64)
+    limits = within(places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64)(point)
     return _windows.heavy(point, "length", "train_time") or limits or _windows.overproduced(point)
 
 
@@ -72,10 +72,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=(
-        {"length": "constant:2"},
-        {"places": 1, "groups_per_batch": 1, "length": "exponential:1", "train_time": 0.2},
-        {"batches_per_publish": 3, "generator_pauses": False, "capacity": 128},
-    ),
-    refused=({"train_time": 0.6},),
 )

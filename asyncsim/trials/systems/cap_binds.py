@@ -70,6 +70,4 @@ trial = Trial(
     },
     effect=0.02,
     through="kernel",
-    elsewhere=({"tickets": 10}, {"release": "dequeue"}, {"zero_train_time": True}, {"tickets": 50}),
-    refused=({"tickets": 4}, {"places": 4, "length": "lognormal:1:0.8", "samples_per_group": 1, "period": 1.0}),
 )

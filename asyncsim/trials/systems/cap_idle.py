@@ -45,10 +45,10 @@ def _point(places: int, batch: int, length: str, train_time: float, samples: int
 
 def _reach(point: Point) -> str | None:
     if not _poisson(point) and point["places"] < 64:
-        return "at least 64 places, so that completions are a Poisson stream to half a percent"
+        return "at least 64 places; take more, so that completions are a Poisson stream to half a percent"
     law = laws.as_law("length", point["length"])
     if (law.kind == "pareto" and law.parameters[1] < 2.0) or (law.kind == "lognormal" and law.parameters[1] > 1.5):
-        return "a lighter tail: a Pareto index of at least 2, a log-normal sigma of at most 1.5"
+        return "a Pareto index of at least 2, a log-normal sigma of at most 1.5; take a lighter tail"
     return None if point["places"] <= 4096 else "at most 4096 places"
 
 
@@ -66,6 +66,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"places": 3}, {"places": 96, "groups_per_batch": 12, "length": "gamma:1.0:2.0"}),
-    refused=({"length": "lognormal:1.0:0.8"},),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems._heads import ticket_lost
 from asyncsim.trials.systems._kernel_defects import counter_lost
-from asyncsim.trials.systems._windows import groups_per_second, heavy, large, places, realizations_for
+from asyncsim.trials.systems._windows import groups_per_second, heavy, places, realizations_for
 
 _SPREAD = 0.02
 """Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
@@ -21,7 +21,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    return heavy(point, "length") or large(point, tickets=200, places=1024, samples_per_group=64)
+    return heavy(point, "length") or within(tickets=200, places=1024, samples_per_group=64)(point)
 
 
 _POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
@@ -49,6 +49,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"tickets": 1}, {"length": "pareto:1:3.0"}, {"places": 40, "tickets": 30}),
-    refused=({"length": "pareto:1:2.0"},),
 )

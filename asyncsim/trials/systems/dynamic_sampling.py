@@ -7,7 +7,7 @@ import numpy as np
 from asyncsim.base import laws
 from asyncsim.base.records import Timeline
 from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained
 
@@ -48,8 +48,8 @@ def _summarize(record: Timeline) -> tuple[float, float]:
 
 def _reach(point: Point) -> str | None:
     if point["accept"] < 0.1:
-        return "an acceptance of at least 0.1, so that groups are few enough to be generated"
-    return _windows.large(point, groups_per_batch=64, round=128)
+        return "an acceptance of at least 0.1; accept more, so that groups are few enough to be generated"
+    return within(groups_per_batch=64, round=128)(point)
 
 
 _POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
@@ -69,6 +69,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"round": 40}, {"groups_per_batch": 1, "round": 2}),
-    refused=({"accept": 0.05},),
 )

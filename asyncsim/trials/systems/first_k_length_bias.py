@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base.records import Timeline
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import cancelled_counted_as_trained, cancelled_run_on, keeps_any
 
@@ -42,7 +42,7 @@ def _summarize(record: Timeline) -> tuple[float, float, float]:
 
 
 def _reach(point: Point) -> str | None:
-    return _windows.heavy(point, "length") or _windows.large(point, started=64)
+    return _windows.heavy(point, "length") or within(started=64)(point)
 
 
 _POINT = {"length": "lognormal:1.0:0.8", "started": 12, "kept": 8}
@@ -61,6 +61,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"kept": 12}, {"length": "pareto:1:3", "kept": 6}, {"length": "constant:2"}),
-    refused=({"length": "pareto:1:1.5"}, {"started": 65}),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim import systems
 from asyncsim.base import laws
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, units_for, within
 from asyncsim.trials.systems._heads import law_of, restarts_early, stationary_heads, ticket_lost
 
 _UPDATES = 8000
@@ -31,10 +31,6 @@ trial = Trial(
         "a group permit lost": Defect(ticket_lost, _FOUR),
     },
     effect=0.05,
-    reach=lambda point: (
-        None if point["workers"] <= 64 and point["cells"] <= 200 else "at most 64 workers and 200 cells"
-    ),
+    reach=within(workers=64, cells=200),
     through="kernel",
-    elsewhere=({"workers": 2, "cells": 3},),
-    refused=({"cells": 1000000},),
 )

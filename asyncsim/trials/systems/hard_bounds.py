@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems._kernel_defects import counter_lost, version_off_by_one
 from asyncsim.trials.systems._windows import places
 
@@ -81,8 +81,6 @@ trial = Trial(
         "a window too wide": Defect(lambda system: system.replace(window=system.window + 1), _point("window:1", 12)),
     },
     effect=0.05,
-    reach=lambda point: None if point["tickets"] <= 256 else "at most 256 tickets",
+    reach=within(tickets=256),
     through="kernel",
-    elsewhere=({"rule": "window:7"}, {"rule": "target", "groups_per_batch": 1}, {"rule": "wait:5"}),
-    refused=({"tickets": 4},),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.base import laws
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
-from asyncsim.trials.systems._clocked import completions, per_sample, slow_installs
+from asyncsim.trials.systems._clocked import completions, crowded, per_sample, slow_installs
 from asyncsim.trials.systems._kernel_defects import end_stamped_early
 from asyncsim.trials.systems._windows import realizations_for
 
@@ -34,10 +34,8 @@ _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 def _reach(point: Point) -> str | None:
     law = laws.as_law("length", point["length"])
     if law.kind == "pareto" and law.parameters[1] <= 2.0:
-        return "a Pareto index above 2, whose mean a run measures"
-    if law.kind == "gamma" and law.parameters[1] > 64.0:
-        return "a gamma shape of at most 64: generator slots that start together spread slowly over a period"
-    return None if point["places"] <= 4096 else "at most 4096 places"
+        return "a Pareto index above 2; take a lighter tail, whose mean a run measures"
+    return crowded(point)
 
 
 trial = Trial(
@@ -57,6 +55,4 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="kernel",
-    elsewhere=({"length": "pareto:1.0:2.5"}, {"period": 2.0, "cells": 1}, {"groups_per_batch": 2}),
-    refused=({"length": "pareto:1.0:2.0"},),
 )

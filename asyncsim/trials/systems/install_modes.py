@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.systems._system import System
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 
 _CYCLES, _WARM = 600, 60
@@ -46,7 +46,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    return _windows.large(point, places=64, batches_per_publish=16)
+    return within(places=64, batches_per_publish=16)(point)
 
 
 def _point(mode: str, **changes: Any) -> dict[str, Any]:
@@ -72,5 +72,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"places": 9, "seconds": 0.31},),
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.base.records import Timeline
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, within
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import slot_freed_twice
 
@@ -51,7 +51,7 @@ def _instances(record: Timeline, samples: int, slots: int) -> _Instances:
 
 
 def _reach(point: Point) -> str | None:
-    return _windows.large(point, groups_per_batch=512, samples_per_group=64)
+    return within(groups_per_batch=512, samples_per_group=64)(point)
 
 
 _POINT = {
@@ -76,5 +76,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"slots": 20}, {"length": "lognormal:1.0:1.5", "sync_time": 1.0}),
 )

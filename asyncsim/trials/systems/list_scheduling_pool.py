@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, within
 from asyncsim.trials.systems import _windows
 
 _BATCHES = 240
@@ -22,7 +22,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    limits = _windows.large(point, groups_per_batch=512, samples_per_group=64, ahead=8)
+    limits = within(groups_per_batch=512, samples_per_group=64, ahead=8)(point)
     return _windows.heavy(point, "length", "train_time") or limits
 
 
@@ -65,5 +65,4 @@ trial = Trial(
     effect=0.04,
     reach=_reach,
     through="kernel",
-    elsewhere=({"ahead": 2}, {"slots": 1}, {"slots": 64, "length": "exponential:1"}),
 )

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base.records import Timeline
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, Wrapped, within
 from asyncsim.trials.systems._heads import ticket_lost
 from asyncsim.trials.systems._kernel_defects import group_counted_twice
-from asyncsim.trials.systems._windows import heavy, large, mean_of, places, realizations_for, timelines
+from asyncsim.trials.systems._windows import heavy, mean_of, places, realizations_for, timelines
 
 _GROUPS = 20_000
 _ROUNDING = 1e-9
@@ -91,7 +91,7 @@ def _entered(record: Timeline) -> np.ndarray:
 
 
 def _reach(point: Point) -> str | None:
-    limits = large(point, places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
+    limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
     return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
 
 
@@ -128,5 +128,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"length": "pareto:1:1.1"}, {"places": 1, "tickets": 4}, {"train_time": 0.0}),
 )

@@ -74,5 +74,4 @@ trial = Trial(
     },
     effect=0.02,
     through="kernel",
-    elsewhere=({"load": 4.0, "max_head_offpolicyness": 1}, {"trouble": "slots", "load": 0.3}),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.base import laws
 from asyncsim.base.records import Timeline
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import version_off_by_one
 
@@ -39,8 +39,8 @@ def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:
 
 def _reach(point: Point) -> str | None:
     if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
-        return "groups_per_batch of at least 16: the staleness of smaller batches varies by as much as the effect"
-    limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
+        return "groups_per_batch of at least 16; raise it, staleness varies with smaller ones"
+    limits = within(places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)(point)
     return _windows.heavy(point, "length") or limits or _windows.overproduced(point)
 
 
@@ -67,6 +67,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"groups_per_batch": 16, "places": 64, "capacity": 32}, {"train_time": 0.15}),
-    refused=({"train_time": 0.4},),
 )

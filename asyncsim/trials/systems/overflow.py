@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from asyncsim.base.records import Timeline
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 from asyncsim.trials.systems._kernel_defects import dropped_counted_as_trained
 
@@ -41,8 +41,8 @@ def _summarize(record: Timeline, warm: int, samples: int) -> tuple[float, float]
 
 def _reach(point: Point) -> str | None:
     if point["places"] < 16:
-        return "places of at least 16: few places bias the lengths that are trained"
-    limits = _windows.large(point, places=1024, groups_per_batch=1024, samples_per_group=64)
+        return "places of at least 16; raise them, few places bias the lengths that are trained"
+    limits = within(places=1024, groups_per_batch=1024, samples_per_group=64)(point)
     return _windows.heavy(point, "length", "train_time") or limits or _windows.overproduced(point)
 
 
@@ -67,10 +67,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=(
-        {"places": 16, "train_time": 4.0},
-        {"length": "constant:1"},
-        {"samples_per_group": 1, "length": "gamma:1:0.3", "train_time": 2.0},
-    ),
-    refused=({"places": 15, "train_time": 4.0},),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncsim.systems._system import System
 from asyncsim.trials._plants import OffByOne
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems import _windows
 
 _EDGE = 0.001
@@ -44,8 +44,8 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    return _windows.large(point, places=64, batches_per_publish=8) or (
-        "places * batches_per_publish of at most 120: a cycle that the warm-up holds"
+    return within(places=64, batches_per_publish=8)(point) or (
+        "places * batches_per_publish of at most 120; lower either, so that the warm-up holds a cycle"
         if point["places"] * point["batches_per_publish"] > _WARM
         else None
     )
@@ -72,5 +72,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"places": 2, "tokens": 1},),
 )

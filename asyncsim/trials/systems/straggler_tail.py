@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base import laws
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
 from asyncsim.trials.systems._heads import mean_over_realizations
 from asyncsim.trials.systems._kernel_defects import version_off_by_one
 from asyncsim.trials.systems._windows import places, realizations_for, timelines, trains_longer
@@ -57,11 +57,10 @@ _PARETO = _point(128, 32, "pareto:0.5:1.5", (4, 5, 6, 8))
 
 
 def _reach(point: Point) -> str | None:
-    if point["tickets"] > 1024:
-        return "at most 1024 tickets"
     law, samples = laws.as_law("length", point["length"]), point["samples_per_group"]
     tail = float(law.survival((min(point["levels"]) - 1) * point["period"]))
-    return None if 1.0 - (1.0 - tail) ** samples >= 0.02 else "levels that two of a hundred groups reach"
+    rare = "levels that two of a hundred groups reach; lower them"
+    return within(tickets=1024)(point) or (None if 1.0 - (1.0 - tail) ** samples >= 0.02 else rare)
 
 
 trial = Trial(
@@ -76,6 +75,4 @@ trial = Trial(
     effect=0.05,
     reach=_reach,
     through="kernel",
-    elsewhere=({"tickets": 120, "levels": (5,)}, {"samples_per_group": 2, "length": "gamma:1.0:2.0"}),
-    refused=({"levels": (3,)}, {"levels": (40,)}),
 )

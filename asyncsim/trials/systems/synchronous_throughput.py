@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.systems._windows import heavy, large, mean_of, realizations_for, synchronous, timelines
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced, within
+from asyncsim.trials.systems._windows import heavy, mean_of, realizations_for, synchronous, timelines
 
 _STEPS = 400
 _SPREAD = 0.03
@@ -19,7 +19,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    return heavy(point, "length", "train_time") or large(point, groups_per_batch=1024, samples_per_group=64)
+    return heavy(point, "length", "train_time") or within(groups_per_batch=1024, samples_per_group=64)(point)
 
 
 _POINT = {
@@ -56,9 +56,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=(
-        {"groups_per_batch": 1, "samples_per_group": 1, "train_time": 0.0},
-        {"train_time": "exponential:2", "groups_per_batch": 64},
-    ),
-    refused=({"length": "pareto:1:1.5"},),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
+from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, within
 from asyncsim.trials.systems._kernel_defects import counter_lost, place_freed_twice
-from asyncsim.trials.systems._windows import groups_per_second, heavy, large, places, publishes_for, realizations_for
+from asyncsim.trials.systems._windows import groups_per_second, heavy, places, publishes_for, realizations_for
 
 _SPREAD = 0.015
 """Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
@@ -33,7 +33,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 def _reach(point: Point) -> str | None:
-    limits = large(point, places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
+    limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
     return heavy(point, "length", "train_time") or limits
 
 
@@ -90,7 +90,5 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"release": "dequeue"}, {"tickets": 16}, {"train_time": 0.0}),
-    refused=({"tickets": 8},),
     loose=frozenset({"group permits behind other batches"}),
 )

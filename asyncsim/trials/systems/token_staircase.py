@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncsim.base import laws
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
-from asyncsim.trials.systems._clocked import completions, per_sample, slow_installs
+from asyncsim.trials.systems._clocked import completions, crowded, per_sample, slow_installs
 from asyncsim.trials.systems._kernel_defects import end_stamped_early
 from asyncsim.trials.systems._windows import realizations_for
 
@@ -39,10 +39,10 @@ _EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 def _reach(point: Point) -> str | None:
     law = laws.as_law("length", point["length"])
     if law.kind == "lognormal" and law.parameters[1] > 1.0:
-        return "a log-normal sigma of at most 1: the square of a longer tail takes more samples than a run has"
-    if law.kind == "gamma" and not 0.25 <= law.parameters[1] <= 64.0:
-        return "a gamma shape from 0.25 to 64"
-    return None if point["places"] <= 4096 else "at most 4096 places"
+        return "a log-normal sigma of at most 1; the square of a longer tail takes more samples than a run has"
+    if law.kind == "gamma" and law.parameters[1] < 0.25:
+        return "a gamma shape of at least 0.25; the square of a longer tail takes more samples than a run has"
+    return crowded(point)
 
 
 trial = Trial(
@@ -57,6 +57,4 @@ trial = Trial(
     effect=0.02,
     reach=_reach,
     through="kernel",
-    elsewhere=({"length": "lognormal:1.0:0.5"}, {"period": 3.0}),
-    refused=({"length": "lognormal:1.0:1.4"},),
 )
