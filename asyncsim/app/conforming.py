@@ -196,9 +196,10 @@ def _admission_record(report: Report) -> dict[str, Any]:
             "rule": failure.rule,
             "message": failure.message,
             "events": list(failure.events),
-            "likely": list(failure.likely),
+            "likely": list(failure.likely or ()),
         },
         "without_losses": list(report.without_losses),
+        "uncalled": list(report.uncalled),
     }
 
 

@@ -91,6 +91,10 @@ STEPS = [
         rl/consecutive_grad_cosine cosine_1 updates
         consecutive_grad_cosine cosine_1 updates
         async/staleness staleness_mean groups, versions
+        fully_async/trainer/idle_ratio idle_trainer seconds
+        trainer/idle_ratio idle_trainer seconds
+        fully_async/rollouter/idle_ratio idle_generators seconds
+        rollouter/idle_ratio idle_generators seconds
         """,
     ),
     *_rows(
