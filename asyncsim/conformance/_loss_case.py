@@ -135,9 +135,11 @@ class Case:
 
     def holds(self, group: str) -> bool:
         """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
-        if group == INSIDE and (self.method.weight.rewarded or self.spreads):
-            return True
-        return self.first_off(group, self.method, raw=True) is None
+        return self.spared(group) or self.first_off(group, self.method, raw=True) is None
+
+    def spared(self, group: str) -> bool:
+        """Whether the method knows rewards of rows alone, or a live ratio of the row averages their advantages."""
+        return group == INSIDE and (self.method.weight.rewarded or self.spreads)
 
     @property
     def excepted(self) -> tuple[str, ...]:
@@ -409,12 +411,11 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
         fresh = on_policy(case.probes)
         divisor = divisor_of(case.subject, fresh, [reading.read(probe) for probe in fresh])
         evidence = case.evidence.read(reading, divisor)
+        found = [evidence.fit(fit.family, fit.settings) for fit in (fits[:_NEAR] if reading.shape else near)]
         if reading.shape:
             kinks = [reading.kink(kink) for kink in case.curves.kinks]
-            found = search(evidence, case.families, kinks, evidence.tolerance, first, smooth=False)
-        else:
-            found = [evidence.fit(fit.family, fit.settings) for fit in near]
-            found.sort(key=lambda fit: order(fit, evidence.aggregator, first))
+            found += search(evidence, case.families, kinks, evidence.tolerance, first, smooth=False)
+        found.sort(key=lambda fit: order(fit, evidence.aggregator, first))
         if found and found[0].exact(evidence.tolerance):
             held = _holding(case.explained(evidence, found[0]), found)
             if held is not None:

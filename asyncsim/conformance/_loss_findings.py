@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.conformance._loss_case import Case, averaged, plain
+from asyncsim.conformance._loss_case import Case, plain
 from asyncsim.conformance._loss_denominators import REJECTING, RULES
 from asyncsim.conformance._loss_parts import FIRST, LAST, Kink, fewest, idle, shape_of
-from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LARGE, LONG, RARE, Points, emptied, garbage, points
+from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
 from asyncsim.conformance._loss_readings import AVERAGED, NAMED, ROWS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import KINDS, Finding
@@ -59,8 +59,9 @@ def findings(case: Case) -> list[Finding]:
     """Everything that is found, bugs first."""
     results = [one for known in KNOWN if (one := known.finding(case)) is not None]
     # What is wrong anyway is often worse in rare batches.
-    if not any(one.kind == "bug" for one in results) and (other := _rare(case)) is not None:
-        results.append(other)
+    if case.exact and case.trimmed is None and not any(one.kind == "bug" for one in results):
+        others = (_unlike(case, group) for group in case.further if not case.spared(group))
+        results += [one for one in (next(filter(None, others), None),) if one]
     return sorted(results, key=lambda finding: KINDS.index(finding.kind))
 
 
@@ -456,43 +457,27 @@ def _unlike(case: Case, group: str) -> Finding | None:
     return Finding(FURTHER[group].mistake, "bug", evidence, FURTHER[group].remedy)
 
 
-def _rare(case: Case) -> Finding | None:
-    """The first kind of rare batches on which a loss deviates that is right elsewhere."""
-    if not case.exact or case.trimmed is not None:
-        return None
-    results = (_unlike(case, group) for group in RARE)
-    return next((one for one in results if one is not None), None)
-
-
 SIDE = "one token's sign decides for the whole row"
 
 
 @finds("bug", SIDE, "decide for every token by the sign of its own advantage")
 def _advantages(case: Case) -> Finding | str | None:
     """What explains rows of different advantages, where a method is known that does not."""
-    if INSIDE not in case.further or not case.exact or case.nearest.weight.rewarded or case.first_off(INSIDE) is None:
+    if INSIDE not in case.further or not case.exact or case.first_off(INSIDE) is None:
         return None
-    # Compare with other readings of advantages.
-    if case.coupling in ("sequence", "batch") and case.first_off(INSIDE, weigh=averaged) is None:
+    if case.spared(INSIDE):
         evidence = "a live ratio of the row gives every token the mean weight of its row"
         remedy = "right where rows have one advantage each; other advantages are averaged"
-        return Finding(AVERAGED, "note", evidence, remedy)
+        return Finding(AVERAGED, "note", evidence, remedy) if case.spreads else None
     for one in ROWS:
 
         def of_that(method: Method, probe: Probe, of: Callable[[Probe], Probe], one: Reading = one) -> Tensor:
             return plain(method, probe, one.of)
 
         if case.first_off(INSIDE, weigh=of_that) is None:
-            return _misread(one)
-    if case.first_off(INSIDE, weigh=_by_first_sign) is None:
-        return "clips close by the sign of the row's first advantage"
-    if case.reading is None and case.first_off(LARGE) is not None:
-        return None  # that they are large is enough
-    return _unlike(case, INSIDE)
-
-
-def _misread(reading: Reading) -> Finding:
-    return Finding(reading.name, "bug", reading.evidence, reading.remedy)
+            return Finding(one.name, "bug", one.evidence, one.remedy)
+    by_first = case.first_off(INSIDE, weigh=_by_first_sign) is None
+    return "clips close by the sign of the row's first advantage" if by_first else None
 
 
 def _by_first_sign(method: Method, probe: Probe, of: Callable[[Probe], Probe]) -> Tensor:
@@ -501,14 +486,9 @@ def _by_first_sign(method: Method, probe: Probe, of: Callable[[Probe], Probe]) -
     return weights * (probe.advantages * probe.advantages[:, :1]).sign()
 
 
-@finds("bug", FURTHER[LARGE].mistake, FURTHER[LARGE].remedy)
-def _large(case: Case) -> Finding | None:
-    return _unlike(case, LARGE) if case.exact and case.reading is None else None
-
-
 @finds("bug", "tokens far back in a row are left out", "mask what was not generated, and nothing else")
-def _long(case: Case) -> Finding | str | None:
-    """Rows of 40 tokens where all policies agree, then as they are."""
+def _long(case: Case) -> str | None:
+    """Rows of 40 tokens where all policies agree."""
     probe = case.further[LONG][0].of_one_policy()
     answer = case.subject.quietly(probe)
     used = (probe.mask > 0) & (probe.advantages != 0)
@@ -519,7 +499,7 @@ def _long(case: Case) -> Finding | str | None:
         last = int(alive.any(0).nonzero().max()) + 1 if bool(alive.any()) else 0
         if 0 < last < int(used.any(0).nonzero().max()) - 2:
             return f"no token behind the {last}th of a row has a gradient"
-    return _unlike(case, LONG) if case.exact else None
+    return None
 
 
 LIMITED = "log ratio clamped live"

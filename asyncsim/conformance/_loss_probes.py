@@ -110,8 +110,6 @@ FURTHER = {
     ),
 }
 """What a loss meets beside the ordinary batches, by what it adds."""
-RARE = tuple(name for name in FURTHER if name not in (INSIDE, LARGE, LONG))
-"""Those that are reported where all else is right."""
 
 
 def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:

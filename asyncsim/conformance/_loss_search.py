@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -159,8 +160,9 @@ class Evidence:
             targets = self._alone(self.full(method), rows).reshape(rows, len(self.alone))
         except _REFUSED:
             return None
-        scales = [self._scale(self.alone, row, row) for row in targets]
-        return [float(apart(self.alone, s * row, self.floor).mean()) for s, row in zip(scales, targets, strict=True)]
+        scales = torch.tensor([[self._scale(self.alone, row, row)] for row in targets], dtype=targets.dtype)
+        means: list[float] = apart(self.alone, scales * targets, self.floor).mean(-1).tolist()
+        return means
 
     @property
     def floor(self) -> float:
@@ -413,8 +415,18 @@ class _Descent:
             self.score, self.settings = score, {**self.settings, **row}
 
     def allowed(self, name: str, numbers: Sequence[float | None]) -> list[float | None]:
-        """Those of the numbers that the method accepts."""
-        return [x for x in numbers if self.family.method({**self.settings, name: x}) is not None]
+        """Those of the numbers that the method accepts: an interval around one that it does."""
+
+        def takes(x: float | None) -> bool:
+            return self.family.method({**self.settings, name: x}) is not None
+
+        plain, inside = sorted(x for x in numbers if x is not None), self.family.numbers[name] or 2.0
+        middle = bisect.bisect_left(plain, inside)
+        if not takes(inside):
+            return [x for x in numbers if takes(x)]
+        low = bisect.bisect_left(plain, True, 0, middle, key=takes)
+        high = bisect.bisect_left(plain, True, middle, key=lambda x: not takes(x))
+        return [*([None] if takes(None) else []), *plain[low:high]]
 
     def alone(self, numbers: Sequence[float | None], rounds: int = 3) -> None:
         """Every constant in turn, until nothing gets better."""
@@ -439,20 +451,25 @@ class _Descent:
 def _descended(
     evidence: Evidence, scored: Sequence[_Listed], numbers: Sequence[float | None], tolerance: float
 ) -> list[Fit]:
-    """Methods with constants from among the numbers: set in turn, and where that explains nothing, two at once."""
+    """Methods with constants from among the numbers: set in turn, the nearest alone where that is enough, and two at
+    once where it explains nothing."""
     descents = [_Descent(evidence, family, dict(settings), score) for score, family, settings in scored]
-    for one in descents:
-        one.alone(numbers, 1)
-    nearest = sorted(descents, key=lambda one: one.score)[:_DESCENTS]
-    for one in nearest:
-        one.alone(numbers)
-    fits = [one.fit() for one in nearest]
-    if not any(fit.exact(tolerance) for fit in fits):
-        for one in nearest[:_JOINT]:
-            one.together(numbers)
+    near, bare = descents[:_DESCENTS], []
+    for others in ([], descents[_DESCENTS:]):
+        for one in others or near:
+            one.alone(numbers, 1)
+        near = sorted([*near, *others], key=lambda one: one.score)[:_DESCENTS]
+        for one in near:
             one.alone(numbers)
-        fits += [one.fit() for one in nearest[:_JOINT]]
-    return [_bare(evidence, fit) for fit in fits]
+        fits = [one.fit() for one in near]
+        bare = [_bare(evidence, fit) for fit in fits]
+        # What takes two constants may take one elsewhere.
+        if any(fit.exact(tolerance) and (others or len(fit.settings) < 2) for fit in bare):
+            return bare
+    for one in near[:_JOINT]:
+        one.together(numbers)
+        one.alone(numbers)
+    return [*bare, *(_bare(evidence, one.fit()) for one in near[:_JOINT])]
 
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:
