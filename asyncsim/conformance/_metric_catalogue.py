@@ -165,7 +165,7 @@ CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "logarithms to base 2": lambda x: x / math.log(2.0),
     "logarithms to base 10": lambda x: x / math.log(10.0),
 }
-BASES = list(CHANGES)[3:]
+BASES = list(CHANGES)[2:]
 SHIFTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "": CHANGES[""],
     "reversed": CHANGES["reversed"],
@@ -260,14 +260,19 @@ def _divisors(entry: Entry, masked: bool) -> Iterator[str]:
         yield from ("divided by rollouts", "divided by groups")
 
 
+def _sums(entry: Entry, many: int) -> bool:
+    """Whether an entry is a mean over tokens, whose sum may miss the mask."""
+    return entry.of == "token" and entry.family in ("mean", "clip") and not entry.divisor and many < 2
+
+
 def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
     """The entry with so many mistakes."""
     moves = {"age": SHIFTS, "clip": {}}.get(entry.family, CHANGES)
     axes = {
         "divisor": list(_divisors(entry, masked)),
-        "mask": [each for each in MASKS if each and (each != _UNMASKED or entry.of == "token")] if masked else [],
+        "mask": [each for each in MASKS if each and (each != _UNMASKED or _sums(entry, many))] if masked else [],
         "span": list(SPANS)[1:],
-        # A wrong base is looked for alone.
+        # A wrong base or sign is looked for alone.
         "change": [each for each in moves if each and not entry.clamp and (many < 2 or each not in BASES)],
     }
     for names in itertools.combinations(axes, many):

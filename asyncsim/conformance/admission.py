@@ -111,7 +111,8 @@ def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -
     if not methods:
         return (), False
     meant = {call: method for method, call in methods.items() if call}
-    words = [f"{method} (is it {call}?)" if call else method for method, call in methods.items()]
+    words = [f"{method} (is it {call}?)" for method, call in methods.items() if call]
+    words += [method for method, call in methods.items() if not call]
     line = f"never called: {', '.join(words)}"
     if not (meant and failed):
         return (line + (f"; if so, give names={meant!r}" if meant else ""),), False

@@ -78,7 +78,7 @@ def _report(
     # Find what it is, then what is wrong with it.
     still = all(same(value, values[0], tolerance) for value in values)
     # What no ordinary batch moves may be a share beyond their log ratios.
-    found = fits(subject, values, seed, tolerance)
+    found = [one for one in fits(subject, values, seed, tolerance) if not still or one.entry.family == "clip"]
     named = [fit for fit in found if known.name(fit.entry) == like] or found
     best = named[0] if named else None
     findings = [known.constant(values[0])] if still and best is None else []

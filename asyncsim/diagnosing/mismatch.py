@@ -19,7 +19,7 @@ from asyncsim.diagnosing.telemetry import Telemetry
 FLOOR, FRESH, DRIFT = "engine floor", "fresh data are fresh", "drift with staleness"
 TIMES = 1.25
 """How many times the first step's floor the fresh data of the next steps may show."""
-GROWS = 2.0
+GROWS = 1.5
 """How many times their size of the first steps fresh data show at the end where mismatch itself grows with training."""
 UNSURE = 0.05
 """P below which stamps are in doubt."""
@@ -141,7 +141,7 @@ def fresh(telemetry: Telemetry) -> Draft:
     at = np.zeros(0) if found is None else found.square[1:, found.staleness == 0.0].ravel()
     at = at[np.isfinite(at)]
     part = max(FEWEST, len(at) // 4)
-    early, late = mean(at[:part]), mean(at[-part:])
+    early, late = mean(at[: 2 * part]), mean(at[-part:])
     possible = stamps(telemetry).p == 1.0
     if not (first and early and late and possible) or late.value > GROWS * early.value:
         return missing(
@@ -149,7 +149,9 @@ def fresh(telemetry: Telemetry) -> Draft:
             "Log tokens from the first step on, with the data that are stamped fresh.",
         )  # fmt: skip
     limit = max(TIMES * first.value, 1e-12)
-    both = early._replace(error=math.hypot(early.error, TIMES * first.error))
+    errors = np.array([early.error, TIMES * first.error]) ** 2
+    freedom = errors.sum() ** 2 / max(float(errors**2 @ [1.0 / early.freedom, 1.0 / first.freedom]), 1e-300)
+    both = early._replace(error=math.sqrt(errors.sum()), freedom=max(freedom, 1.0))
     p = above(both, limit)
     words = f"Data stamped fresh differ by {early.value:.2g} nats^2, those of the first step by {first.value:.2g}."
     return Draft(

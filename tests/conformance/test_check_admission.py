@@ -101,6 +101,29 @@ DEFECTS = {
 }
 
 
+DEFECTS |= {
+    "from version 0": (
+        lambda: planted.FromZero(4, 1),
+        {},
+        BURSTS,
+        "counts from version 0 after a recovery, until the next publish",
+    ),
+    "count from version 0": (
+        lambda: planted.CountFromZero(4, 1),
+        {},
+        STARVES,
+        "counts from version 0 after a recovery, and its groups until the next publish",
+    ),
+    "one publish late": (
+        lambda: planted.Behind(4, 0),
+        {"max_staleness": 0},
+        STARVES,
+        "sees a version one publish late",
+    ),
+    "clamped": (lambda: planted.Clamped(4, 1), {}, BURSTS, ""),
+}
+
+
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_is_caught_named_and_shown(name):
     controller, keywords, rule, mistake = DEFECTS[name]
@@ -119,6 +142,26 @@ def test_the_manager_that_counts_again_after_a_recovery_passes():
     report = check_admission(lambda: planted.RecoveringManager(planted.Provider(), 9, 4, 1), 4, 1, 9, names=names)
     assert report.passed
     assert any("dropped" in text for text in report.unchecked) and any("kept" in text for text in report.unchecked)
+
+
+def test_a_method_outside_of_the_protocol_is_said_before_anything_is_blamed():
+    report = check_admission(lambda: planted.Renamed(4, 1), 4, 1)
+    assert not report.passed and report.failure.likely is None
+    line = "never called: trained (is it consumed?), get_stats, within; with names={'consumed': 'trained'} it passes"
+    line += " in 25 runs"
+    assert report.uncalled == (line,) and str(report).splitlines()[1] == line and "behaves like" not in str(report)
+    named = check_admission(lambda: planted.Renamed(4, 1), 4, 1, names={"consumed": "trained"}, examples=20)
+    assert named.passed and named.uncalled == ("never called: get_stats, within",)
+    # A name that changes nothing is no excuse.
+    greedy = type("Greedy", (planted.Renamed,), {"capacity": lambda self: 9})
+    report = check_admission(lambda: greedy(4, 1), 4, 1)
+    assert "it fails, too: capacity 9" in report.uncalled[0] and report.failure.likely == ()
+    assert "behaves like: no known mistake (unknown)" in str(report)
+
+
+def test_the_nearest_method_is_named_where_a_needed_one_is_missing():
+    with pytest.raises(InputError, match=r"names=\{'capacity': 'get_capacity'\}"):
+        check_admission(lambda: planted.Manager(planted.Provider(), 9, 4, 1), 4, 1)
 
 
 def test_a_recovery_is_shown_in_five_events():

@@ -215,18 +215,8 @@ def test_a_capacity_that_is_divided_twice_starves():
 
 def test_a_version_that_is_set_before_the_engines_have_it():
     """prime-rl 3050: 30 % of the samples are stamped one version too new."""
-    steps, tokens = stamped_too_new(simulated.Run("uniform", seed=3))
-    found = sim.diagnose(steps, tokens=tokens)
-    assert found.causes == ["stale data stamped fresh"]
-
-
-def stamped_too_new(run, share=0.3):
-    """Steps and tokens of a run of whose samples a share has the stamp of the next version."""
-    tokens = simulated.tokens(run)
-    hit = np.random.default_rng([run.seed, 9]).random(run.steps * run.sequences) < share
-    early = hit[tokens["step"] * run.sequences + tokens["sequence"]] & (tokens["staleness"] > 0)
-    tokens["staleness"] = np.where(early, tokens["staleness"] - 1, tokens["staleness"])
-    return simulated.metrics(tokens), tokens
+    steps, tokens = simulated.table(simulated.Run("uniform", seed=3, early=0.3))
+    assert sim.diagnose(steps, tokens=tokens).causes == ["stale data stamped fresh"]
 
 
 def test_an_idle_share_above_one_is_impossible():
