@@ -26,7 +26,7 @@ from asyncsim.conformance._loss_methods import (
     masks,
     pulled,
 )
-from asyncsim.conformance._loss_parts import Curves, Kink, Trimmed, idle, penalty_of, untrimmed
+from asyncsim.conformance._loss_parts import Curves, Trimmed, idle, penalty_of, untrimmed
 from asyncsim.conformance._loss_probes import (
     INSIDE,
     LADDERS,
@@ -267,21 +267,6 @@ class Case:
     @property
     def _drifted(self) -> tuple[Probe, ...]:
         return tuple(self.probe(name) for name in ("staleness and drift", "hair's breadth", "far", "probable tokens"))
-
-    @cached_property
-    def like_kinks(self) -> tuple[Kink, ...]:
-        """Where the weight of that method jumps or bends, measured as that of the loss is."""
-        like = self.like
-        if like is None:
-            return ()
-        if self.target.exact(self.tolerance):
-            return self.curves.kinks
-
-        def loss(now: Tensor, then: Tensor, before: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-            tensors = {"advantages": advantages, "rewards": advantages[:, 0], "mask": mask}
-            return like.loss(now, then, before, **tensors, categorical=False)
-
-        return Curves(Subject(loss)).kinks
 
     @property
     def anchor(self) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from asyncsim.conformance._loss_case import Case, plain
 from asyncsim.conformance._loss_denominators import REJECTING, RULES
+from asyncsim.conformance._loss_methods import expected_alone, singles
 from asyncsim.conformance._loss_parts import FIRST, LAST, Kink, fewest, idle, shape_of
 from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
 from asyncsim.conformance._loss_readings import AVERAGED, NAMED, ROWS, Reading, of_the_sign, rounding
@@ -154,47 +155,20 @@ def _value(case: Case, log_ratio: float) -> float:
     return case.subject.ask(points("drift", 1.0, np.array([log_ratio])).probe(case.curves.pair)).value
 
 
-_TURNED = "mask by log pi - log mu; mean(log mu - log pi) has the other sign"
-INVERSE = "bounds act on the inverse ratio"
-
-
-@finds("bug", INVERSE, _TURNED)
+@finds("bug", "bounds act on the inverse ratio", "mask by log pi - log mu; mean(log mu - log pi) has the other sign")
 def _inverse(case: Case) -> str | None:
-    """The jumps are at the inverses of where those of the method are."""
-    cuts, like_cuts = _bounds(case.curves.kinks), _bounds(case.like_kinks)
-    if len(cuts) < 2 or len(like_cuts) != len(cuts):
+    """The bounds of its mask are the inverses of those of the method that was asked for."""
+    ends, wanted = (_bounds(method) if method else None for method in (case.nearest if case.exact else None, case.like))
+    if not ends or not wanted or ends == wanted or not np.allclose(np.prod([ends, wanted[::-1]], 0), 1.0, rtol=1e-6):
         return None
-    if not np.allclose(_inverses(cuts), like_cuts, rtol=1e-6) or np.allclose(cuts, like_cuts, rtol=1e-6):
-        return None
-    return f"weights are cut at ratios {_listed(cuts)} instead of {_listed(like_cuts)}"
+    cut, open_ = (f"{low:.5g} and {high:.5g}" for low, high in (ends, wanted))
+    return f"weights are cut at ratios {cut} instead of {open_}"
 
 
-@finds("note", INVERSE, _TURNED)
-def _rounder(case: Case) -> str | None:
-    """Nobody says where they should be, but at the inverses they would be at rounder numbers."""
-    cuts = _bounds(case.curves.kinks)
-    if case.like is not None or len(cuts) < 2:
-        return None
-    round_ones = [all(abs(x * 100 - round(x * 100)) < 1e-6 for x in bounds) for bounds in (cuts, _inverses(cuts))]
-    if round_ones[0] or not round_ones[1]:
-        return None
-    return f"weights are cut at ratios {_listed(cuts)}, the inverses of {_listed(_inverses(cuts))}"
-
-
-def _bounds(kinks: tuple[Kink, ...]) -> list[float]:
-    """Ratios at which weights of both signs are cut."""
-    jumps = _jumps(kinks)
-    up = {round(k.log_ratio, 6): k.ratio for k in jumps if k.sign > 0}
-    down = {round(k.log_ratio, 6) for k in jumps if k.sign < 0}
-    return sorted(ratio for at, ratio in up.items() if at in down)
-
-
-def _inverses(bounds: list[float]) -> list[float]:
-    return sorted(1.0 / bound for bound in bounds)
-
-
-def _listed(bounds: list[float]) -> str:
-    return " and ".join(f"{bound:.5g}" for bound in bounds)
+def _bounds(method: Method) -> tuple[float, float] | None:
+    """The ratios between which a mask of the method is open; None where it has none."""
+    parts = (part.describe() for part in method.factors)
+    return next(((float(x["low"]), float(x["high"])) for x in parts if {"low", "high"} <= x.keys()), None)
 
 
 def _smooth(case: Case) -> bool:
@@ -204,21 +178,29 @@ def _smooth(case: Case) -> bool:
 
 @finds("bug", "clipping silently off", "check that the clip sees a ratio other than 1, and that its bounds arrive")
 def _off(case: Case) -> str | None:
-    if not _smooth(case) or not case.like_kinks or not _unclipped(case):
+    if case.like is None or not _smooth(case) or not _unclipped(case.curves.at):
         return None
-    return f"no kink between ratios of 1/e^8 and e^8, where the method has {len(case.like_kinks)}"
+
+    def of_the_method(ladder: str, sign: int, x: np.ndarray) -> np.ndarray:
+        at = points(ladder, float(sign), np.append(x, 0.0))
+        weights = expected_alone(case.like, singles(at, False))  # type: ignore[arg-type]
+        return (sign * weights / weights[-1]).numpy()[:-1]
+
+    clipped = not _unclipped(of_the_method)
+    return "no kink between ratios of 1/e^8 and e^8, where the method has some" if clipped else None
 
 
 @finds("note", "no kink", "cap it if that was meant")
 def _plain(case: Case) -> str | None:
     if not _smooth(case) or case.like is not None or case.coupling == "batch":
         return None
-    return "the weight is the ratio itself, neither clipped nor capped" if _unclipped(case) else None
+    return "the weight is the ratio itself, neither clipped nor capped" if _unclipped(case.curves.at) else None
 
 
-def _unclipped(case: Case) -> bool:
+def _unclipped(weights: Callable[[str, int, np.ndarray], np.ndarray]) -> bool:
+    """Whether weights of single tokens are their ratios."""
     at = np.array([-3.0, -1.0, 1.0, 3.0])
-    return all(np.allclose(case.curves.at("drift", sign, at), sign * np.exp(at), rtol=1e-6) for sign in (1, -1))
+    return all(np.allclose(weights("drift", sign, at), sign * np.exp(at), rtol=1e-6) for sign in (1, -1))
 
 
 WRONG_SIDE = "clip closes on the wrong side"

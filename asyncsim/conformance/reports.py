@@ -65,6 +65,12 @@ class Report:
             raise ConformanceError(self)
         return self
 
+    def record(self) -> dict[str, Any]:
+        """Everything as plain values, the values of a failure as text."""
+        broken = self.failure
+        texts = None if broken is None else vars(broken) | {"value": str(broken.value), "bound": str(broken.bound)}
+        return vars(self) | {"settings": dict(self.settings), "failure": texts}
+
     def __str__(self) -> str:
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {settings}"
