@@ -124,7 +124,7 @@ def _unused(case: Case) -> str | None:
     "with a surrogate anchored at mu leave the rollout correction out, or anchor it at pi_prox",
 )
 def _twice(case: Case) -> str | None:
-    for ladder, moved in (("drift", "pi"), ("lag", "pi and pi_prox")):
+    for ladder, moved in (("drift", "pi"), ("lag", "pi and pi_prox")) if case.reading is None else ():
         below, middle, above = case.curves.at(ladder, 1, np.array([-1e-4, 0.0, 1e-4]))
         slope = (above - below) / (2e-4 * middle) if middle != 0 else 0.0
         if abs(slope - 2.0) < 1e-2:
