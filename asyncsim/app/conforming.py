@@ -12,7 +12,7 @@ from asyncsim.app import wording
 from asyncsim.base import checks, outside
 
 if TYPE_CHECKING:
-    from asyncsim.conformance import LossReport, Report
+    from asyncsim.conformance import LossReport
 
 _PARTS = ("adapter", "controller", "names")
 
@@ -180,26 +180,7 @@ def _admission(
         raise checks.InputError("target", factory.__name__, f"made with its settings ({error})", remedy) from error
     report = check_admission(lambda: factory(**parts["controller"]), names=parts["names"] or None, **arguments)
     print(report)
-    return _admission_record(report), 0 if report.passed else 1
-
-
-def _admission_record(report: Report) -> dict[str, Any]:
-    failure = report.failure
-    return {
-        "passed": report.passed,
-        "examples": report.examples,
-        "settings": dict(report.settings),
-        "unchecked": list(report.unchecked),
-        "failure": None
-        if failure is None
-        else {
-            "rule": failure.rule,
-            "message": failure.message,
-            "events": list(failure.events),
-            "likely": list(failure.likely),
-        },
-        "without_losses": list(report.without_losses),
-    }
+    return report.record(), 0 if report.passed else 1
 
 
 def _print(report: LossReport, hazards: bool) -> None:

@@ -1,7 +1,7 @@
 """Checks for code outside this package: admission controllers, and losses and metrics of trainers.
 
 `admission` has `check_admission`. Its parts: `controller`, what a controller is asked and told; `_admission_runs`, the
-true counts beside it and the rules; `_admission_search`, random events; `_admission_laws`, mistakes as laws of tickets.
+true counts beside it, the rules and random events; `_admission_laws`, mistakes as laws of tickets.
 
 `losses` has `check_loss`, `adapters` the styles of trainers. `_loss_subject` binds and asks a loss, on the batches of
 `_loss_probes`; `_loss_parts` reads off its curve, advantages, divisor and penalty; `_loss_methods` has what it is

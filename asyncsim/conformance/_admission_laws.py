@@ -16,13 +16,17 @@ WALKS, STEPS = 24, 60
 
 @dataclass(frozen=True)
 class Law:
-    """How many tickets there are (in units of M, and singly) and what each event returns."""
+    """How many tickets there are (in units of M, and singly) and what each event returns.
+
+    `fail`: of failed groups, None as `lose` says of rejected ones. `later`: losses whose tickets return at the publish.
+    """
 
     versions: float = 0.0
     more: int = 0
     accept: int = 0
     lose: int = 1
-    later: int = 0
+    fail: int | None = None
+    later: tuple[str, ...] = ()
     drop: int = 1
     consume: int = 0
     publish: str = "some"
@@ -33,9 +37,17 @@ class Law:
 MISTAKES: tuple[tuple[str, Law], ...] = (
     ("forgets its accepted count on recovery", Law(recovery="forgotten")),
     ("forgets the data kept over a recovery", Law(recovery="kept forgotten")),
+    ("counts from version 0 after a recovery, until the next publish", Law(recovery="from 0")),
+    ("counts from version 0 after a recovery, and its groups until the next publish", Law(recovery="all from 0")),
+    ("sees a version one publish late", Law(publish="late")),
     ("never returns the permit of a rejected group", Law(lose=0)),
+    ("never returns the permit of a rejected group", Law(lose=0, fail=1)),
+    ("never returns the permit of a failed group", Law(fail=0)),
     ("returns the permit of a rejected group twice", Law(lose=2)),
-    ("returns the permits of lost groups at the next publish only", Law(lose=0, drop=0, later=1)),
+    ("returns the permit of a rejected group twice", Law(lose=2, fail=1)),
+    ("returns the permit of a failed group twice", Law(fail=2)),
+    ("returns the permits of lost groups at the next publish only", Law(lose=0, drop=0, later=LOSSES)),
+    ("returns the permits of failed groups at the next publish only", Law(fail=0, later=("fail",))),
     ("never returns the permit of an accepted group that is dropped", Law(drop=0)),
     ("returns the permit of a dropped group twice", Law(drop=2)),
     ("counts running groups only", Law(accept=1)),
@@ -55,33 +67,13 @@ MISTAKES: tuple[tuple[str, Law], ...] = (
 
 BASES: tuple[dict[str, Any], ...] = ({}, {"versions": -1.0, "consume": 1, "publish": "none"})
 """Tickets that return at the publish, and at the dequeue."""
-RESET: dict[str, Any] = {"lose": 0, "drop": 0, "later": 1}
+RESET: dict[str, Any] = {"lose": 0, "fail": None, "drop": 0, "later": LOSSES}
 """A count that is made anew at the publish: tickets of lost groups return there as well, as many as eta M."""
 OPEN: tuple[dict[str, Any], ...] = (
     {"accept": 1, "drop": 0, "publish": "none", "recovery": "kept forgotten"},
     {"consume": 1, "publish": "none"},
 )
 """Where the trainer drops what is too old: tickets of running groups, and of running and accepted ones."""
-
-GUESSES = {
-    ("bounded staleness", ""): "has more than (h + 1) M from the start",
-    ("bounded staleness", "accept"): "counts running groups only",
-    ("bounded staleness", "reject"): "returns the permit of a rejected group twice",
-    ("bounded staleness", "fail"): "returns the permit of a failed group twice",
-    ("bounded staleness", "drop"): "returns the permit of a dropped group twice",
-    ("bounded staleness", "consume"): "returns at the dequeue what should return at the publish",
-    ("bounded staleness", "publish"): "resets at a publish without carrying over what is outstanding",
-    ("bounded staleness", "crash"): "forgets its accepted count on recovery",
-    ("bounded staleness", "crash, data kept"): "forgets the data kept over a recovery",
-    ("no starvation", ""): "has no room for a batch from the start",
-    ("no starvation", "reject"): "never returns the permit of a rejected group",
-    ("no starvation", "fail"): "never returns the permit of a failed group",
-    ("no starvation", "drop"): "never returns the permit of an accepted group that is dropped",
-    ("no starvation", "expire"): "never returns the permit of an accepted group that the trainer drops",
-    ("no starvation", "publish"): "never returns the permits of trained groups",
-    ("no starvation", "crash"): "counts what a crash took",
-}
-"""By the rule that is broken and the event that broke it, where no law fits."""
 
 
 class Shadow:
@@ -90,7 +82,7 @@ class Shadow:
     def __init__(self, law: Law, rules: Rules, limit: int | None = None) -> None:
         self.law, self.rules = law, rules
         self.limit = (rules.limit if limit is None else limit) + law.more + round(law.versions * rules.consumed)
-        self.free, self.running, self.lost = self.limit, 0, 0
+        self.free, self.running, self.lost, self.late = self.limit, 0, 0, 0
 
     def capacity(self) -> int:
         """What a controller under this law would answer."""
@@ -100,23 +92,31 @@ class Shadow:
     def happen(self, event: str, n: int, version: int, ready: int) -> None:
         """Take note of an event; `ready`: accepted groups behind it."""
         law = self.law
-        self.lost += n if event in ("reject", "fail", "drop") else 0
+        self.lost += n if event in law.later else 0
         if event == "submit":
             self.running, self.free = self.running + n, self.free - n
         elif event in ("accept", "reject", "fail"):
-            self.running, self.free = self.running - n, self.free + n * (law.accept if event == "accept" else law.lose)
+            lose = law.lose if event == "reject" or law.fail is None else law.fail
+            self.running, self.free = self.running - n, self.free + n * (law.accept if event == "accept" else lose)
         elif event in ("drop", "expire"):
             self.free += n * law.drop
         elif event == "consume":
             self.free += self.rules.batch * law.consume
         elif event == "publish":
-            returned = (self.rules.consumed if law.publish == "some" else 0) + law.later * self.lost
-            carried = {"all": 0, "running": self.running, "ready": ready}.get(law.publish)
-            self.free, self.lost = self.free + returned if carried is None else self.limit - carried, 0
+            self._publish(ready)
         else:
-            recovered = 0 if law.recovery != "known" else ready
-            forgotten = version * self.rules.consumed if law.recovery == "forgotten" else 0
-            self.running, self.lost, self.free = 0, 0, self.limit - recovered + forgotten
+            recovered = 0 if law.recovery in ("forgotten", "kept forgotten") else ready
+            more = {"forgotten": version, "all from 0": -version}.get(law.recovery, 0) * self.rules.consumed
+            # What a counter from 0 lacks comes back with the next version.
+            self.late = {"from 0": version, "all from 0": version}.get(law.recovery, 0) * self.rules.consumed
+            self.running, self.lost, self.free = 0, 0, self.limit - recovered + more
+
+    def _publish(self, ready: int) -> None:
+        law, returned = self.law, self.rules.consumed if self.law.publish in ("some", "late") else 0
+        carried = {"all": 0, "running": self.running, "ready": ready}.get(law.publish)
+        returned, late = (self.late, returned) if law.publish == "late" else (returned + self.late, 0)
+        self.free = self.free + returned + self.lost if carried is None else self.limit - carried
+        self.lost, self.late = 0, late
 
 
 def laws(rules: Rules) -> list[tuple[str, Law]]:
@@ -144,74 +144,14 @@ _OF_TICKETS = {"versions", "more", "publish", "accept", "consume"}
 """What says how many tickets there are: unknown where admission does not bound staleness."""
 
 
-def likely(
-    rules: Rules, factory: Callable[[], Any], names: Names, broken: Run, rule: str, seed: int
-) -> tuple[tuple[str, ...], bool]:
-    """Mistakes whose laws give the controller's capacity at every step; where none does, the usual suspect.
-
-    A suspect is named only where the controller does what it says: tickets are followed over one publish.
-    """
-    suspects = laws(rules)
+def likely(rules: Rules, factory: Callable[[], Any], names: Names, seed: int) -> tuple[str, ...]:
+    """Mistakes whose laws give the controller's capacity at every step of long runs; none where no law does."""
+    # Who is not told of failed groups apart cannot treat them apart.
+    apart = Run(rules, factory, names).hooks.fails
+    suspects = [(name, law) for name, law in laws(rules) if law.fail is None or apart]
     for walk in range(WALKS):
         suspects = _walked(Run(rules, factory, names), suspects, random.Random(f"{seed} {walk}"))
-    if suspects:
-        return tuple(dict.fromkeys(name for name, _ in suspects)), True
-    last = broken.events[-1][0] if broken.events else ""
-    if rule == "no starvation" and last in LOSSES:
-        guess = _RETURNED[_returned(Run(rules, factory, names), last)].get(last, "")
-    elif rule == "bounded staleness" and last in LOSSES and not _twice(Run(rules, factory, names), broken.events):
-        guess = ""
-    else:
-        guess = GUESSES.get((rule, last), "")
-    return ((guess,) if guess else ()), False
-
-
-_RETURNED: dict[str, dict[str, str]] = {
-    "never": {event: GUESSES["no starvation", event] for event in LOSSES},
-    "later": dict.fromkeys(LOSSES, "returns the permits of lost groups at the next publish only"),
-    "unclear": {},
-}
-"""By what becomes of a lost group's ticket, and how the group was lost."""
-
-
-def _returned(run: Run, event: str) -> str:
-    """What becomes of the ticket of a lost group: "never", "later" (at the next publish), or "unclear"."""
-    try:
-        # Plan a full batch behind the loss.
-        first = run.look()
-        batch, publish = run.rules.batch, run.rules.publish
-        steps = [("submit", 1), *([("accept", 1)] if event == "drop" else []), (event, 1)]
-        for _ in range(publish):
-            steps += [("submit", batch), ("accept", batch), ("consume", batch)]
-        # Play the plan, with a publish last.
-        before = None
-        for name, n in steps:
-            run.capacity = run.look()
-            if run.limits().get(name, 0) < (1 if name == "consume" else n):
-                return "unclear"
-            run.happen(name, n)
-            if name == event:
-                before = run.look()
-        run.happen("publish", 1)
-        after = run.look()
-    except Violation:
-        return "unclear"
-    # Compare capacities before and behind it.
-    if before != first - 1:
-        return "unclear"
-    return {first - 1: "never", first: "later"}.get(after, "unclear")
-
-
-def _twice(run: Run, events: list[tuple[str, int]]) -> bool:
-    """Whether the last of the events, a loss, gave back more tickets than groups were lost."""
-    try:
-        for name, n in events[:-1]:
-            run.happen(name, n)
-        before = run.look()
-        run.happen(*events[-1])
-        return run.look() - before > events[-1][1]
-    except Violation:
-        return False
+    return tuple(dict.fromkeys(name for name, _ in suspects))
 
 
 def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) -> list[tuple[str, Law]]:

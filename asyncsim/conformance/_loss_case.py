@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,40 +13,33 @@ import torch
 from torch import Tensor
 
 from asyncsim.conformance import _loss_search
+from asyncsim.conformance._loss_denominators import REJECTING, Divisor, divisor_of
 from asyncsim.conformance._loss_methods import (
+    PAID,
     SNAPSHOT,
     Family,
+    Normalized,
+    as_given,
     capped_low,
     expected,
     families,
-    floorable,
-    floored,
     masks,
+    pulled,
 )
-from asyncsim.conformance._loss_parts import (
-    Curves,
-    Divisor,
-    Kink,
-    Reading,
-    Trimmed,
-    aggregator_of,
-    penalty_of,
-    reading,
-    reading_of_rows,
-    untrimmed,
-)
+from asyncsim.conformance._loss_parts import Curves, Trimmed, idle, penalty_of, untrimmed
 from asyncsim.conformance._loss_probes import (
     INSIDE,
     LADDERS,
-    LARGE,
     Points,
     beyond,
     by_name,
+    emptied,
     on_policy,
     ordinary,
     points,
     sparse,
 )
+from asyncsim.conformance._loss_readings import Reading, readings
 from asyncsim.conformance._loss_search import Evidence, Fit, apart, order, search
 from asyncsim.conformance._loss_subject import Loss, Probe, Subject
 from asyncsim.conformance.reports import Disagreement
@@ -54,17 +48,17 @@ from asyncsim.methods._method import ANCHORS, Method
 Ask = Callable[[Probe], Tensor]
 
 
-Weigh = Callable[[Method, Probe], Tensor]
+Weigh = Callable[[Method, Probe, Callable[[Probe], Probe]], Tensor]
 
 
-def plain(method: Method, probe: Probe) -> Tensor:
-    """The cotangents of a method."""
-    return expected(method, [probe])[0]
+def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
+    """The cotangents of a method on a batch as a loss reads it."""
+    return expected(method, [probe], of)[0]
 
 
-def averaged(method: Method, probe: Probe) -> Tensor:
+def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
     """Cotangents that the tokens of a row share: the mean over its generated tokens."""
-    weights = plain(method, probe) * probe.mask
+    weights = plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
@@ -72,14 +66,13 @@ def averaged(method: Method, probe: Probe) -> Tensor:
 class Case:
     """A loss with its answers, the nearest method and the one that it is meant to be (`like`).
 
-    `subject` is evaluated in place of the `original` loss, `trimmed` says why they differ; `reading`, what it makes of
-    advantages; `further`, batches beyond the ordinary ones.
+    `subject` is evaluated in place of the `original` loss, `trimmed` says why they differ; `further`, batches beyond
+    the ordinary ones.
     """
 
     subject: Subject
     probes: Sequence[Probe]
     curves: Curves
-    divisor: Divisor
     evidence: Evidence
     best: Fit
     like: Method | None
@@ -87,8 +80,22 @@ class Case:
     families: Sequence[Family]
     original: Subject
     further: Mapping[str, Sequence[Probe]]
-    reading: Reading | None = None
     trimmed: Trimmed | None = None
+
+    @property
+    def divisor(self) -> Divisor:
+        """What the loss divides by."""
+        return self.best.divisor if self.best.divisor.aggregator else self.evidence.divisor
+
+    @property
+    def reading(self) -> Reading | None:
+        """What the loss makes of its inputs, where that explains every token."""
+        return self.evidence.reading
+
+    @property
+    def within(self) -> float:
+        """How far a token may be off."""
+        return self.evidence.tolerance
 
     def probe(self, name: str) -> Probe:
         """A batch by its name."""
@@ -123,20 +130,23 @@ class Case:
     def conforms(self) -> bool:
         """Whether no token of any batch deviates from that method, and no advantage is changed before."""
         inside = all(self.holds(group) for group in self.further)
-        return self.target.exact(self.tolerance) and inside and self.trimmed is None
+        meant = self.reading is None or self.reading.kind == "note"
+        return meant and self.target.exact(self.within) and inside and self.trimmed is None
 
     def holds(self, group: str) -> bool:
         """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
-        if group == INSIDE and (self.method.weight.rewarded or self.spreads):
-            return True
-        return self.first_off(group, self.method, raw=True) is None
+        return self.spared(group) or self.first_off(group, self.method, raw=True) is None
+
+    def spared(self, group: str) -> bool:
+        """Whether the method knows rewards of rows alone, or a live ratio of the row averages their advantages."""
+        return group == INSIDE and (self.method.weight.rewarded or self.spreads)
 
     @property
     def excepted(self) -> tuple[str, ...]:
         """Batches beyond the ordinary ones that the nearest method does not explain, and what rows lose."""
         one = replace(self, like=None)
         lost = (self.trimmed.name,) if self.trimmed else ()
-        return (*lost, *(group for group in self.further if not one.holds(group)))
+        return lost if self.reading else (*lost, *(group for group in self.further if not one.holds(group)))
 
     def unchecked(self) -> Iterator[str]:
         """What these batches leave out for this loss."""
@@ -155,19 +165,19 @@ class Case:
         return self.first_off(INSIDE, self.method, averaged, raw=True) is None
 
     def first_off(
-        self, group: str, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
+        self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
     ) -> Disagreement | None:
-        """The first token of further batches that the method (default: the nearest) does not explain."""
+        """The first token of further batches (None: the ordinary ones) that a method (the nearest) does not explain."""
         for probe, target, answer in self._beside(group, method, weigh, raw):
             if answer is None:
-                return Disagreement(group, 0, 0, 0.0, math.nan)
+                return Disagreement(probe.name, 0, 0, 0.0, math.nan)
             if off := self.off(probe, target, answer):
                 return off
         return None
 
     def off(self, probe: Probe, target: Tensor, answer: Tensor) -> Disagreement | None:
         """The first generated token of a batch with another weight than is wanted."""
-        off = (apart(answer, target) > self.tolerance) & (probe.mask > 0)
+        off = (apart(answer, target) > self.within) & (probe.mask > 0)
         if not bool(off.any()):
             return None
         row, token = (int(x) for x in off.nonzero()[0])
@@ -181,20 +191,28 @@ class Case:
         return max(2.0 if x is None else float((apart(x, w) * p.mask).max()) for p, w, x in comparisons)
 
     def _beside(
-        self, group: str, method: Method | None, weigh: Weigh | None, raw: bool
+        self, group: str | None, method: Method | None, weigh: Weigh | None, raw: bool
     ) -> Iterator[tuple[Probe, Tensor, Tensor | None]]:
         """Batches with the cotangents wanted and found; None where the loss fails.
 
-        With `raw` advantages are as given, not as the loss reads them.
+        With `raw` inputs are as given, not as the loss reads them, but where it may read them so.
         """
         method = self.nearest if method is None else method
         fitted = method is not self.like
         scale = self.best.scale if fitted else self.target.scale
-        for probe in self.further[group]:
-            clamped = probe if raw or self.reading is None else self.reading.clamped(probe)
+        meant = self.reading is None or (raw and (self.reading.kind == "bug" or not fitted))
+        of = as_given if meant else self.evidence.of
+        for probe in self.probes if group is None else self.further[group]:
             answer = self.subject.quietly(probe)
-            times = self.divisor.times(probe) if fitted else 1.0
-            yield probe, scale * times * (weigh or plain)(method, clamped), answer.cotangent if answer else None
+            times: Tensor | float = 1.0
+            if fitted:
+                kept = self.evidence.kept(method, [probe])[0] if self.divisor.rule in REJECTING else None
+                times = self.divisor.times(probe, kept)
+            target = scale * times * (weigh or plain)(method, probe, of)
+            if answer and self.reading and not meant:
+                # How far out log ratios are limited is a custom of its own.
+                target = torch.where(self.reading.inside(probe), target, answer.cotangent)
+            yield probe, target, answer.cotangent if answer else None
 
     @cached_property
     def other_anchor(self) -> str | None:
@@ -206,12 +224,12 @@ class Case:
         return other if self._apart(like.replace(anchor=other)).exact(self.tolerance) else None
 
     def _apart(self, method: Method) -> Fit:
-        return self.evidence.undivided(self.probes).compare(method)
+        return self.evidence.plain().compare(method)
 
     @cached_property
     def exact(self) -> bool:
         """Whether some method explains every token."""
-        return self.best.exact(self.tolerance)
+        return self.best.exact(self.within)
 
     @cached_property
     def turned(self) -> tuple[Evidence, list[Fit]]:
@@ -248,22 +266,7 @@ class Case:
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:
-        return tuple(self.probe(name) for name in ("staleness and drift", "hair's breadth", "far"))
-
-    @cached_property
-    def like_kinks(self) -> tuple[Kink, ...]:
-        """Where the weight of that method jumps or bends, measured as that of the loss is."""
-        like = self.like
-        if like is None:
-            return ()
-        if self.target.exact(self.tolerance):
-            return self.curves.kinks
-
-        def loss(now: Tensor, then: Tensor, before: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-            tensors = {"advantages": advantages, "rewards": advantages[:, 0], "mask": mask}
-            return like.loss(now, then, before, **tensors, categorical=False)
-
-        return Curves(Subject(loss)).kinks
+        return tuple(self.probe(name) for name in ("staleness and drift", "hair's breadth", "far", "probable tokens"))
 
     @property
     def anchor(self) -> str:
@@ -287,8 +290,11 @@ def read_by(ask: Ask, probes: Sequence[Probe]) -> tuple[str, ...]:
     """Names of the anchors whose log-probs change the gradient."""
     names = []
     for name in ("behavior", "proximal"):
-        # A small step stays inside narrow bands; a large one closes the clip of a ratio that cancels otherwise.
-        moved = [(p, p.but(p.name, **{name: getattr(p, name) - step})) for p in probes for step in (0.05, 0.5)]
+        # A small step stays inside narrow bands; a large one closes the clip of a ratio that cancels otherwise; steps
+        # that differ between tokens show where a common one cancels.
+        mixed = [torch.from_numpy(np.random.default_rng(3).normal(0.0, 0.05, tuple(p.mask.shape))) for p in probes]
+        steps = [(p, step) for p, other in zip(probes, mixed, strict=True) for step in (0.05, 0.5, other)]
+        moved = [(p, p.but(p.name, **{name: getattr(p, name) - step})) for p, step in steps]
         if any(_differ(ask(one), ask(other), 1e-9) for one, other in moved):
             names.append(name)
     return tuple(names)
@@ -338,72 +344,89 @@ def _differ(one: Tensor, other: Tensor, tolerance: float) -> bool:
 _NEAR = 12
 """Methods that are tried under every mask."""
 
+_FEW = 4
+"""Methods that are tried under every reading of the inputs that single tokens do not show."""
+
 _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 """Caps that trainers use."""
 
 
 def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
     """The case of a loss, and the fits best first; `inside`, whether it takes an advantage for every token."""
-    # Read masks, advantages and the divisor.
+    # Ask for the curve and for the batches.
     probes, further, original = ordinary(seed), beyond(seed, inside), Subject(fn)
     original.admit(probes[:5])
     subject, trimmed = untrimmed(original, by_name(probes, "on policy"))
-    large_reading = reading(subject, further[LARGE][0].of_one_policy())
-    rows = reading_of_rows(subject, further[INSIDE][0].of_one_policy()) if inside and large_reading is None else None
-    clamped = [large_reading.clamped(probe) for probe in probes] if large_reading else probes
+    sparse_rows = emptied(by_name(probes, "on policy"), 2)
+    answer = subject.quietly(sparse_rows)
+    probes = [*probes, *([sparse_rows] if answer and answer.finite else [])]
     curves = Curves(subject)
-    divisor = aggregator_of(subject, on_policy(probes), on_policy(clamped))
-    # Fit every method.
     candidates, _ = families()
-    evidence = _evidence(subject, probes, clamped, curves, divisor)
-    if large_reading:
-        single = large_reading.clamped(evidence.points.probe(False)).advantages[:, 0]
-        evidence = evidence.beside(points=evidence.points._replace(advantage=single))
-    fits, evidence = _fits(evidence, candidates, curves, tolerance, like, evidence.undivided(probes))
-    case = Case(
-        subject,
-        probes,
-        curves,
-        divisor,
-        evidence,
-        fits[0],
-        like,
-        tolerance,
-        candidates,
-        original,
-        further,
-        reading=large_reading or rows,
-        trimmed=trimmed,
-    )
-    if like is None and not fits[0].exact(tolerance) and case.reads == ("proximal",):
+    evidence = _evidence(subject, probes, curves, tolerance)
+    # Fit every method; where none explains every token, also under what the loss may make of its inputs.
+    fits, evidence = _fits(evidence, candidates, curves, like)
+    case = Case(subject, probes, curves, evidence, fits[0], like, tolerance, candidates, original, further, trimmed)
+    if like is None and not case.exact and case.reads == ("proximal",):
         evidence, turned = case.turned
         if turned[0].exact(tolerance):
             # Nobody said which policy is meant.
             fits, case = turned, case.explained(evidence, turned[0])
-    return _holding(case, fits)
+    held = _holding(case, fits) or next(_read(case, fits), None) or next(_normalized(case, fits), None)
+    return held or (case, fits)
 
 
-def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]]:
-    """Of the methods that explain ordinary batches, those first that explain the others, too; alone, if there are."""
-    exact = [fit for fit in fits if fit.exact(case.tolerance)]
+def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]] | None:
+    """Of the methods that explain ordinary batches, those first that explain the others, too; None: there are none."""
+    exact = [fit for fit in fits if fit.exact(case.within)]
     cases = [case.explained(case.evidence, fit) for fit in exact]
     holding = [one for one in cases if all(one.first_off(group) is None for group in one.further)]
     if not holding:
-        return case, fits
-    others = [fit for fit in fits if not fit.exact(case.tolerance)]
-    return holding[0], [*(one.best for one in holding), *others]
+        return None
+    return holding[0], [*(one.best for one in holding), *(fit for fit in fits if not fit.exact(case.within))]
 
 
-def _evidence(
-    subject: Subject, probes: Sequence[Probe], clamped: Sequence[Probe], curves: Curves, divisor: Divisor
-) -> Evidence:
+def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
+    """The case under each reading of the inputs that explains every token of every batch."""
+    first = case.like.name if case.like else None
+    near = [fit for fit in fits if fit.curve <= case.tolerance]
+    near = near[:_FEW]
+    every = [*case.probes, *(probe for group in case.further.values() for probe in group)]
+    sizes = torch.cat([probe.advantages.flatten() for probe in every]).unique()
+    for reading in readings(case.curves, sizes, case.exact):
+        fresh = on_policy(case.probes)
+        divisor = divisor_of(case.subject, fresh, [reading.read(probe) for probe in fresh])
+        evidence = case.evidence.read(reading, divisor)
+        found = [evidence.fit(fit.family, fit.settings) for fit in (fits[:_NEAR] if reading.shape else near)]
+        if reading.shape:
+            kinks = [reading.kink(kink) for kink in case.curves.kinks]
+            found += search(evidence, case.families, kinks, evidence.tolerance, first, smooth=False)
+        found.sort(key=lambda fit: order(fit, evidence.aggregator, first))
+        if found and found[0].exact(evidence.tolerance):
+            held = _holding(case.explained(evidence, found[0]), found)
+            if held is not None:
+                yield held
+
+
+def _normalized(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
+    """The case of a known method times a ratio over its mean in the batch, which single tokens do not show."""
+    near = [] if case.exact or case.coupling != "batch" else [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
+    for cap, ratio, padded in itertools.product(_CAPS if near else (), "hr", (False, True)):
+        evidence = case.evidence.beside(factors=(Normalized(cap, ratio, padded),))
+        found = [one for one in (evidence.fit(fit.family, fit.settings) for fit in near) if one.exact(case.within)]
+        held = _holding(case.explained(evidence, found[0]), found) if found else None
+        yield from [held] if held else []
+
+
+def _evidence(subject: Subject, probes: Sequence[Probe], curves: Curves, tolerance: float) -> Evidence:
     """Answers on batches, and on a ladder with both sides of every kink, as far as no log ratio is clamped."""
     pieces = [points("drift", 1.0, np.zeros(1))]
     ends = [kink.log_ratio for kink in curves.limits]
     low, high = max((x for x in ends if x < 0), default=-np.inf), min((x for x in ends if x > 0), default=np.inf)
+    bounds = np.array([kink.log_ratio for kink in curves.kinks])
     for ladder in LADDERS:
         x = sparse(ladder)
-        x = x[(x > low) & (x < high)]
+        # At a bound itself a gradient may be either one, or their mean.
+        x = x[(x > low) & (x < high) & (np.abs(x[:, None] - bounds) > 1e-5).all(-1)]
         pieces += [points(ladder, float(sign), x) for sign in (1, -1)]
     for kink in curves.kinks:
         sides = np.array([kink.log_ratio - 1e-6, kink.log_ratio + 1e-6])
@@ -411,25 +434,20 @@ def _evidence(
             pieces.append(points(kink.ladder, float(kink.sign), sides))
     at = Points(*(torch.cat(column) for column in zip(*pieces, strict=True)))
     answers = [subject.ask(probe).cotangent for probe in probes]
-    times = [divisor.times(probe) for probe in probes]
-    return Evidence(clamped, answers, at, curves(at), curves.pair, divisor.aggregator, times, curves.separable)
+    divisor = divisor_of(subject, on_policy(probes), on_policy(probes))
+    return Evidence(probes, answers, at, curves(at), curves.pair, divisor, tolerance, curves.separable)
 
 
 def _fits(
-    evidence: Evidence,
-    candidates: Sequence[Family],
-    curves: Curves,
-    tolerance: float,
-    like: Method | None,
-    undivided: Evidence,
+    evidence: Evidence, candidates: Sequence[Family], curves: Curves, like: Method | None
 ) -> tuple[list[Fit], Evidence]:
     """The nearest methods; where none is the loss, also with the penalty or the mask that its tokens show.
 
     Where the asked method is the loss the others are not searched, only looked at with their defaults.
     """
     # Fit as they are.
-    first = like.name if like else None
-    known = _known(like, undivided, tolerance)
+    first, tolerance = like.name if like else None, evidence.tolerance
+    known = _known(like, evidence)
     look = partial(search, kinks=curves.kinks, tolerance=tolerance, first=first)
     fits = look(evidence, candidates, known=known is not None)
     if known is not None:
@@ -444,13 +462,11 @@ def _fits(
         capped = min((evidence.fit(low, {**low.numbers, **a}) for a in anchors), key=lambda fit: fit.score)
         if capped.exact(tolerance):
             return [capped, *fits], evidence
-    # Try a lower limit of the behavior weight.
-    change = floored(curves)
-    if change is not None:
-        beside = evidence.beside(change=change)
-        floored_fits = look(beside, floorable(candidates), smooth=False)
-        if floored_fits[0].exact(tolerance):
-            return floored_fits, beside
+    # Try methods without their own penalty.
+    beside = evidence.beside(change=PAID)
+    paid = look(beside, pulled(), smooth=False) if not np.abs(idle(curves, "drift")).max() > 0 else []
+    if paid and paid[0].exact(tolerance):
+        return paid, beside
     # Try a penalty, then masks.
     penalty = penalty_of(curves)
     if penalty is not None:
@@ -460,16 +476,14 @@ def _fits(
     return _masked(evidence, fits, candidates, curves, tolerance, first)
 
 
-def _known(like: Method | None, undivided: Evidence, tolerance: float) -> Fit | None:
+def _known(like: Method | None, evidence: Evidence) -> Fit | None:
     """The asked method with the anchor that makes it the loss; None where none does."""
     if like is None:
         return None
     anchors = dict.fromkeys((like.anchor, *ANCHORS)) if like.weight.anchored else (like.anchor,)
-    for anchor in anchors:
-        fit = undivided.compare(like.replace(anchor=anchor))
-        if fit.exact(tolerance):
-            return fit
-    return None
+    plain = evidence.plain()
+    fits = (plain.compare(like.replace(anchor=anchor)) for anchor in anchors)
+    return next((fit for fit in fits if fit.exact(evidence.tolerance)), None)
 
 
 def _masked(

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.conformance._loss_case import Case, averaged, plain
-from asyncsim.conformance._loss_parts import (
-    AVERAGED,
-    CLAMPED,
-    FIRST,
-    LAST,
-    OTHERWISE,
-    ROWS,
-    Kink,
-    Reading,
-    idle,
-    of_the_sign,
-    shape_of,
-)
-from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LARGE, LONG, RARE, Points, emptied, garbage, points
+from asyncsim.conformance._loss_case import Case, plain
+from asyncsim.conformance._loss_denominators import REJECTING, RULES
+from asyncsim.conformance._loss_methods import expected_alone, singles
+from asyncsim.conformance._loss_parts import FIRST, LAST, Kink, fewest, idle, shape_of
+from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
+from asyncsim.conformance._loss_readings import AVERAGED, NAMED, ROWS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import KINDS, Finding
 from asyncsim.learning import ratios
@@ -69,8 +60,9 @@ def findings(case: Case) -> list[Finding]:
     """Everything that is found, bugs first."""
     results = [one for known in KNOWN if (one := known.finding(case)) is not None]
     # What is wrong anyway is often worse in rare batches.
-    if not any(one.kind == "bug" for one in results) and (other := _rare(case)) is not None:
-        results.append(other)
+    if case.exact and case.trimmed is None and not any(one.kind == "bug" for one in results):
+        others = (_unlike(case, group) for group in case.further if not case.spared(group))
+        results += [one for one in (next(filter(None, others), None),) if one]
     return sorted(results, key=lambda finding: KINDS.index(finding.kind))
 
 
@@ -86,17 +78,23 @@ def _anchor(case: Case) -> Finding | None:
     return Finding(f"anchor: {anchor} where {like.anchor} was asked for", "note", evidence, remedy)
 
 
+def _constant(case: Case) -> bool:
+    """Whether the weight of a token does not move with the current policy."""
+    weights = case.curves.at("drift", 1, np.array([-2.0, -0.1, 0.0, 0.1, 2.0]))
+    return bool(np.ptp(weights) <= 1e-9)
+
+
 @finds(
     "bug",
     "ratio identically 1",
     "subtract stored log-probs, not log_prob.detach()",
-    where=lambda case: bool(case.like_reads),
+    where=lambda case: bool(case.like_reads) and _constant(case),
 )
 @finds(
     "note",
     "no ratio",
-    "right for REINFORCE; where a ratio was meant, it is identically 1",
-    where=lambda case: not case.like_reads,
+    "right for REINFORCE; where a ratio was meant, hand over stored log-probs",
+    where=lambda case: not (case.like_reads and _constant(case)),
 )
 def _one(case: Case) -> str | None:
     return None if case.reads else "other behavior or proximal log-probs change nothing"
@@ -126,7 +124,7 @@ def _unused(case: Case) -> str | None:
     "with a surrogate anchored at mu leave the rollout correction out, or anchor it at pi_prox",
 )
 def _twice(case: Case) -> str | None:
-    for ladder, moved in (("drift", "pi"), ("lag", "pi and pi_prox")):
+    for ladder, moved in (("drift", "pi"), ("lag", "pi and pi_prox")) if case.reading is None else ():
         below, middle, above = case.curves.at(ladder, 1, np.array([-1e-4, 0.0, 1e-4]))
         slope = (above - below) / (2e-4 * middle) if middle != 0 else 0.0
         if abs(slope - 2.0) < 1e-2:
@@ -145,7 +143,7 @@ def _lost(case: Case) -> str | None:
     jumps = _jumps(case.curves.kinks)
     for up, down in ((up, down) for up in jumps for down in jumps if up.sign > 0 > down.sign):
         same = abs(up.log_ratio - down.log_ratio) < 1e-6 and up.log_ratio > 1e-6
-        if not same or abs(up.above) > 1e-9 or abs(down.above) > 1e-9:
+        if not same or abs(up.above) > 1e-9 or abs(down.above) > 1e-9 or up.below * down.below > 0:
             continue
         values = [_value(case, up.log_ratio + more) for more in (-0.3, 0.3, 0.9)]
         if abs(values[1] - values[2]) < 1e-9 * abs(values[2]) and values[2] != 0 and abs(values[0] - values[1]) > 1e-6:
@@ -157,47 +155,20 @@ def _value(case: Case, log_ratio: float) -> float:
     return case.subject.ask(points("drift", 1.0, np.array([log_ratio])).probe(case.curves.pair)).value
 
 
-_TURNED = "mask by log pi - log mu; mean(log mu - log pi) has the other sign"
-INVERSE = "bounds act on the inverse ratio"
-
-
-@finds("bug", INVERSE, _TURNED)
+@finds("bug", "bounds act on the inverse ratio", "mask by log pi - log mu; mean(log mu - log pi) has the other sign")
 def _inverse(case: Case) -> str | None:
-    """The jumps are at the inverses of where those of the method are."""
-    cuts, like_cuts = _bounds(case.curves.kinks), _bounds(case.like_kinks)
-    if len(cuts) < 2 or len(like_cuts) != len(cuts):
+    """The bounds of its mask are the inverses of those of the method that was asked for."""
+    ends, wanted = (_bounds(method) if method else None for method in (case.nearest if case.exact else None, case.like))
+    if not ends or not wanted or ends == wanted or not np.allclose(np.prod([ends, wanted[::-1]], 0), 1.0, rtol=1e-6):
         return None
-    if not np.allclose(_inverses(cuts), like_cuts, rtol=1e-6) or np.allclose(cuts, like_cuts, rtol=1e-6):
-        return None
-    return f"weights are cut at ratios {_listed(cuts)} instead of {_listed(like_cuts)}"
+    cut, open_ = (f"{low:.5g} and {high:.5g}" for low, high in (ends, wanted))
+    return f"weights are cut at ratios {cut} instead of {open_}"
 
 
-@finds("note", INVERSE, _TURNED)
-def _rounder(case: Case) -> str | None:
-    """Nobody says where they should be, but at the inverses they would be at rounder numbers."""
-    cuts = _bounds(case.curves.kinks)
-    if case.like is not None or len(cuts) < 2:
-        return None
-    round_ones = [all(abs(x * 100 - round(x * 100)) < 1e-6 for x in bounds) for bounds in (cuts, _inverses(cuts))]
-    if round_ones[0] or not round_ones[1]:
-        return None
-    return f"weights are cut at ratios {_listed(cuts)}, the inverses of {_listed(_inverses(cuts))}"
-
-
-def _bounds(kinks: tuple[Kink, ...]) -> list[float]:
-    """Ratios at which weights of both signs are cut."""
-    jumps = _jumps(kinks)
-    up = {round(k.log_ratio, 6): k.ratio for k in jumps if k.sign > 0}
-    down = {round(k.log_ratio, 6) for k in jumps if k.sign < 0}
-    return sorted(ratio for at, ratio in up.items() if at in down)
-
-
-def _inverses(bounds: list[float]) -> list[float]:
-    return sorted(1.0 / bound for bound in bounds)
-
-
-def _listed(bounds: list[float]) -> str:
-    return " and ".join(f"{bound:.5g}" for bound in bounds)
+def _bounds(method: Method) -> tuple[float, float] | None:
+    """The ratios between which a mask of the method is open; None where it has none."""
+    parts = (part.describe() for part in method.factors)
+    return next(((float(x["low"]), float(x["high"])) for x in parts if {"low", "high"} <= x.keys()), None)
 
 
 def _smooth(case: Case) -> bool:
@@ -207,18 +178,29 @@ def _smooth(case: Case) -> bool:
 
 @finds("bug", "clipping silently off", "check that the clip sees a ratio other than 1, and that its bounds arrive")
 def _off(case: Case) -> str | None:
-    if not _smooth(case) or not case.like_kinks:
+    if case.like is None or not _smooth(case) or not _unclipped(case.curves.at):
         return None
-    return f"no kink between ratios of 1/e^8 and e^8, where the method has {len(case.like_kinks)}"
+
+    def of_the_method(ladder: str, sign: int, x: np.ndarray) -> np.ndarray:
+        at = points(ladder, float(sign), np.append(x, 0.0))
+        weights = expected_alone(case.like, singles(at, False))  # type: ignore[arg-type]
+        return (sign * weights / weights[-1]).numpy()[:-1]
+
+    clipped = not _unclipped(of_the_method)
+    return "no kink between ratios of 1/e^8 and e^8, where the method has some" if clipped else None
 
 
 @finds("note", "no kink", "cap it if that was meant")
 def _plain(case: Case) -> str | None:
     if not _smooth(case) or case.like is not None or case.coupling == "batch":
         return None
+    return "the weight is the ratio itself, neither clipped nor capped" if _unclipped(case.curves.at) else None
+
+
+def _unclipped(weights: Callable[[str, int, np.ndarray], np.ndarray]) -> bool:
+    """Whether weights of single tokens are their ratios."""
     at = np.array([-3.0, -1.0, 1.0, 3.0])
-    plain = np.allclose(case.curves.at("drift", 1, at), np.exp(at), rtol=1e-6)
-    return "the weight is the ratio itself, neither clipped nor capped" if plain else None
+    return all(np.allclose(weights("drift", sign, at), sign * np.exp(at), rtol=1e-6) for sign in (1, -1))
 
 
 WRONG_SIDE = "clip closes on the wrong side"
@@ -265,24 +247,46 @@ def _k1(case: Case) -> str | None:
     return f"tokens without advantage have the constant weight {idle(case.curves, 'drift')[0]:.4g}"
 
 
+@finds("bug", "negative KL coefficient", "add the penalty to the loss, or give its coefficient the other sign")
+def _repelled(case: Case) -> str | None:
+    shape = shape_of(case.curves)
+    if shape is None or shape[2] >= 0 or shape[0] == "k1":
+        return None
+    return f"{shape[0]} with coefficient {shape[2]:.4g}: a step moves tokens away from {shape[1]}"
+
+
 @finds("note", "a penalty", "none needed if it is meant")
 def _penalty(case: Case) -> str | None:
     weights, shape = idle(case.curves, "drift"), shape_of(case.curves)
-    if not np.isfinite(weights).all() or np.abs(weights).max() < 1e-12 or (shape and shape[0] == "k1"):
+    named = shape and (shape[0] == "k1" or shape[2] < 0)
+    if not np.isfinite(weights).all() or np.abs(weights).max() < 1e-12 or named:
         return None
     form = f"{shape[0]} with coefficient {shape[2]:.4g} toward {shape[1]}" if shape else "of no known shape"
     return f"tokens without advantage have a weight: {form}"
 
 
-@finds("bug", "aggregator off by the number of sequences", "divide by what the whole step contains")
-def _divisor(case: Case) -> str | None:
-    return f"{case.divisor.name}: {case.divisor.wrong}" if case.divisor.wrong else None
+@finds("bug", "aggregator off by the number of sequences", "")
+def _divisor(case: Case) -> Finding | None:
+    """What the loss divides by, with the exact factor."""
+    divisor = case.divisor
+    if divisor.rule is None:
+        return None
+    some = [probe for probe in case.probes if float(probe.mask.sum()) > 0]
+    kept = case.evidence.kept(case.nearest, some) if divisor.rule in REJECTING else [probe.mask for probe in some]
+    return Finding(divisor.rule.finding, divisor.rule.kind, divisor.evidence(some, kept), divisor.rule.remedy)
+
+
+@finds("bug", "inputs read in another way", "")
+def _reading(case: Case) -> Finding | None:
+    """What the loss makes of its inputs: with it a method gives every token of every batch; or how it rounds them."""
+    one = case.reading or rounding(case.curves)
+    return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
 
 
 @finds("note", "depends on micro-batches", "divide by the token count of the whole step where steps are split")
 def _halves(case: Case) -> str | None:
     """Gradients of two halves, averaged, against those of the whole."""
-    if case.divisor.wrong:
+    if case.divisor.rule is not None:
         return None
     probe = case.probe("on policy")
     half = len(probe.mask) // 2
@@ -309,10 +313,10 @@ def _swapped(case: Case) -> str | None:
 def _again(case: Case) -> str | None:
     probe = case.probe("staleness and drift")
     one = case.ask(probe)
-    double = case.ask(probe.but(probe.name, advantages=2.0 * probe.advantages))
-    if not bool((one != 0).any()) or float((double - one).abs().max()) > 1e-3 * float(one.abs().max()):
+    others = [case.ask(probe.but(probe.name, advantages=x)) for x in (2 * probe.advantages, 1 + probe.advantages)]
+    if not bool((one != 0).any()) or any(float((x - one).abs().max()) > 1e-3 * float(one.abs().max()) for x in others):
         return None
-    return "twice the advantages give the same gradient"
+    return "twice the advantages, or all of them larger by 1, give the same gradient"
 
 
 @finds("bug", "inputs changed in place", "leave out operations that end in _ and assignments into inputs")
@@ -338,10 +342,19 @@ _WHOLE_STEP = "decide over the whole optimizer step, before it is split into mic
 @finds("bug", "threshold depends on the split", _WHOLE_STEP, where=lambda case: not case.exact)
 @finds("note", "threshold depends on the split", _WHOLE_STEP, where=lambda case: case.exact)
 def _split(case: Case) -> str | None:
-    """Other weights, up to one factor, in a half of the batch."""
-    if case.coupling != "batch":
-        return None
-    for name in ("far", "tail", "staleness and drift", "drift"):
+    cut, name, tokens = _halved(case)
+    return f"in half of the batch '{name}' {cut} of {tokens} tokens are cut differently" if cut else None
+
+
+@finds("note", "weights depend on the split", _WHOLE_STEP)
+def _mixed(case: Case) -> str | None:
+    cut, name, tokens = _halved(case)
+    return f"in half of the batch '{name}' weights change, by more than one factor" if tokens and not cut else None
+
+
+def _halved(case: Case) -> tuple[int, str, int]:
+    """Tokens that are cut differently in a half of some batch, its name, and its tokens: 0 where no weight changes."""
+    for name in ("far", "tail", "staleness and drift", "drift") if case.coupling == "batch" else ():
         probe = case.probe(name)
         half = len(probe.mask) // 2
         whole, part = case.ask(probe)[:half], case.ask(probe.rows(slice(0, half)))
@@ -349,17 +362,15 @@ def _split(case: Case) -> str | None:
         both = (whole != 0) & (part != 0)
         factors = part[both] / whole[both]
         if cut or (len(factors) > 1 and float((factors / factors.median() - 1.0).abs().max()) > 1e-6):
-            tokens = int((probe.mask[:half] > 0).sum())
-            effect = f"{cut} of {tokens} tokens are cut differently" if cut else "weights change"
-            return f"in half of the batch '{name}' {effect}"
-    return None
+            return cut, name, int((probe.mask[:half] > 0).sum())
+    return 0, "", 0
 
 
 @finds("note", "dual clip", "none needed")
 def _dual(case: Case) -> str | None:
     closing = _closing(case)
     up = [kink.log_ratio for kink in closing if kink.sign > 0]
-    bounds = [factor.describe()["high"] for factor in case.evidence.factors]
+    bounds = [factor.describe().get("high", 0.0) for factor in case.evidence.factors]
     for kink in closing:
         # Where both signs close at one ratio it is a mask; so it is where that of behavior alone closes there.
         masked = any(abs(other - kink.log_ratio) < 1e-6 for other in up)
@@ -392,6 +403,19 @@ def _trimmed(case: Case) -> str | None:
     return case.trimmed.evidence if case.trimmed else None
 
 
+@finds("note", "bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
+def _in_logs(case: Case) -> str | None:
+    """Bounds whose logarithms are rounder than they are."""
+    low, high = (case.best.settings.get(key) for key in ("low", "high"))
+    if not case.exact or not (isinstance(low, float) and isinstance(high, float) and low < 1.0 and high > 0.0):
+        return None
+    logs = math.log1p(-low), math.log1p(high)
+    if any(fewest(x, 3, 1e-7) is None for x in logs) or fewest(high, 3, 1e-7) is not None:
+        return None
+    ends = f"ratios at {1 - low:.5g} and {1 + high:.5g}"
+    return f"the clip stops log ratios at {logs[0]:.4g} and {logs[1]:.4g}, which are {ends}"
+
+
 @finds("bug", "cap below 1", "give the cap itself, 5 for one; some trainers add no 1 to epsilon_high")
 def _capped(case: Case) -> str | None:
     """CISPO whose cap cuts tokens of an unchanged policy."""
@@ -400,11 +424,6 @@ def _capped(case: Case) -> str | None:
         return None
     cap = 1.0 + high
     return f"weights are those of min(ratio, {cap:.4g}): at a ratio of 1 a token has {cap:.4g} of its weight"
-
-
-@finds("note", "rollout weight limited from below", "none needed; OpenRLHF and slime do this")
-def _floored(case: Case) -> str | None:
-    return (case.evidence.change.note or None) if case.evidence.change else None
 
 
 def _unlike(case: Case, group: str) -> Finding | None:
@@ -420,67 +439,38 @@ def _unlike(case: Case, group: str) -> Finding | None:
     return Finding(FURTHER[group].mistake, "bug", evidence, FURTHER[group].remedy)
 
 
-def _rare(case: Case) -> Finding | None:
-    """The first kind of rare batches on which a loss deviates that is right elsewhere."""
-    if not case.exact or case.trimmed is not None:
-        return None
-    results = (_unlike(case, group) for group in RARE)
-    return next((one for one in results if one is not None), None)
-
-
 SIDE = "one token's sign decides for the whole row"
 
 
 @finds("bug", SIDE, "decide for every token by the sign of its own advantage")
 def _advantages(case: Case) -> Finding | str | None:
-    """What was read off where all policies agree, or what explains rows of different advantages elsewhere."""
-    reading = case.reading
-    if reading is not None and reading.name in (CLAMPED, OTHERWISE):
-        return _misread(reading)
-    if INSIDE not in case.further:
+    """What explains rows of different advantages, where a method is known that does not."""
+    if INSIDE not in case.further or not case.exact or case.first_off(INSIDE) is None:
         return None
-    if not case.exact:
-        # Where no method is known, a ratio of the row spreads advantages as well.
-        return _misread(reading) if reading is not None and case.coupling in ("none", "token") else None
-    if case.first_off(INSIDE) is None or case.nearest.weight.rewarded:
-        return None
-    # Compare with other readings of advantages.
-    if case.coupling in ("sequence", "batch") and case.first_off(INSIDE, weigh=averaged) is None:
+    if case.spared(INSIDE):
         evidence = "a live ratio of the row gives every token the mean weight of its row"
         remedy = "right where rows have one advantage each; other advantages are averaged"
-        return Finding(AVERAGED, "note", evidence, remedy)
+        return Finding(AVERAGED, "note", evidence, remedy) if case.spreads else None
     for one in ROWS:
 
-        def of_that(method: Method, probe: Probe, one: Reading = one) -> Tensor:
-            return plain(method, one.on(probe))
+        def of_that(method: Method, probe: Probe, of: Callable[[Probe], Probe], one: Reading = one) -> Tensor:
+            return plain(method, probe, one.of)
 
         if case.first_off(INSIDE, weigh=of_that) is None:
-            return _misread(one)
-    if case.first_off(INSIDE, weigh=_by_first_sign) is None:
-        return "clips close by the sign of the row's first advantage"
-    if case.reading is None and case.first_off(LARGE) is not None:
-        return None  # that they are large is enough
-    return _unlike(case, INSIDE)
+            return Finding(one.name, "bug", one.evidence, one.remedy)
+    by_first = case.first_off(INSIDE, weigh=_by_first_sign) is None
+    return "clips close by the sign of the row's first advantage" if by_first else None
 
 
-def _misread(reading: Reading) -> Finding:
-    return Finding(reading.name, "bug", reading.evidence, reading.remedy)
-
-
-def _by_first_sign(method: Method, probe: Probe) -> Tensor:
+def _by_first_sign(method: Method, probe: Probe, of: Callable[[Probe], Probe]) -> Tensor:
     """Weights of the method where the row's first token says which side of a clip is closed."""
     weights = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
     return weights * (probe.advantages * probe.advantages[:, :1]).sign()
 
 
-@finds("bug", FURTHER[LARGE].mistake, FURTHER[LARGE].remedy)
-def _large(case: Case) -> Finding | None:
-    return _unlike(case, LARGE) if case.exact and case.reading is None else None
-
-
 @finds("bug", "tokens far back in a row are left out", "mask what was not generated, and nothing else")
-def _long(case: Case) -> Finding | str | None:
-    """Rows of 40 tokens where all policies agree, then as they are."""
+def _long(case: Case) -> str | None:
+    """Rows of 40 tokens where all policies agree."""
     probe = case.further[LONG][0].of_one_policy()
     answer = case.subject.quietly(probe)
     used = (probe.mask > 0) & (probe.advantages != 0)
@@ -491,7 +481,7 @@ def _long(case: Case) -> Finding | str | None:
         last = int(alive.any(0).nonzero().max()) + 1 if bool(alive.any()) else 0
         if 0 < last < int(used.any(0).nonzero().max()) - 2:
             return f"no token behind the {last}th of a row has a gradient"
-    return _unlike(case, LONG) if case.exact else None
+    return None
 
 
 LIMITED = "log ratio clamped live"
@@ -501,7 +491,9 @@ _CUSTOMS = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do t
 
 @finds("bug", LIMITED, "limit the log ratio at 20, or detach the ratio")
 def _limited(case: Case) -> Finding | str | None:
-    """Where the log ratio stops, and the gradient with it."""
+    """Where the log ratio stops, and the gradient with it; under another reading it is another log ratio."""
+    if case.reading is not None and case.reading.shape:
+        return None
     live = [k for k in case.curves.limits if k.kind == "jump" and abs(k.above if k.log_ratio > 0 else k.below) < 1e-12]
     if not live:
         return None
@@ -538,65 +530,10 @@ def _selected(case: Case) -> str | None:
     return None
 
 
-@finds(
-    "bug",
-    "rejected tokens shrink the denominator",
-    "count the generated tokens before rejection: the mask belongs to the numerator alone",
-)
-def _shrinks(case: Case) -> str | None:
-    """Half of the tokens go where they are rejected; the others must not notice."""
-    base = case.probe("on policy")
-    base = base.but("rejected tokens", advantages=torch.ones_like(base.advantages))
-    for sign, step, pattern in _variants(base):
-        signed = base.but(base.name, advantages=sign * base.advantages)
-        before = case.ask(signed)
-        for moved in _moved(signed, step, pattern):
-            after = case.ask(moved)
-            out, remaining = (pattern > 0) & (base.mask > 0), (pattern == 0) & (base.mask > 0)
-            if bool((after[out] != 0).any()) or bool((before[remaining] == 0).any()):
-                continue
-            factors = torch.where(remaining, after / before, torch.ones_like(after))
-            if name := _explained(factors, remaining, base.mask):
-                largest = float(factors.max())
-                return f"tokens that stay have {largest:.4g} times their gradient when others are rejected: {name}"
-    return None
-
-
-def _variants(base: Probe) -> Iterator[tuple[float, float, Tensor]]:
-    tokens = torch.zeros_like(base.mask)
-    tokens[::2, 0] = 1.0
-    tokens[1::2, 1:2] = 1.0
-    sequences = torch.zeros_like(base.mask)
-    sequences[1:4] = 1.0
-    for pattern in (tokens, sequences):
-        for sign in (1.0, -1.0):
-            for step in (3.0, -3.0):
-                yield sign, step, pattern
-
-
-def _moved(probe: Probe, step: float, pattern: Tensor) -> Iterator[Probe]:
-    """The chosen tokens far from behavior: by drift, and by lag."""
-    now = probe.behavior + step * pattern
-    yield probe.but(probe.name, log_prob=now)
-    yield probe.but(probe.name, log_prob=now, proximal=now)
-
-
-def _explained(factors: Tensor, remaining: Tensor, mask: Tensor) -> str:
-    """Which smaller denominator explains the factors of the kept tokens; "" where none does."""
-    if float((factors[remaining] - 1.0).abs().max()) < 1e-6:
-        return ""
-    counts = remaining.sum(-1, keepdim=True).to(mask.dtype)
-    lengths = mask.sum(-1, keepdim=True)
-    full = lengths[:, 0] > 0
-    rules = {
-        "divided by the tokens that are left": (mask.sum() / remaining.sum()).expand(mask.shape),
-        "divided by the tokens that are left of each sequence": (lengths / counts.clamp(min=1.0)).expand(mask.shape),
-        "divided by the sequences that are left": (full.sum() / (counts[:, 0] > 0).sum()).expand(mask.shape),
-    }
-    for name, rule in rules.items():
-        if float((factors - rule)[remaining].abs().max()) < 1e-5:
-            return name
-    return ""
+@finds("hazard", "not finite where every token is rejected", "divide by the count, or by 1 where it is 0")
+def _nothing_left(case: Case) -> str | None:
+    broken = [p.name for p in case.probes if not bool(torch.isfinite(case.ask(p)).all())]
+    return f"the gradient in the batch '{broken[0]}', of which nothing is left" if broken and case.exact else None
 
 
 @finds("hazard", "not finite with a fully masked sequence", "divide by max(T_i, 1)")
@@ -606,26 +543,6 @@ def _empty_breaks(case: Case) -> str | None:
         return None
     failure = "the loss fails" if answer is None else "loss or gradient is not finite"
     return f"{failure} in a batch with one such sequence"
-
-
-@finds(
-    "bug",
-    "a fully masked sequence leaves the count",
-    "divide by the number of sequences of the step, with or without tokens",
-)
-def _empty(case: Case) -> str | None:
-    base = case.probe("on policy")
-    probe = emptied(base)
-    answer, before = case.subject.quietly(probe), case.ask(base)
-    used = (probe.mask > 0) & (probe.advantages != 0) & (before != 0)
-    if answer is None or not answer.finite or not bool(used.any()):
-        return None
-    factors = (answer.cotangent / before)[used]
-    fair = float(base.mask.sum() / probe.mask.sum()) if case.divisor.aggregator == "token_mean" else 1.0
-    B = len(base.mask)
-    if float((factors / fair - B / (B - 1)).abs().max()) >= 1e-6:
-        return None
-    return f"one such sequence among {B} makes the gradient of the others {B / (B - 1):.4g} times as large"
 
 
 @finds("bug", "masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")
@@ -712,10 +629,9 @@ NAMES = tuple(
     dict.fromkeys(
         (
             *(known.name for known in KNOWN if known.kind != "note"),
-            *(read.name for read in ROWS),
+            *(one.finding for one in RULES if one.kind == "bug"),
             *(further.mistake for further in FURTHER.values()),
-            CLAMPED,
-            OTHERWISE,
+            *NAMED,
         )
     )
 )

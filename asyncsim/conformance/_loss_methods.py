@@ -19,12 +19,13 @@ from torch import Tensor
 from asyncsim import factors
 from asyncsim.base import checks, plugins
 from asyncsim.conformance._loss_parts import Curves
-from asyncsim.conformance._loss_probes import Points
-from asyncsim.conformance._loss_subject import Probe
+from asyncsim.conformance._loss_probes import Points, points
+from asyncsim.conformance._loss_subject import TENSORS, Probe
 from asyncsim.conformance.reports import shown
+from asyncsim.factors._factor import Factor
+from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._given import Received, received, stepped
-from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
 
@@ -172,24 +173,32 @@ class Stack(NamedTuple):
     tensors: Received
 
 
-def stacks(probes: Sequence[Probe]) -> list[Stack]:
-    """Batches by shape, checked once for all methods that are asked."""
+def as_given(probe: Probe) -> Probe:
+    """The tensors that a loss is given, which it uses."""
+    return probe
+
+
+def stacks(probes: Sequence[Probe], of: Callable[[Probe], Probe] = as_given) -> list[Stack]:
+    """Batches by shape, as a loss reads them, checked once for all methods that are asked."""
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
     found = []
     for key in dict.fromkeys(shape.values()):
         index = tuple(i for i in shape if shape[i] == key)
         B, T, N = key
-        names = ("log_prob", "behavior", "proximal", "mask", "advantages")
-        columns = {name: torch.stack([getattr(probes[i], name).reshape(B // N, N, T) for i in index]) for name in names}
-        advantages = columns.pop("advantages")
-        settings = {"advantages": advantages, "rewards": advantages[..., 0], "mask": columns.pop("mask")}
-        found.append(Stack(index, received(*columns.values(), **settings, categorical=False)))
+        columns = [torch.stack([getattr(probes[i], name).reshape(B // N, N, T) for i in index]) for name in TENSORS]
+        found.append(Stack(index, _received(of(Probe.of("", columns, N)))))
     return found
 
 
-def expected(method: Method, probes: Sequence[Probe]) -> list[Tensor]:
-    """Cotangents of the method on every batch."""
-    return expected_on(method, stacks(probes))
+def _received(probe: Probe) -> Received:
+    tensors = {"advantages": probe.advantages.expand(probe.mask.shape), "mask": probe.mask}
+    tensors["rewards"] = tensors["advantages"][..., 0]
+    return received(probe.log_prob, probe.behavior, probe.proximal, **tensors, categorical=False)
+
+
+def expected(method: Method, probes: Sequence[Probe], of: Callable[[Probe], Probe] = as_given) -> list[Tensor]:
+    """Cotangents of the method on every batch, as a loss reads it."""
+    return expected_on(method, stacks(probes, of))
 
 
 def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
@@ -202,13 +211,13 @@ def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
     return [cotangents[i] for i in sorted(cotangents)]
 
 
-def singles(at: Points, pair: bool) -> Received:
+def singles(at: Points, pair: bool, of: Callable[[Probe], Probe] = as_given) -> Received:
     """Single tokens, each a batch of its own (or beside its like of the other sign), checked once for all methods."""
     shape = (len(at.log_prob), 1, 1, 1)
     columns = [x.reshape(shape).expand(-1, -1, 2 if pair else 1, -1) for x in at]
     sign = torch.tensor([1.0, -1.0], dtype=torch.float64).reshape(1, 1, 2, 1) if pair else 1.0
-    advantages = columns[3] * sign
-    return received(*columns[:3], advantages=advantages, rewards=advantages[..., 0], categorical=False)
+    tensors = [*columns[:3], columns[3] * sign, torch.ones_like(columns[0])]
+    return _received(of(Probe.of("", tensors, 1 + pair)))
 
 
 def expected_alone(method: Method, tensors: Received) -> Tensor:
@@ -231,11 +240,10 @@ _MASKS: tuple[Callable[..., Any], ...] = (factors.token_mask, factors.geometric_
 
 
 @dataclass(frozen=True)
-class Around(Weight):
-    """A weight whose ratios refer to pi_prox in the place of mu."""
+class _Changed(Weight):
+    """A weight in the place of another one, with its description."""
 
     inner: Weight
-    proximal = True
 
     def __post_init__(self) -> None:
         for name in ("level", "outputs", "anchored", "rewarded"):
@@ -247,6 +255,16 @@ class Around(Weight):
 
     def applied(self, step: Step) -> Tensor:
         """That of the weight itself."""
+        return self.inner.applied(step)
+
+
+class Around(_Changed):
+    """A weight whose ratios refer to pi_prox in the place of mu."""
+
+    proximal = True
+
+    def applied(self, step: Step) -> Tensor:
+        """That of the weight itself."""
         return self.inner.applied(_turned(step))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
@@ -254,20 +272,21 @@ class Around(Weight):
         return self.inner.score_weight(_turned(step), advantage)
 
 
+class _Paid(_Changed):
+    """A weight without the part that it has without an advantage."""
+
+    @property
+    def proximal(self) -> bool:  # type: ignore[override]
+        """As the weight itself."""
+        return self.inner.proximal
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """c(A) - c(0)."""
+        return self.inner.score_weight(step, advantage) - self.inner.score_weight(step, torch.zeros_like(advantage))
+
+
 def _turned(step: Step) -> Step:
     return dataclasses.replace(step, batch=dataclasses.replace(step.batch, behavior=step.proximal))
-
-
-@dataclass(frozen=True)
-class _Floored(TruncatedClip):
-    """A truncated clip whose weight of behavior is limited from below as well."""
-
-    inner: TruncatedClip
-    least: float
-
-    def carried(self, step: Step) -> Tensor:
-        """At least `least`, `[R, G, N, T]`."""
-        return self.inner.carried(step).clamp(min=self.least)
 
 
 @dataclass(frozen=True)
@@ -276,35 +295,39 @@ class Change:
 
     of: Callable[[Method], Method]
     words: str
-    note: str = ""
 
 
 SNAPSHOT = Change(lambda method: method.replace(weight=Around(method.weight)), "with pi_prox in the place of mu")
+PAID = Change(lambda method: method.replace(weight=_Paid(method.weight)), "without its penalty")
 
 
-def floored(curves: Curves) -> Change | None:
-    """A lower limit of the weight pi_prox / mu, where the curve shows one; None where it shows none."""
-    bends = {k.ratio for k in curves.kinks if k.kind == "bend" and k.ladder == "lag" and k.log_ratio < -1e-6}
-    if len(bends) != 1:
-        return None
-    (least,) = bends
-    far = curves.at("lag", 1, math.log(least) - np.array([0.5, 3.0]))
-    if abs(far[0] / far[1] - 1.0) > 1e-9:
-        return None
-
-    def of(method: Method) -> Method:
-        inner = method.weight
-        if not isinstance(inner, TruncatedClip):
-            return method
-        return method.replace(weight=_Floored(inner.cap, inner.low, inner.high, inner, least))
-
-    note = f"tokens with pi_prox / mu below {least:g} have the weight {least:g}"
-    return Change(of, f"with pi_prox / mu of at least {least:g}", note)
+@cache
+def pulled() -> tuple[Family, ...]:
+    """Methods whose weight has a part without an advantage."""
+    at = points("drift", 0.0, np.array([0.3, -0.9]))
+    return tuple(one for one in families()[0] if bool(expected(bare(one.make()), [at.probe(False)])[0].any()))
 
 
-def floorable(families: Sequence[Family]) -> list[Family]:
-    """Methods that carry such a weight."""
-    return [one for one in families if isinstance(one.make().weight, TruncatedClip)]
+@dataclass(frozen=True)
+class Normalized(Factor):
+    """min(ratio, cap) over its mean in the batch, over generated tokens or over all of it; of no method here."""
+
+    cap: float | None
+    ratio: str
+    padded: bool
+
+    def factor(self, step: Step, advantage: Tensor) -> Tensor:
+        """Weights of mean 1, `[R, G, N, T]`."""
+        weight = ratios.usable(step.log_ratio - (step.drift if self.ratio == "h" else 0.0)).clamp(max=self.cap)
+        tokens = torch.ones_like(step.mask) if self.padded else step.mask
+        return weight * tokens.sum((1, 2, 3), keepdim=True) / (weight * tokens).sum((1, 2, 3), keepdim=True)
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        name = {"h": "pi_prox / mu", "r": "pi / mu"}[self.ratio]
+        name = name if self.cap is None else f"min({name}, {self.cap:g})"
+        return f"{name} over its mean, that of {'the padded batch' if self.padded else 'the tokens of the batch'}"
 
 
 def masks(curves: Curves) -> list[Any]:
@@ -336,7 +359,9 @@ def notation(part: Any) -> str:
 
 
 def masking(factor: Any) -> str:
-    """What a mask does, in words."""
+    """What a factor does, in words."""
+    if isinstance(factor, Normalized):
+        return factor.words
     description = factor.describe()
     kind = {"token_mask": "tokens", "geometric_mask": "rows by their mean", "sequence_mask": "rows by their product"}
     high = f"{description['high']:g}]" if description["high"] < _OPEN else "inf)"

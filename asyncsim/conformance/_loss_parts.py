@@ -1,10 +1,10 @@
-"""Parts of a loss that are read off one by one: its curve, advantages, aggregator, penalty, tokens left out."""
+"""Parts of a loss that are read off one by one: its curve, its penalty, tokens that are left out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -84,12 +84,15 @@ class Curves:
     pair: bool = False
     separable: bool = False
     unit: float = 1.0
+    _factor: float = 1.0
     sampled: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         center = points("drift", 1.0, np.zeros(1))
-        # A loss that standardizes advantages over its batch says nothing about a token alone.
-        self.pair = not self.subject.ask(center.probe(False)).finite
+        # A loss that centers advantages over its batch says nothing about a token alone.
+        answer = self.subject.ask(center.probe(False))
+        both = self.subject.ask(center.probe(True)).cotangent
+        self.pair = not answer.finite or (float(answer.cotangent[0, 0]) == 0.0 and float(both[0, 0]) != 0.0)
         self._decide()
         value = float(self(center)[0])
         self.unit = value if value != 0 and math.isfinite(value) else 1.0
@@ -116,6 +119,15 @@ class Curves:
         return (self(points(ladder, float(sign), np.atleast_1d(x))) / self.unit).numpy()
 
     @cached_property
+    def rough(self) -> bool:
+        """Whether weights that move in large steps stay in small ones: numbers are rounded inside."""
+        for at in (np.array([-0.31, 0.33]), np.linspace(-0.61, 0.63, 31)):
+            here, near = (np.concatenate([self.at("drift", sign, x) for sign in (1, -1)]) for x in (at, at + 1e-5))
+            if not (near == here).all():
+                return False
+        return len(np.unique(here)) > 8
+
+    @cached_property
     def kinks(self) -> tuple[Kink, ...]:
         """Everything that jumps or bends, in the order of ladders, signs and log ratios; without `limits`."""
         return tuple(kink for kink in self._all_kinks if kink not in self.limits)
@@ -128,7 +140,9 @@ class Curves:
 
     @cached_property
     def _all_kinks(self) -> tuple[Kink, ...]:
-        new = [(ladder, sign) for ladder in LADDERS for sign in (1, -1) if not self._repeats(ladder, sign)]
+        if self.rough:
+            return ()
+        new = [(ladder, sign) for ladder in LADDERS for sign in (1, -1) if not self.repeats(ladder, sign)]
         return tuple(kink for ladder, sign in new for kink in self._kinks(ladder, sign))
 
     def _is_clamp(self, kink: Kink) -> bool:
@@ -147,7 +161,7 @@ class Curves:
         )
         return first != 0.0 and abs(first - second) <= 1e-9 * abs(first)
 
-    def _repeats(self, ladder: str, sign: int) -> bool:
+    def repeats(self, ladder: str, sign: int) -> bool:
         """Whether the curve is that of the first ladder."""
         if ladder == LADDERS[0]:
             return False
@@ -204,7 +218,14 @@ class Curves:
         return float(abs((y[3] - y[2]) - (y[1] - y[0])) / width)
 
     def _single(self, at: Points) -> Tensor:
-        return self.subject.ask(at.probe(self.pair)).cotangent[0, 0]
+        weight = self.subject.ask(at.probe(self.pair)).cotangent[0, 0]
+        if bool(torch.isfinite(weight)):
+            return weight
+        # Where nothing is left to divide by, a token of ratio 1 beside it is: a rejected one has no weight then.
+        fresh = points("drift", 0.0, np.zeros(1))
+        beside = Points(*(torch.cat(pair) for pair in zip(at, fresh, strict=True)))
+        answer = self.subject.ask(beside.probe(False)).cotangent[0, 0]
+        return answer if float(answer) == 0.0 else weight
 
     def _many(self, at: Points) -> Tensor:
         weights = self.subject.ask(at.probe(self.pair)).cotangent
@@ -214,224 +235,23 @@ class Curves:
         """Whether tokens of one batch leave one another alone, so that many can be evaluated at once."""
         rng = np.random.default_rng(7)
         order = np.arange(_CHUNK)
-        # Tokens near 1 among tokens far out: a threshold that they share would show.
+        # Tokens near 1 among tokens far out: a threshold or a count that they share would show.
         x, signs = rng.normal(0.0, np.where(order % 3 == 0, 1.5, 0.2)), np.where(order % 2 == 0, 1.0, -1.0)
         drawn = points("lag", 1.0, x)._replace(advantage=torch.from_numpy(signs))
         drawn = drawn._replace(proximal=drawn.log_prob - torch.from_numpy(rng.normal(0.0, 0.3, _CHUNK)))
-        together = self._many(drawn)
         alone = torch.stack([self._single(drawn.part(slice(k, k + 1))) for k in range(_CHUNK)])
-        nonzero = (alone != 0) & (together != 0)
-        self._factor = 1.0
-        if bool(nonzero.any()) and torch.equal(alone != 0, together != 0):
-            factors = alone[nonzero] / together[nonzero]
-            self.separable = float((factors / factors[0] - 1).abs().max()) < 1e-9
-            self._factor = float(factors[0])
-
-
-CLAMPED = "advantages are clamped"
-OTHERWISE = "advantages are changed"
-AVERAGED = "advantages averaged over the row"
-_SAME, _SMALL = 1e-6, 0.05
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The advantages that a loss uses in the place of given ones; `of` is None where they are no known function."""
-
-    name: str
-    evidence: str
-    remedy: str
-    of: Callable[[Probe], Tensor] | None = None
-
-    def on(self, probe: Probe) -> Probe:
-        """The batch with the advantages that the loss uses."""
-        return probe if self.of is None else probe.but(probe.name, advantages=self.of(probe))
-
-    def clamped(self, probe: Probe) -> Probe:
-        """The same where they are only clamped: what else becomes of rows may have several causes."""
-        return self.on(probe) if self.name == CLAMPED else probe
-
-
-def _mean(probe: Probe, tokens: Tensor) -> Tensor:
-    """Mean of every row, over the tokens that are kept."""
-    mean = (probe.advantages * tokens).sum(-1, keepdim=True) / tokens.sum(-1, keepdim=True).clamp(min=1.0)
-    return mean.expand_as(probe.mask)
-
-
-def _last(probe: Probe) -> Tensor:
-    at = (probe.mask * torch.arange(1, probe.mask.shape[1] + 1)).argmax(-1, keepdim=True)
-    return probe.advantages.gather(-1, at).expand_as(probe.mask)
-
-
-def of_the_sign(probe: Probe) -> Tensor:
-    """|A| of every token with the sign of its row's first."""
-    return probe.advantages.abs() * probe.advantages[:, :1].sign()
-
-
-_OWN = "give every token its own advantage; where rows have one each, say advantages_per='sequence'"
-ROWS = (
-    Reading(
-        "one token's advantage for the whole row",
-        "every token has the advantage of its row's first",
-        _OWN,
-        lambda probe: probe.advantages[:, :1].expand_as(probe.mask),
-    ),
-    Reading("one token's advantage for the whole row", "every token has the advantage of its row's last", _OWN, _last),
-    Reading(AVERAGED, "every token has the mean of its row's advantages", _OWN, lambda probe: _mean(probe, probe.mask)),
-    Reading(
-        AVERAGED,
-        "every token has the mean of its row's advantages, masked ones among them",
-        _OWN,
-        lambda probe: _mean(probe, torch.ones_like(probe.mask)),
-    ),
-    Reading("one token's sign for the whole row", "every advantage has the sign of its row's first", _OWN, of_the_sign),
-)
-"""Advantages of rows in the place of those of tokens."""
-
-
-def reading(subject: Subject, probe: Probe) -> Reading | None:
-    """How advantages are read, from a batch of one policy whose rows have one each; None: as they are, or unclear."""
-    values, tokens = _changed(subject, probe), probe.mask > 0
-    if values is None:
-        return None
-    rows = [row[inside] for row, inside in zip(values, tokens, strict=True)]
-    if any(float(row.max() - row.min()) > _SAME * float(row.abs().max()) for row in rows):
-        return None  # more than the advantage decides
-    half = len(probe.mask) // 2
-    other = torch.cat([probe.advantages[:half], 0.3 * probe.advantages[half:]])
-    again = _effective_advantages(subject, probe.but(probe.name, advantages=other))
-    if again is None or not _agree(again[:half], values[:half], tokens[:half]):
-        return None  # the advantages of others decide, too
-    return _clamp(values[tokens], probe.advantages[tokens])
-
-
-def reading_of_rows(subject: Subject, probe: Probe) -> Reading | None:
-    """The same from a batch of one policy whose advantages differ inside rows, where large ones are as they are."""
-    values, tokens = _changed(subject, probe), probe.mask > 0
-    if values is None:
-        return None
-    return next((one for one in ROWS if _agree(values, one.on(probe).advantages, tokens)), None)
-
-
-def _changed(subject: Subject, probe: Probe) -> Tensor | None:
-    """The advantages that are used; None where they are those that are given, or unclear."""
-    values = _effective_advantages(subject, probe)
-    return None if values is None or _agree(values, probe.advantages, probe.mask > 0) else values
-
-
-def _effective_advantages(subject: Subject, probe: Probe) -> Tensor | None:
-    """Advantages in units of what a small one adds to the gradient; None where that is nothing."""
-    small, zeros = torch.full_like(probe.mask, _SMALL), torch.zeros_like(probe.mask)
-    answers = [subject.quietly(probe.but(probe.name, advantages=x)) for x in (probe.advantages, small, zeros)]
-    if any(answer is None or not answer.finite for answer in answers):
-        return None
-    full, one, none = (answer.cotangent for answer in answers if answer is not None)
-    unit = (one - none) / _SMALL
-    if bool((unit[probe.mask > 0].abs() <= 1e-9 * one.abs().max()).any()):
-        return None
-    return torch.where(probe.mask > 0, (full - none) / torch.where(unit == 0, 1.0, unit), 0.0)
-
-
-def _agree(values: Tensor, expected: Tensor, tokens: Tensor) -> bool:
-    apart = (values - expected).abs() <= _SAME * torch.maximum(values.abs(), expected.abs())
-    return bool(apart[tokens].all())
-
-
-def _clamp(values: Tensor, advantages: Tensor) -> Reading:
-    """Advantages that stop at a bound on either side; else changed in a way that is not known."""
-    cut = (values - advantages).abs() > _SAME * advantages.abs()
-    high, low = (_stop(values[cut & (advantages * sign > 0)] * sign) for sign in (1.0, -1.0))
-    top, bottom = (float("inf") if x is None else x for x in (high, low))
-    if bool(((values - advantages.clamp(-bottom, top)).abs() <= _SAME * values.abs().clamp(min=1e-300)).all()):
-        sides = [f"{word} {sign}{x:g}" for word, sign, x in (("above", "", high), ("below", "-", low)) if x is not None]
-        evidence = f"an advantage {' or '.join(sides)} has the weight of that bound"
-        remedy = "clamp advantages where they are made, or not at all"
-        return Reading(CLAMPED, evidence, remedy, lambda probe: probe.advantages.clamp(-bottom, top))
-    at = int((values - advantages).abs().argmax())
-    evidence = f"an advantage of {float(advantages[at]):.4g} has the weight of {float(values[at]):.4g}"
-    return Reading(OTHERWISE, evidence, "hand the advantages over as they are used")
-
-
-def _stop(sizes: Tensor) -> float | None:
-    """The size at which all of them stop; None where there are none, or where they differ."""
-    if sizes.numel() == 0 or float(sizes.max() - sizes.min()) > _SAME * float(sizes.max().abs()):
-        return None
-    return tidy(float(sizes.mean()))
-
-
-_SAME_DIVISOR = 1e-6
-
-
-@dataclass(frozen=True)
-class Divisor:
-    """An aggregator, and the factor that a loss has over it; `wrong` says what the factor is."""
-
-    name: str
-    aggregator: str | None
-    times: Callable[[Probe], float]
-    wrong: str = ""
-
-    def share(self, probe: Probe) -> Tensor:
-        """a m of every token `[B, T]`."""
-        mask, (B, T) = probe.mask, probe.mask.shape
-        lengths = mask.sum(-1, keepdim=True).clamp(min=1.0)
-        plain = {
-            "token_mean": mask / mask.sum(),
-            "sequence_sum": mask / B,
-            "sequence_mean": mask / (B * lengths),
-            "constant": mask / (B * T),
-        }[str(self.aggregator)]
-        return plain * self.times(probe)
-
-
-def _sequences(probe: Probe) -> float:
-    return float(len(probe.mask))
-
-
-_GROWS = "not divided by the number of sequences: the step grows with the batch"
-
-_SHRINKS = "divided by the number of sequences once more: the step shrinks with the batch"
-
-KNOWN = (
-    *(Divisor(name, name, lambda probe: 1.0) for name in ("token_mean", "sequence_sum", "sequence_mean", "constant")),
-    Divisor("sum over tokens", "sequence_sum", _sequences, _GROWS),
-    Divisor("sum over sequences of token means", "sequence_mean", _sequences, _GROWS),
-    Divisor("sum over tokens / T_max", "constant", _sequences, _GROWS),
-    Divisor("token_mean / B", "token_mean", lambda probe: 1.0 / _sequences(probe), _SHRINKS),
-    Divisor("sequence_mean / B", "sequence_mean", lambda probe: 1.0 / _sequences(probe), _SHRINKS),
-    Divisor("sequence_sum / B", "sequence_sum", lambda probe: 1.0 / _sequences(probe), _SHRINKS),
-)
-
-
-UNKNOWN = Divisor("unknown", None, lambda probe: 1.0)
-
-
-def aggregator_of(subject: Subject, probes: Sequence[Probe], clamped: Sequence[Probe]) -> Divisor:
-    """The divisor that explains every batch on which all policies agree; `UNKNOWN` where none does.
-
-    `seen` are the batches with the advantages that the loss uses.
-    """
-    answers = [_sloped(subject, probe) for probe in probes]
-    return next((one for one in KNOWN if _spread(one, clamped, answers) < _SAME_DIVISOR), UNKNOWN)
-
-
-def _sloped(subject: Subject, probe: Probe) -> Tensor:
-    """What the advantages add to the gradient: a penalty that knows none is taken off."""
-    without = subject.quietly(probe.but(probe.name, advantages=torch.zeros_like(probe.advantages)))
-    answer = subject.ask(probe).cotangent
-    return answer - without.cotangent if without is not None and without.finite else answer
-
-
-def _spread(divisor: Divisor, probes: Sequence[Probe], answers: Sequence[Tensor]) -> float:
-    factors = []
-    for probe, answer in zip(probes, answers, strict=True):
-        expected = divisor.share(probe) * probe.advantages
-        used = expected != 0
-        factors.append(answer[used] / expected[used])
-    every = torch.cat(factors)
-    middle = every.median()
-    apart = (every / middle - 1.0).abs()
-    return float(apart.max()) if bool(torch.isfinite(apart).all()) else float("inf")
+        # Another mixture of the same tokens: what all of them share would be another number.
+        mixtures = (torch.arange(_CHUNK), torch.arange(_CHUNK) % 8)
+        factors = []
+        for places in mixtures:
+            together, one = self._many(drawn.part(places)), alone[places]
+            nonzero = one != 0
+            if not torch.equal(nonzero, together != 0):
+                return
+            factors.append(one[nonzero] / together[nonzero])
+        every = torch.cat(factors)
+        self.separable = len(every) > 0 and float((every / every[0] - 1).abs().max()) < 1e-9
+        self._factor = float(every[0]) if self.separable else 1.0
 
 
 _SHAPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -467,12 +287,12 @@ def shape_of(curves: Curves) -> tuple[str, str, float] | None:
 def penalty_of(curves: Curves) -> Any:
     """The penalty as a part of a method; None where there is none, or none that is known."""
     shape = shape_of(curves)
-    if shape is None or shape[2] <= 0:
+    if shape is None or shape[0] not in plugins.summaries("asyncsim.penalties"):
         return None
     name, to, coefficient = shape
-    if name not in plugins.summaries("asyncsim.penalties"):
-        return None
-    return plugins.load("asyncsim.penalties", name, "penalty")(coefficient, to=to)
+    penalty = plugins.load("asyncsim.penalties", name, "penalty")(abs(coefficient), to=to)
+    # A negative coefficient, which the constructor refuses, is a mistake to be named.
+    return replace(penalty, coefficient=coefficient)
 
 
 FIRST = "first token left out"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +110,6 @@ FURTHER = {
     ),
 }
 """What a loss meets beside the ordinary batches, by what it adds."""
-RARE = tuple(name for name in FURTHER if name not in (INSIDE, LARGE, LONG))
-"""Those that are reported where all else is right."""
 
 
 def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
@@ -169,9 +167,9 @@ def _lengths(seed: int, probe: Probe) -> Probe:
     return probe.but(probe.name, mask=mask.double(), advantages=torch.from_numpy(level))
 
 
-def on_policy(probes: list[Probe]) -> list[Probe]:
+def on_policy(probes: Sequence[Probe]) -> list[Probe]:
     """The batches of different shapes with one and the same policy."""
-    names = ("on policy", "one group", "pairs", "single tokens", "holes in the mask")
+    names = ("on policy", "one group", "pairs", "single tokens", "holes in the mask", EMPTIED)
     return [probe.of_one_policy() for probe in probes if probe.name in names]
 
 
@@ -180,11 +178,14 @@ def by_name(probes: list[Probe], name: str) -> Probe:
     return next(probe for probe in probes if probe.name == name)
 
 
-def emptied(probe: Probe) -> Probe:
-    """The batch with one sequence without tokens."""
+EMPTIED = "rows without tokens"
+
+
+def emptied(probe: Probe, rows: int = 1) -> Probe:
+    """The batch with so many sequences without tokens."""
     mask = probe.mask.clone()
-    mask[1] = 0.0
-    return probe.but("a sequence without tokens", mask=mask)
+    mask[1 : 1 + 4 * rows : 4] = 0.0
+    return probe.but(EMPTIED, mask=mask)
 
 
 def garbage(probe: Probe, value: float) -> Probe:

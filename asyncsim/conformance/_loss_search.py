@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,14 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.conformance._loss_denominators import REJECTING, UNKNOWN, Divisor
 from asyncsim.conformance._loss_methods import (
     Change,
     Family,
     Stack,
+    as_given,
     combinations,
+    expected,
     expected_alone,
     expected_on,
     fixed,
@@ -29,10 +33,12 @@ from asyncsim.conformance._loss_methods import (
 )
 from asyncsim.conformance._loss_parts import Kink, fewest, tidy
 from asyncsim.conformance._loss_probes import Points
+from asyncsim.conformance._loss_readings import Reading
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import called
 from asyncsim.methods._given import Received
 from asyncsim.methods._method import Method
+from asyncsim.methods._weights import NoRatio
 
 _REFUSED = (checks.InputError, NotImplementedError, KeyError, RuntimeError)
 
@@ -48,9 +54,10 @@ _NO_EVIDENCE = 1e-7
 
 @dataclass
 class Evidence:
-    """What was measured of a loss: cotangents on batches (`times` undoes a wrong divisor) and on single tokens.
+    """What was measured of a loss, cotangents on batches and on single tokens, and under what it is explained.
 
-    `points` begin with a token at ratio 1. `left` counts down how many more methods may be weighed.
+    `points` begin with a token at ratio 1. `reading`: what the loss makes of its inputs; `divisor`, its aggregator.
+    `left` counts down how many more methods may be weighed.
     """
 
     probes: Sequence[Probe]
@@ -58,35 +65,53 @@ class Evidence:
     points: Points
     alone: Tensor
     pair: bool
-    aggregator: str | None
-    times: Sequence[float]
+    divisor: Divisor
+    tolerance: float
     separable: bool = False
     penalties: tuple[Any, ...] = ()
     factors: tuple[Any, ...] = ()
     change: Change | None = None
+    reading: Reading | None = None
     cache: dict[str, Fit] = field(default_factory=dict)
     lines: dict[str, float] = field(default_factory=dict)
     left: list[int] = field(default_factory=lambda: [BUDGET])
     _singles: dict[int, Received] = field(default_factory=dict, init=False)
 
+    @property
+    def aggregator(self) -> str | None:
+        """How tokens are averaged; None: as a method has it."""
+        return self.divisor.aggregator
+
+    @property
+    def of(self) -> Callable[[Probe], Probe]:
+        """What is made of tensors."""
+        return self.reading.of if self.reading else as_given
+
     @cached_property
     def _stacks(self) -> list[Stack]:
-        return stacks(self.probes)
+        return stacks(self.probes, self.of)
 
     def _alone(self, method: Method, rows: int = 1) -> Tensor:
         """Cotangents of the single tokens in so many replicates of a method, `[rows K]`."""
         if rows not in self._singles:
-            self._singles[rows] = singles(Points(*(x.repeat(rows) for x in self.points)), self.pair)
+            self._singles[rows] = singles(Points(*(x.repeat(rows) for x in self.points)), self.pair, self.of)
         return expected_alone(method, self._singles[rows])
 
     def beside(self, **parts: Any) -> Evidence:
         """The same measurements, explained with other penalties, factors or a change of each method."""
         return replace(self, **parts, cache={}, lines={})
 
-    def undivided(self, probes: Sequence[Probe]) -> Evidence:
-        """The answers beside these batches as they are, whatever the divisor of the loss."""
-        plain = {"aggregator": None, "times": [1.0] * len(probes), "penalties": (), "factors": (), "change": None}
-        return self.beside(probes=probes, **plain)
+    def read(self, reading: Reading, divisor: Divisor) -> Evidence:
+        """The same measurements under a reading of the inputs, without tokens whose log ratio is limited then."""
+        inside = reading.inside(self.points.probe(False))[:, 0]
+        inside[0] = True
+        within = max(self.tolerance, reading.within)
+        at, alone = self.points.part(inside), self.alone[inside]
+        return self.plain().beside(reading=reading, divisor=divisor, tolerance=within, points=at, alone=alone)
+
+    def plain(self) -> Evidence:
+        """The same measurements beside methods as they are."""
+        return self.beside(divisor=UNKNOWN, penalties=(), factors=(), change=None, reading=None)
 
     def full(self, method: Method) -> Method:
         """The method with these penalties, these factors and this change."""
@@ -135,8 +160,9 @@ class Evidence:
             targets = self._alone(self.full(method), rows).reshape(rows, len(self.alone))
         except _REFUSED:
             return None
-        scales = [self._scale(self.alone, row, row) for row in targets]
-        return [float(apart(self.alone, s * row, self.floor).mean()) for s, row in zip(scales, targets, strict=True)]
+        scales = torch.tensor([[self._scale(self.alone, row, row)] for row in targets], dtype=targets.dtype)
+        means: list[float] = apart(self.alone, scales * targets, self.floor).mean(-1).tolist()
+        return means
 
     @property
     def floor(self) -> float:
@@ -170,25 +196,50 @@ class Evidence:
             self.left[0] -= 5
             with suppress(*_REFUSED):
                 return self.compare(self.full(method), family, settings)
-        return Fit(family, settings, 2.0, 2.0, 2.0, 1.0)
+        return Fit(family, settings, 2.0, 2.0, 2.0, 1.0, self.divisor)
 
-    def both(self, method: Method) -> tuple[list[Tensor], list[Tensor]]:
+    def both(self, method: Method, divisor: Divisor | None = None) -> tuple[list[Tensor], list[Tensor]]:
         """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
+        divisor = divisor or self.divisor
         masks = [probe.mask > 0 for probe in self.probes]
-        theirs = [x[k] for x, k in zip(self.answers, masks, strict=True)]
-        triples = zip(expected_on(method, self._stacks), self.times, masks, strict=True)
-        ours = [(x * t)[k] for x, t, k in triples]
+        kept = self.kept(method) if divisor.rule in REJECTING else [probe.mask for probe in self.probes]
+        # Where nothing is left 0 / 0 is no other weight; it is found by itself.
+        answers = [x if bool(k.any()) else x.nan_to_num(0.0) for x, k in zip(self.answers, kept, strict=True)]
+        theirs = [x[m] for x, m in zip(answers, masks, strict=True)]
+        rows = zip(expected_on(method, self._stacks), self.probes, kept, masks, strict=True)
+        ours = [(x * divisor.times(p, k))[m] for x, p, k, m in rows]
         return [*theirs, self.alone], [*ours, self._alone(method)]
 
+    def kept(self, method: Method, probes: Sequence[Probe] | None = None) -> list[Tensor]:
+        """1 for the tokens of every batch that the method does not reject; what a clip stops is not rejected."""
+        method = method.replace(weight=NoRatio()) if method.factors else method
+        some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
+        return [(x != 0).to(x.dtype) for x in expected(method, some, self.of)]
+
     def compare(self, method: Method, family: Family | None = None, settings: dict[str, Any] | None = None) -> Fit:
-        """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1."""
-        theirs, ours = self.both(method)
+        """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
+
+        Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.
+        """
+        family, values = family or fixed(method), settings_of(method) if settings is None else settings
+        fit = self._compared(method, family, values, self.divisor)
+        if fit.exact(self.tolerance) or fit.curve > self.tolerance or self.divisor.rule is not None:
+            return fit
+        rules = [rule for rule in REJECTING if self.aggregator in rule.aggregators]
+        if not rules or all(torch.equal(k, p.mask) for k, p in zip(self.kept(method), self.probes, strict=True)):
+            return fit
+        others = [Divisor(self.aggregator, rule) for rule in rules]
+        fits = (self._compared(method, family, values, one) for one in others)
+        return next((one for one in fits if one.exact(self.tolerance)), fit)
+
+    def _compared(self, method: Method, family: Family, settings: dict[str, Any], divisor: Divisor) -> Fit:
+        theirs, ours = self.both(method, divisor)
         scale = self._scale(torch.cat(theirs), torch.cat(ours), ours[-1])
         parts = [apart(f, scale * e) for f, e in zip(theirs[:-1], ours[:-1], strict=True)]
         batches, tokens = torch.cat(parts), apart(theirs[-1], scale * ours[-1], self.floor)
         largest = float(torch.maximum(batches.max(), tokens.max()))
-        values = settings_of(method) if settings is None else settings
-        return Fit(family or fixed(method), values, float(tokens.mean()), float(batches.mean()), largest, scale)
+        agrees = float((batches <= self.tolerance).double().mean())
+        return Fit(family, settings, float(tokens.mean()), float(batches.mean()), largest, scale, divisor, agrees)
 
     def _scale(self, answers: Tensor, targets: Tensor, alone: Tensor) -> float:
         """The factor at ratio 1, where every method has the weight A; else the one that most tokens agree on."""
@@ -199,7 +250,8 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Fit:
-    """A method with settings: mean deviation on single tokens and on batches, the largest one, the factor found."""
+    """A method with settings: mean deviation on single tokens and on batches, the largest one, the factor found, what
+    the loss divides by, and the share of the tokens of batches that agree."""
 
     family: Family
     settings: dict[str, Any]
@@ -207,6 +259,8 @@ class Fit:
     batches: float
     largest: float
     scale: float
+    divisor: Divisor
+    agrees: float = 0.0
 
     @property
     def score(self) -> float:
@@ -361,8 +415,18 @@ class _Descent:
             self.score, self.settings = score, {**self.settings, **row}
 
     def allowed(self, name: str, numbers: Sequence[float | None]) -> list[float | None]:
-        """Those of the numbers that the method accepts."""
-        return [x for x in numbers if self.family.method({**self.settings, name: x}) is not None]
+        """Those of the numbers that the method accepts: an interval around one that it does."""
+
+        def takes(x: float | None) -> bool:
+            return self.family.method({**self.settings, name: x}) is not None
+
+        plain, inside = sorted(x for x in numbers if x is not None), self.family.numbers[name] or 2.0
+        middle = bisect.bisect_left(plain, inside)
+        if not takes(inside):
+            return [x for x in numbers if takes(x)]
+        low = bisect.bisect_left(plain, True, 0, middle, key=takes)
+        high = bisect.bisect_left(plain, True, middle, key=lambda x: not takes(x))
+        return [*([None] if takes(None) else []), *plain[low:high]]
 
     def alone(self, numbers: Sequence[float | None], rounds: int = 3) -> None:
         """Every constant in turn, until nothing gets better."""
@@ -387,20 +451,25 @@ class _Descent:
 def _descended(
     evidence: Evidence, scored: Sequence[_Listed], numbers: Sequence[float | None], tolerance: float
 ) -> list[Fit]:
-    """Methods with constants from among the numbers: set in turn, and where that explains nothing, two at once."""
+    """Methods with constants from among the numbers: set in turn, the nearest alone where that is enough, and two at
+    once where it explains nothing."""
     descents = [_Descent(evidence, family, dict(settings), score) for score, family, settings in scored]
-    for one in descents:
-        one.alone(numbers, 1)
-    nearest = sorted(descents, key=lambda one: one.score)[:_DESCENTS]
-    for one in nearest:
-        one.alone(numbers)
-    fits = [one.fit() for one in nearest]
-    if not any(fit.exact(tolerance) for fit in fits):
-        for one in nearest[:_JOINT]:
-            one.together(numbers)
+    near, bare = descents[:_DESCENTS], []
+    for others in ([], descents[_DESCENTS:]):
+        for one in others or near:
+            one.alone(numbers, 1)
+        near = sorted([*near, *others], key=lambda one: one.score)[:_DESCENTS]
+        for one in near:
             one.alone(numbers)
-        fits += [one.fit() for one in nearest[:_JOINT]]
-    return [_bare(evidence, fit) for fit in fits]
+        fits = [one.fit() for one in near]
+        bare = [_bare(evidence, fit) for fit in fits]
+        # What takes two constants may take one elsewhere.
+        if any(fit.exact(tolerance) and (others or len(fit.settings) < 2) for fit in bare):
+            return bare
+    for one in near[:_JOINT]:
+        one.together(numbers)
+        one.alone(numbers)
+    return [*bare, *(_bare(evidence, one.fit()) for one in near[:_JOINT])]
 
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:

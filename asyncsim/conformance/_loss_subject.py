@@ -209,6 +209,16 @@ class Probe:
         """The same batch where all policies agree."""
         return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
 
+    def lifted(self) -> Probe:
+        """The same batch with tensors `[1, B / N, N, T]`."""
+        shape = (1, -1, self.group, self.mask.shape[-1])
+        return replace(self, **{key: getattr(self, key).reshape(shape) for key in TENSORS})
+
+    def flat(self) -> Probe:
+        """The same batch with tensors `[B, T]`."""
+        whole = {key: getattr(self, key).expand(self.mask.shape) for key in TENSORS}
+        return replace(self, **{key: x.reshape(-1, x.shape[-1]) for key, x in whole.items()})
+
     def rows(self, index: Any, name: str = "") -> Probe:
         """Some of its sequences, as one group."""
         picked = {key: getattr(self, key)[index] for key in TENSORS}

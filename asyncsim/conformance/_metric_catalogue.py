@@ -54,6 +54,8 @@ MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 AGES = ("first", "head", "newest", "mean", "span", "last", "row_mean", "largest", "smallest")
 POOLS = ("sequence", "token", "geometric", "broadcast", "within", "frames")
 LEVELS = ("sequence", "token", "geometric", "sum", "row_mean")
+MIXED = ("mixed", "mixed_geometric")
+"""k3 of a token's log ratio and its row's ratio (or geometric mean): a mistake of its own."""
 
 
 def pools(view: View, of: str) -> list[np.ndarray]:
@@ -86,6 +88,9 @@ def mean_total(view: View, value: Callable[..., np.ndarray], of: str) -> Total:
     full = count > 0
     if of in ("sequence", "geometric", "average"):
         return float(value(pools(view, of)[0], view.sign[full]).sum()), int(full.sum())
+    if of in MIXED:
+        row = np.where(view.mask, view.x, 0.0).sum(1) / (1 if of == "mixed" else np.maximum(count, 1))
+        return float(np.where(view.mask, np.expm1(row)[:, None] - view.x, 0.0).sum()), int(count.sum())
     numbers = np.where(view.mask, value(view.x, view.sign[:, None]), 0.0)
     if of == "row_mean":
         return float((numbers.sum(1)[full] / count[full]).sum()), int(full.sum())
@@ -126,8 +131,10 @@ DIVISORS: dict[str, Callable[[float, View], float]] = {
 }
 PLAIN = ("", "count", "percent")
 
+_UNMASKED = "numerator without the mask"
 MASKS: dict[str, Callable[[View], View]] = {
     "": lambda view: view,
+    _UNMASKED: lambda view: view._replace(mask=np.ones_like(view.mask)),
     "mask ignored": lambda view: view._replace(mask=np.ones_like(view.mask)),
     "padded tokens counted as 0": lambda view: view._replace(
         x=np.where(view.mask, view.x, 0.0), mask=np.ones_like(view.mask)
@@ -152,6 +159,7 @@ SPANS: dict[str, Callable[[View], list[View]]] = {
 CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "": lambda x: x,
     "reversed": lambda x: -x,
+    "absolute log ratios": np.abs,
     "powers of 2": lambda x: x * math.log(2.0),
     "powers of 10": lambda x: x * math.log(10.0),
     "logarithms to base 2": lambda x: x / math.log(2.0),
@@ -196,7 +204,8 @@ class Entry:
         """Total, count and rows of every part of a batch; the divisor does not enter."""
         change = _EVERY[self.change]
         parts = [part._replace(x=change(part.x)) if self.change else part for part in SPANS[self.span](view)]
-        return [(*self._total(MASKS[self.mask](part)), part) for part in parts]
+        found = [(*self._total(MASKS[self.mask](part)), part) for part in parts]
+        return [(x, int(p.mask.sum()) if self.mask == _UNMASKED else n, p) for x, n, p in found]
 
     def divided(self, parts: list[tuple[float, float, View]]) -> float:
         """The mean over parts of total over divisor."""
@@ -224,7 +233,10 @@ def _forms(family: str, rule: Any = None, form: str = "") -> Iterator[Entry]:
     # Of sequences k1 is the sum, and of geometric means the mean inside rows.
     kinds = {
         "ess": [(each, of) for each in ESS for of in POOLS],
-        "mean": [(each, of) for each in MEANS for of in LEVELS if each != "k1" or of not in ("sum", "row_mean")],
+        "mean": [
+            *((each, of) for each in MEANS for of in LEVELS if each != "k1" or of not in ("sum", "row_mean")),
+            *(("k3", of) for of in MIXED),
+        ],
         "clip": [(form, of) for of in ("token", "row_mean", "sequence", "geometric", "average", "any")],
     }[family]
     for each, of in kinds:
@@ -248,14 +260,19 @@ def _divisors(entry: Entry, masked: bool) -> Iterator[str]:
         yield from ("divided by rollouts", "divided by groups")
 
 
+def _sums(entry: Entry, many: int) -> bool:
+    """Whether an entry is a mean over tokens, whose sum may miss the mask."""
+    return entry.of == "token" and entry.family in ("mean", "clip") and not entry.divisor and many < 2
+
+
 def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
     """The entry with so many mistakes."""
     moves = {"age": SHIFTS, "clip": {}}.get(entry.family, CHANGES)
     axes = {
         "divisor": list(_divisors(entry, masked)),
-        "mask": list(MASKS)[1:] if masked else [],
+        "mask": [each for each in MASKS if each and (each != _UNMASKED or _sums(entry, many))] if masked else [],
         "span": list(SPANS)[1:],
-        # A wrong base is looked for alone.
+        # A wrong base or sign is looked for alone.
         "change": [each for each in moves if each and not entry.clamp and (many < 2 or each not in BASES)],
     }
     for names in itertools.combinations(axes, many):

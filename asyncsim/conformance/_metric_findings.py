@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,8 @@ _OF = {
     "frames": ("_frames", "token ratios across rows, averaged over positions"),
     "sum": ("_sum", "token ratios, added along rows"),
     "row_mean": ("_row_mean", "token ratios, averaged inside rows and then over rows"),
+    "mixed": ("_mixed", "token log ratios and sequence ratios"),
+    "mixed_geometric": ("_mixed", "token log ratios and geometric means of token ratios"),
 }
 UNITS = {
     "token": ("", "share of tokens"),
@@ -90,6 +93,11 @@ _KNOWN: dict[str, tuple[str, str]] = {
         "divide by the number of rows that are added",
     ),
     "divided by groups": ("a sum over rows is divided by fewer groups", "divide by the number of rows that are added"),
+    "numerator without the mask": ("padded tokens are added, and generated ones counted", "mask the sum as well"),
+    "absolute log ratios": ("the absolute value is taken first", "use the log ratio with its sign"),
+    "levels mixed": ("w is that of a row, log w that of a token", "take both of tokens, or both of rows"),
+    "not divided by the count": ("it is a sum where a mean is asked for", "divide by the number of what is added"),
+    "in percent": ("a share is asked for", "leave out the factor of 100"),
     "mask ignored": ("padded tokens count like generated ones", "select generated tokens before any sum or maximum"),
     "padded tokens counted": ("padded tokens enter with log ratio 0", "mask the weights, not only the log ratios"),
     "powers of 2": ("2 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
@@ -148,6 +156,7 @@ METRICS = tuple(
             *(catalogue.clipped(None, form, False, 0) for form in CLIPS),
         )
         for entry in some
+        if entry.of not in catalogue.MIXED
     )
 )
 """Names of what a function may be meant to be."""
@@ -190,6 +199,8 @@ def known(
             yield Finding("averaged over parts", "bug", f"{mistake}: {what}", _SUMS)
             continue
         what, remedy = _KNOWN[mistake]
+        if mistake in _SCALED.values():
+            what += _times(fit, probes)
         if entry.form == "k1" and mistake == "roles of the policies swapped":
             what = "it is the mean log ratio, minus k1"
         yield Finding(mistake, "bug", what + _above(entry, values, probes), remedy)
@@ -205,8 +216,26 @@ def known(
         yield Finding("scope", "note", blind[entry.of], "log the ESS of sequence ratios beside it")
 
 
+_SCALED = {"count": "not divided by the count", "percent": "in percent"}
+
+
+def _times(fit: Fit, probes: Sequence[Batch]) -> str:
+    """The exact factor over what was asked for, on the first batch where it is not 0."""
+    entry, pair = fit
+    pairs = zip(*(numbers(one, pair, probes) for one in (entry, replace(entry, divisor=""))), probes, strict=True)
+    found = next(((a, b, probe.name) for a, b, probe in pairs if b and not math.isnan(b)), None)
+    if found is None:
+        return ""
+    value, share, name = found
+    return f": on '{name}' {value:.6g} for {share:.6g}, {value / share:.6g} times"
+
+
 def _titles(entry: Entry, like: str | None, signed: bool) -> Iterator[str]:
     """Names of what is wrong."""
+    if like and entry.divisor in _SCALED:
+        yield _SCALED[entry.divisor]
+    if entry.of in catalogue.MIXED:
+        yield "levels mixed"
     if entry.family == "ess" and entry.form == "population" and like != name(entry):
         yield "not self-normalized"
     if entry.clamp and entry.family == "ess" and like != name(entry):
@@ -278,20 +307,24 @@ def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iter
     """What becomes of tokens whose version is unknown, -1."""
     rows = np.arange(len(probe.mask))
     gap = probe.mask & (rows % 3 == 1)[:, None]
-    found = quietly(subject, probe.but("", versions=np.where(gap, -1, probe.versions)))
     # Excluded tokens and a broken number are both honest.
-    counted, zero = (
-        numbers(fit.entry, None, [probe.but("", versions=np.where(gap, x, probe.versions))])[0]
-        for x in (-1, probe.trained)
-    )
     excluded = numbers(fit.entry, None, [probe.but("", mask=probe.mask & ~gap)])[0]
     remedy = "leave out tokens without a version, or report NaN"
-    if math.isnan(found) or same(found, excluded, tolerance):
-        return
-    if same(found, counted, tolerance):
-        yield Finding("unknown versions counted", "hazard", "a version of -1 enters as data", remedy)
-    elif same(found, zero, tolerance):
-        yield Finding("unknown versions read as staleness 0", "bug", "a version of -1 reads as fresh", remedy)
+    for unknown in (-1.0, math.nan):
+        versions = np.where(gap, unknown, probe.versions)
+        found = quietly(subject, probe.but("", versions=versions.astype(int) if unknown == -1.0 else versions))
+        if math.isnan(found) or same(found, excluded, tolerance):
+            continue
+        counted, zero = (
+            numbers(fit.entry, None, [probe.but("", versions=np.where(gap, x, probe.versions))])[0]
+            for x in (unknown, probe.trained)
+        )
+        if same(found, zero, tolerance):
+            evidence = f"a version of {unknown:g} reads as fresh"
+            yield Finding("unknown versions read as staleness 0", "bug", evidence, remedy)
+            return
+        if same(found, counted, tolerance):
+            yield Finding("unknown versions counted", "hazard", f"a version of {unknown:g} enters as data", remedy)
 
 
 def _narrow(batch: Batch) -> Batch:

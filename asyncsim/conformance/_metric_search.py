@@ -18,7 +18,8 @@ from asyncsim.conformance._metric_subject import Subject, quietly, same
 Pair = tuple[str, str] | None
 _WIDEST, _FARTHEST = 8.0, 12.0
 """Largest log of a clamp that is looked for; where the number must have settled."""
-_GRID = np.array([0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0, 8.0])
+_GRID = np.array([0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0, 8.0, 15.0, 19.0, 21.0, 25.0])
+"""Log ratios of single tokens: on either side of 20 nats, where trainers limit them."""
 
 
 class Fit(NamedTuple):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.conformance._admission_laws import likely
-from asyncsim.conformance._admission_runs import LOSSES, Rules, Run, tickets_of
-from asyncsim.conformance.controller import Names
+from asyncsim.conformance._admission_runs import LOSSES, Rules, Run, searched, tickets_of
+from asyncsim.conformance.controller import Names, uncalled
 from asyncsim.conformance.reports import Failure, Report
-
-if TYPE_CHECKING:
-    from asyncsim.conformance._admission_search import Search
 
 ENFORCED = ("admission", "training")
 _SHARE = 4
@@ -87,15 +85,40 @@ def check_admission(
     one, other = controller(), controller()
     checks.require(one is not other, "controller", one, "new at every call", "make it inside the function")
     unchecked = _unchecked(Run(rules, controller, names), rules)
-    search = _search(rules, controller, names)
-    search.go(examples, steps, seed)
-    without = _without_losses(search, examples, steps, seed)
+    found = searched(rules, controller, names, examples, steps, seed)
     settings: dict[str, Any] = {"batch_size": rules.batch, "max_staleness": max_staleness}
     settings |= {"batches_per_publish": rules.publish}
     settings |= {} if max_concurrent is None else {"max_concurrent": max_concurrent}
     settings |= {} if enforced == "admission" else {"enforced": enforced}
-    report = Report(search.broken is None, search.examples, settings, unchecked, _failure(search, seed), without)
+    report = Report(found.broken is None, found.examples, settings, unchecked)
+    asked = partial(searched, factory=controller, examples=max(examples // _SHARE, 1), steps=steps, seed=seed)
+    lines, named = _uncalled(one, names, found.broken is not None, partial(asked, rules))
+    if found.broken is not None:
+        run, broken = found.broken
+        known = None if named else likely(rules, controller, names, seed)
+        failure = Failure(broken.rule, broken.message, broken.value, broken.bound, tuple(run.lines), known)
+        report = replace(report, failure=failure, without_losses=_without_losses(run, partial(asked, names=names)))
+    report = replace(report, uncalled=lines)
     return report.raise_for_failure() if check else report
+
+
+def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    """Methods that nothing calls, and what becomes of the controller with the calls that they sound like.
+
+    The second value is whether it passes then: so what is wrong is a name.
+    """
+    methods = uncalled(one, names)
+    if not methods:
+        return (), False
+    meant = {call: method for method, call in methods.items() if call}
+    words = [f"{method} (is it {call}?)" for method, call in methods.items() if call]
+    words += [method for method, call in methods.items() if not call]
+    line = f"never called: {', '.join(words)}"
+    if not (meant and failed):
+        return (line + (f"; if so, give names={meant!r}" if meant else ""),), False
+    again = asked(names={**names, **meant})
+    end = f"passes in {again.examples} runs" if again.broken is None else f"fails, too: {again.broken[1].message}"
+    return (f"{line}; with names={meant!r} it {end}",), again.broken is None
 
 
 def _rules(
@@ -131,35 +154,17 @@ def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
     return tuple(gaps)
 
 
-def _search(rules: Rules, controller: Callable[[], Any], names: Names) -> Search:
-    try:
-        from asyncsim.conformance._admission_search import Search
-    except ImportError as error:
-        remedy = "run `pip install 'asyncsim[conformance]'`: hypothesis chooses the events"
-        raise checks.InputError("hypothesis", None, "installed", remedy) from error
-    return Search(rules, controller, names)
-
-
-def _without_losses(search: Search, examples: int, steps: int, seed: int) -> tuple[str, ...]:
+def _without_losses(run: Run, asked: Callable[..., Any]) -> tuple[str, ...]:
     """Where a failing run loses groups: what becomes of the controller without losses, and with as many as it bears."""
-    rules = search.rules
-    if search.broken is None or rules.losses == 0 or not any(e in LOSSES for e, _ in search.broken[0].events):
+    rules = run.rules
+    if rules.losses == 0 or not any(event in LOSSES for event, _ in run.events):
         return ()
     spare = rules.limit - rules.consumed
     lines: list[str] = []
     for losses in (0, spare) if rules.oldest is None and spare > 0 else (0,):
-        other = _search(replace(rules, losses=losses), search.factory, search.names)
-        other.go(max(examples // _SHARE, 1), steps, seed)
+        other = asked(replace(rules, losses=losses))
         if other.broken is not None:
             broken = other.broken[1]
             return (*lines, f"with losses={losses} it fails, too: {broken.rule}: {broken.message}")
         lines.append(f"with losses={losses} it passes in {other.examples} runs")
     return (f"the failing run loses groups: try losses=0; {', '.join(lines)}",)
-
-
-def _failure(search: Search, seed: int) -> Failure | None:
-    if search.broken is None:
-        return None
-    run, broken = search.broken
-    names, exact = likely(search.rules, search.factory, search.names, run, broken.rule, seed)
-    return Failure(broken.rule, broken.message, broken.value, broken.bound, tuple(run.lines), names, exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -14,6 +15,19 @@ NEEDED = ("capacity", "submitted", "accepted")
 OPTIONAL = ("rejected", "failed", "dropped", "consumed", "published", "recovered", "version")
 COUNTED = ("submitted", "accepted", "rejected", "failed", "dropped", "consumed")
 """Events of n groups; a method without arguments is called once for each."""
+
+_WORDS = {
+    "capacity": "capacity available free room slots",
+    "submitted": "submit submitted start started launch launched enqueue enqueued",
+    "accepted": "accept accepted finish finished complete completed done",
+    "rejected": "reject rejected refuse refused filter filtered cancel cancelled",
+    "failed": "fail failed error abort aborted",
+    "dropped": "drop dropped expire expired evict evicted discard discarded stale",
+    "consumed": "consume consumed train trained dequeue dequeued taken step stepped",
+    "published": "publish published sync synced push pushed install installed weights broadcast",
+    "recovered": "recover recovered restore restored resume resumed load loaded",
+}
+"""Words of method names, by the call that they stand for."""
 
 Names = Mapping[str, "str | Callable[..., Any] | None"]
 
@@ -52,10 +66,13 @@ class Hooks:
             if function is not None:
                 bound = partial(function, controller) if callable(target) else function
                 self._methods[name] = (bound, *_arity(function, leading=callable(target)))
+        meant = {call: method for method, call in uncalled(controller, names).items()}
         for name in NEEDED:
-            remedy = f"give names={{{name!r}: 'your_method'}}, on the command line --names {name}=your_method"
+            method = meant.get(name, "your_method")
+            remedy = f"give names={{{name!r}: {method!r}}}, on the command line --names {name}={method}"
             checks.require(name in self._methods, "controller", kind, f"an object with a method {name}", remedy)
-        if "failed" not in self._methods and "rejected" in self._methods:
+        self.fails = "failed" in self._methods
+        if not self.fails and "rejected" in self._methods:
             self._methods["failed"] = self._methods["rejected"]
 
     def has(self, name: str) -> bool:
@@ -85,6 +102,21 @@ class Hooks:
                 function()
         else:
             function(*values[: int(min(most, len(values)))])
+
+
+def uncalled(controller: Any, names: Names) -> dict[str, str]:
+    """Public methods that no call reaches, each with the call without a method that it sounds like ("" for none)."""
+    calls = (*NEEDED, *OPTIONAL)
+    used = {names.get(call, call) for call in calls}
+    free = [call for call in calls if call not in names and not callable(getattr(controller, call, None))]
+    own = [name for name in dir(type(controller)) if not name.startswith("_") and name not in used]
+    found = {}
+    for name in own:
+        if inspect.isroutine(inspect.getattr_static(type(controller), name)):
+            words = set(name.lower().split("_"))
+            near = [call for call in free if words & set(_WORDS.get(call, "").split())]
+            found[name] = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
+    return found
 
 
 def _method(

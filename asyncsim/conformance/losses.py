@@ -15,7 +15,8 @@ from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, plugins
 from asyncsim.conformance import _loss_findings, _loss_methods, adapters
 from asyncsim.conformance._loss_case import Case, measured
-from asyncsim.conformance._loss_methods import SNAPSHOT, bare, expected, families, reason, settings_of
+from asyncsim.conformance._loss_denominators import UNKNOWN
+from asyncsim.conformance._loss_methods import SNAPSHOT, bare, families, reason, settings_of
 from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
@@ -130,12 +131,13 @@ def _label(method: Method | None) -> str | None:
 
 def _parts(method: Method) -> dict[str, str]:
     """Masks and penalties of a method as they are written in a call."""
-    groups = {"factors": method.factors, "penalties": method.penalties}
+    factors = [part for part in method.factors if not isinstance(part, _loss_methods.Normalized)]
+    groups = {"factors": factors, "penalties": method.penalties}
     return {name: f"({', '.join(map(_loss_methods.notation, parts))},)" for name, parts in groups.items() if parts}
 
 
 def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str], strict: bool) -> LossReport:
-    best, tolerance, target = case.best, case.tolerance, case.target
+    best, tolerance, target = case.best, case.within, case.target
     # Collect methods that fit equally well.
     fits = fits if best is fits[0] else [best, *fits]
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
@@ -152,11 +154,11 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         match=match,
         same=tuple(reversed(list(same.values())))[:_SAME],
         scale=target.scale,
-        aggregator=case.divisor.name,
+        aggregator=case.nearest.aggregator if case.reading and case.divisor is UNKNOWN else case.divisor.name,
         anchor=case.anchor,
         coupling=case.coupling,
         kinks=_kink_lines(case),
-        disagreement=None if target.exact(tolerance) and case.conforms else _first(case),
+        disagreement=None if case.conforms else _first(case),
         findings=findings,
         bias=(),
         unchecked=(*case.unchecked(), *LIMITS, *skipped),
@@ -185,8 +187,9 @@ def _match(fit: Fit, case: Case) -> Match:
         {**settings, **beside},
         fit.score,
         fit.largest,
-        around=case.evidence.change.words if case.evidence.change else "",
+        around=case.evidence.change.words if case.evidence.change else case.reading.words if case.reading else "",
         times=words,
+        agrees=fit.agrees,
     )
 
 
@@ -198,23 +201,18 @@ def _kink_lines(case: Case) -> tuple[str, ...]:
     keys = [(kink.sign, round(kink.log_ratio, 6), kink.kind) for kink in case.curves.kinks]
     pairs = list(zip(case.curves.kinks, keys, strict=True))
     snapshot = {key for kink, key in pairs if kink.ladder == "snapshot"}
+    proximal = case.reads == ("proximal",) or (case.curves.repeats("snapshot", 1) and not case.curves.repeats("lag", 1))
     for kink, key in pairs:
         if key not in reported and not (kink.ladder == "snapshot" and key in turned):
-            lines.append(kink.text(case.reads == ("proximal",) or key in snapshot))
+            lines.append(kink.text(proximal or key in snapshot))
         reported.add(key)
     return tuple(lines)
 
 
 def _first(case: Case) -> Disagreement | None:
     """The first generated token on which the loss and the asked (or nearest) method differ."""
-    method, fit = case.method, case.target
-    probes = case.probes if case.like else case.evidence.probes
-    targets = expected(method, probes)
-    for probe, ours, theirs in zip(probes, targets, case.evidence.answers, strict=True):
-        times = 1.0 if case.like else case.divisor.times(probe)
-        if off := case.off(probe, fit.scale * times * ours, theirs):
-            return off
-    differences = (case.first_off(group, method, raw=True) for group in case.further if not case.holds(group))
+    groups = (None, *(group for group in case.further if not case.holds(group)))
+    differences = (case.first_off(group, case.method, raw=True) for group in groups)
     return next((off for off in differences if off), None)
 
 

@@ -77,10 +77,11 @@ def _report(
     checks.require(same(again, values[0], 1e-12), "metric", (values[0], again), "the same number twice", remedy)
     # Find what it is, then what is wrong with it.
     still = all(same(value, values[0], tolerance) for value in values)
-    found = [] if still else fits(subject, values, seed, tolerance)
+    # What no ordinary batch moves may be a share beyond their log ratios.
+    found = [one for one in fits(subject, values, seed, tolerance) if not still or one.entry.family == "clip"]
     named = [fit for fit in found if known.name(fit.entry) == like] or found
     best = named[0] if named else None
-    findings = [known.constant(values[0])] if still else []
+    findings = [known.constant(values[0])] if still and best is None else []
     if best:
         signed = "advantages" in subject.roles.values()
         findings = [*known.known(best, values, probes, like, signed), *known.edges(subject, best, probes[1], tolerance)]

@@ -24,8 +24,8 @@ class ConformanceError(AssertionError):
 class Failure:
     """One broken rule: `value` was found where `bound` is allowed, after `events`, of which none can be left out.
 
-    `likely`: known mistakes; with `exact`, the controller gave the capacity of each of them at every step of long
-    random runs, otherwise they are guessed from the last event.
+    `likely`: known mistakes whose capacity the controller gave at every step of long random runs; () where it gave that
+    of none, so that the mistake is unknown, None where nobody looked.
     """
 
     rule: str
@@ -33,14 +33,13 @@ class Failure:
     value: Any
     bound: Any
     events: tuple[str, ...]
-    likely: tuple[str, ...] = ()
-    exact: bool = False
+    likely: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.rule}: {self.message}"]
         lines += [f"  {number}. {event}" for number, event in enumerate(self.events, 1)] or ["  (before any event)"]
-        if self.likely:
-            lines.append(("behaves like: " if self.exact else "looks like: ") + "; or: ".join(self.likely))
+        if self.likely is not None:
+            lines.append(f"behaves like: {'; or: '.join(self.likely) or 'no known mistake (unknown)'}")
         return "\n".join(lines)
 
 
@@ -49,6 +48,7 @@ class Report:
     """Whether a component kept all rules in `examples` random runs; `unchecked`: what the runs left out, and why.
 
     `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
+    `uncalled`: methods that no call of the protocol reaches, what they sound like, and what becomes of them then.
     """
 
     passed: bool
@@ -57,6 +57,7 @@ class Report:
     unchecked: tuple[str, ...] = ()
     failure: Failure | None = None
     without_losses: tuple[str, ...] = ()
+    uncalled: tuple[str, ...] = ()
 
     def raise_for_failure(self) -> Report:
         """This report; raises `ConformanceError` where a rule is broken."""
@@ -64,17 +65,27 @@ class Report:
             raise ConformanceError(self)
         return self
 
+    def record(self) -> dict[str, Any]:
+        """Everything as plain values, the values of a failure as text."""
+        broken = self.failure
+        texts = None if broken is None else vars(broken) | {"value": str(broken.value), "bound": str(broken.bound)}
+        return vars(self) | {"settings": dict(self.settings), "failure": texts}
+
     def __str__(self) -> str:
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {settings}"
         lines = [head] if self.failure is None else [head, str(self.failure)]
-        return "\n".join(lines + list(self.without_losses) + [f"unchecked: {each}" for each in self.unchecked])
+        lines = [lines[0], *self.uncalled, *lines[1:], *self.without_losses]
+        return "\n".join(lines + [f"unchecked: {each}" for each in self.unchecked])
 
 
 KINDS = ("bug", "hazard", "note")
 
 _KINKS = 16
 """Lines on kinks, at most."""
+
+_NEAR = 0.25
+"""Share of tokens whose weight a method must give to be called the nearest."""
 
 
 def shown(value: Any) -> str:
@@ -111,7 +122,8 @@ class Finding:
 @dataclass(frozen=True)
 class Match:
     """How close a method comes: `score`, mean deviation of its score weights from 0 (same) to 1 (nothing in common);
-    `largest`, the largest one of a token, in units of the larger of both weights."""
+    `largest`, the largest one of a token, in units of the larger of both weights; `agrees`, the share of tokens that
+    have its weight."""
 
     method: str
     settings: Mapping[str, Any]
@@ -122,6 +134,7 @@ class Match:
     """What stands in the place of what the method names."""
     times: str = ""
     """What multiplies its weights, in words."""
+    agrees: float = 0.0
 
     @property
     def label(self) -> str:
@@ -258,6 +271,7 @@ class LossReport(Judged):
         lines = [f"{'conforms' if self.conforms else 'deviates'}{request}", self._matched()]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         lines += [f"weights are those of the method times {self.match.times}"] if self.match.times else []
+        lines += [f"denominator: {self.aggregator}"] if " " in self.aggregator else []
         lines += [f"compared with {self.compared}"] if self.compared else []
         lines += [f"arguments {line}" for line in self.arguments]
         if self.like and self.disagreement:
@@ -278,11 +292,12 @@ class LossReport(Judged):
         return lines + ([f"methods not compared: {'; '.join(self.uncompared)}"] if self.uncompared else [])
 
     def _matched(self) -> str:
-        if self.match.largest <= 1e-5:
+        if self.name != "unknown":
             but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
             return f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
-        share = f"mean deviation {self.match.score:.2g}, largest {self.match.largest:.2g}"
-        return f"is no known method; nearest {self.match.label} ({share})"
+        share = f"{self.match.agrees:.0%} of the tokens have its weight"
+        near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
+        return f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
 
     def _biases(self) -> list[str]:
         if not self.bias:

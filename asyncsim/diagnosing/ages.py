@@ -13,7 +13,7 @@ from scipy import stats
 
 from asyncsim import theory
 from asyncsim.base.records import Estimate
-from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, missing
+from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, missing, outside
 from asyncsim.diagnosing.telemetry import Telemetry
 
 QUESTION = "distribution of staleness"
@@ -81,7 +81,7 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
     value = found.staleness.astype(float)
     measured = Estimate(float(value.mean()), float(_between(found, value)), max(1, min(BATCHES, found.steps // 2) - 1))
     laws = candidates(found)
-    p = {law.name: fit(found, law) for law in laws}
+    p = {law.name: fit(found, law, measured) for law in laws}
     fitting = [law for law in laws if p[law.name] >= FITS]
     best = fitting[0] if fitting else None
     if expected is not None:
@@ -93,7 +93,7 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
             Saying("mixed staleness", "No named distribution fits the staleness of this run.", action),
             measured=measured, unit="versions",
         )  # fmt: skip
-    saying = Saying(f"{best.name} staleness", _sentence(best), HARMLESS)
+    saying = Saying(f"{best.name} staleness", _sentence(best, measured.value), HARMLESS)
     return Draft(
         QUESTION, best.claim, saying, None, p[best.name], measured, (best.number, best.number), "versions"
     )  # fmt: skip
@@ -126,11 +126,12 @@ def _expected(
     )  # fmt: skip
 
 
-def _sentence(law: Law) -> str:
+def _sentence(law: Law, mean: float) -> str:
+    average = f"{mean:.3g} on average, for {law.number:.3g} predicted"
     words = {
         "constant": f"Every sample is {law.number:.3g} versions old.",
-        "sawtooth": f"Staleness climbs one version a step and falls back, {law.number:.3g} on average.",
-        "uniform": f"All stalenesses are equally frequent, {law.number:.3g} on average.",
+        "sawtooth": f"Staleness climbs one version a step and falls back, {average}.",
+        "uniform": f"All stalenesses are equally frequent, {average}.",
         "geometric": f"Staleness is that of {law.number + 1:.0f} equal exponential workers that update on arrival.",
         "capped": f"Staleness is geometric up to a cap of {len(law.shares) - 1} versions.",
     }
@@ -181,13 +182,18 @@ def _climbs(found: Ages, low: int, high: int) -> bool:
     return bool(np.where(most[:-1] == high, change == low - high, change == 1).all())
 
 
-def fit(found: Ages, law: Law) -> float:
-    """P of shares as far from the distribution, by Hotelling's test over stretches of steps.
+def fit(found: Ages, law: Law, measured: Estimate) -> float:
+    """P of shares, or of a mean, as far from the distribution: twice the smaller one.
 
-    Stalenesses are joined until their expected share has a standard error; deterministic ones need no test.
+    Shares by Hotelling's test over stretches of steps. Stalenesses are joined until their expected share has a standard
+    error; deterministic ones need no test.
     """
     if law.name in ("constant", "sawtooth"):
         return 1.0
+    return min(1.0, 2.0 * min(_shares(found, law), outside(measured, law.number, law.number)))
+
+
+def _shares(found: Ages, law: Law) -> float:
     stretches = min(BATCHES, found.steps // 2)
     cells = _cells(law.shares, found.staleness.max(), min(8, stretches // 2))
     shares = np.array([law.shares[list(cell)].sum() for cell in cells])

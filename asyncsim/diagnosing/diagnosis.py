@@ -57,7 +57,9 @@ class Diagnosis:
 
     def __str__(self) -> str:
         lines = [f"{self.steps} steps; columns: {', '.join(column for column, _ in self.columns.values())}"]
-        for each in self.findings:
+        lines += [f"columns not understood: {', '.join(self.unused)}"] if self.unused else []
+        order = ("differs", "as predicted", "cannot tell")
+        for each in sorted(self.findings, key=lambda finding: order.index(finding.verdict)):
             cause = f" ({each.cause})" if each.cause else ""
             lines += [f"{each.verdict}: {each.question}{cause}", f"  {each.sentence} [{each.claim}]"]
             lines += [f"  {each.action}"] if each.verdict != "as predicted" or each.action != ages.HARMLESS else []
@@ -89,7 +91,7 @@ def diagnose(
     "constant:4", "sawtooth", "uniform", "geometric" or "capped". `learning_rate` and `curvature`, positive: their
     product is a pure number. `momentum` in [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS.
     `floor`: variance in nats^2 that sampler and trainer may differ by on fresh tokens; the default is three times that
-    of bfloat16 noise on this package's character model.
+    of bfloat16 noise on this package's character model. Stamps are judged by the log's own first step, whatever it is.
     Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run that is
     steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
 

@@ -17,8 +17,12 @@ from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, above, 
 from asyncsim.diagnosing.telemetry import Telemetry
 
 FLOOR, FRESH, DRIFT = "engine floor", "fresh data are fresh", "drift with staleness"
-TIMES = 2.0
-"""How many times the first step's floor later fresh data may show."""
+TIMES = 1.25
+"""How many times the first step's floor the fresh data of the next steps may show."""
+GROWS = 1.5
+"""How many times their size of the first steps fresh data show at the end where mismatch itself grows with training."""
+UNSURE = 0.05
+"""P below which stamps are in doubt."""
 WIDELY = 0.75
 """Share of stretches in which a staleness must occur to count for the slope."""
 TOP = 0.5
@@ -59,8 +63,34 @@ def levels(telemetry: Telemetry) -> Levels | None:
 
 
 def _doubtful(telemetry: Telemetry) -> bool:
-    """Whether stamps of staleness are wrong, so that data stamped fresh are not."""
-    return any(draft.p is not None and draft.p < 1e-3 for draft in (stamps(telemetry), fresh(telemetry)))
+    """Whether stamps of staleness may be wrong, so that data stamped fresh are not."""
+    return any(draft.p is not None and draft.p < UNSURE for draft in (stamps(telemetry), fresh(telemetry)))
+
+
+def first_step(telemetry: Telemetry) -> Estimate | None:
+    """Variance of log ratios in the run's first step, whose data are all fresh; None where the log begins later.
+
+    Its error is that of a mean over its tokens, or of sequences where they are known; of a single number, that of later
+    fresh data in proportion.
+    """
+    tokens, found = telemetry.tokens, levels(telemetry)
+    steps = tokens.step if tokens is not None else telemetry.get("step")
+    if found is None or steps is None or float(steps[0]) not in (0.0, 1.0) or not np.isfinite(found.square[0]).any():
+        return None
+    if tokens is None:
+        value = float(np.nanmean(found.square[0]))
+        later = found.square[1:, found.staleness == 0.0].ravel()
+        later = later[np.isfinite(later)][:BATCHES]
+        size = float(later.std(ddof=1) / max(later.mean(), 1e-300)) if len(later) > 2 else math.inf
+        return Estimate(value, value * min(size, 1.0), max(len(later) - 1.0, 1.0))
+    here = tokens.row == 0
+    square = (tokens.log_ratio[here] - tokens.log_ratio[here].mean()) ** 2
+    if tokens.sequence is not None:
+        count = np.bincount(tokens.sequence[here])
+        square = (np.bincount(tokens.sequence[here], weights=square) / np.maximum(count, 1))[count > 0]
+    if len(square) < FEWEST:
+        return None
+    return Estimate(float(square.mean()), float(square.std(ddof=1)) / math.sqrt(len(square)), len(square) - 1.0)
 
 
 def floor(telemetry: Telemetry) -> Draft:
@@ -70,7 +100,10 @@ def floor(telemetry: Telemetry) -> Draft:
     fresh_data = (
         None if found is None or 0.0 not in found.staleness else mean(found.square[:, found.staleness == 0.0].ravel())
     )
+    # Where stamps are in doubt, or no data are stamped fresh, the first step is fresh all the same.
     if fresh_data is None or _doubtful(telemetry):
+        fresh_data = first_step(telemetry)
+    if fresh_data is None:
         return missing(
             FLOOR, claim, "No data are surely fresh, so engine mismatch and staleness are not told apart.",
             f"Log log-probs and staleness of tokens, with {FEWEST} steps that hold fresh data; the first step does.",
@@ -104,32 +137,31 @@ def fresh(telemetry: Telemetry) -> Draft:
     Stale data differ from the second step on. A mismatch that grows with training, as that of a temperature does, says
     nothing of stamps.
     """
-    claim, found = "ratio/drift-growth", levels(telemetry)
-    steps = telemetry.tokens.step if telemetry.tokens is not None else telemetry.get("step")
-    start = steps is not None and float(steps[0]) in (0.0, 1.0)
+    claim, found, first = "ratio/drift-growth", levels(telemetry), first_step(telemetry)
     at = np.zeros(0) if found is None else found.square[1:, found.staleness == 0.0].ravel()
     at = at[np.isfinite(at)]
     part = max(FEWEST, len(at) // 4)
-    early, late = mean(at[:part]), mean(at[-part:])
+    early, late = mean(at[: 2 * part]), mean(at[-part:])
     possible = stamps(telemetry).p == 1.0
-    if not (found and early and late and start and possible) or late.value > TIMES * early.value:
+    if not (first and early and late and possible) or late.value > GROWS * early.value:
         return missing(
             FRESH, claim, "Stamps, the first step or later fresh data are missing or wrong; ratios check no stamps.",
             "Log tokens from the first step on, with the data that are stamped fresh.",
         )  # fmt: skip
-    first = float(np.nanmean(found.square[0]))
-    # The first step is one number: its error is taken from the spread of later ones, in proportion.
-    spread = float(at[:part].std(ddof=1)) * min(1.0, first / max(early.value, 1e-300))
-    limit = max(TIMES * (first + 4.0 * spread), 1e-12)
-    words = f"Data stamped fresh differ by {early.value:.2g} nats^2, those of the first step by {first:.2g}."
+    limit = max(TIMES * first.value, 1e-12)
+    errors = np.array([early.error, TIMES * first.error]) ** 2
+    freedom = errors.sum() ** 2 / max(float(errors**2 @ [1.0 / early.freedom, 1.0 / first.freedom]), 1e-300)
+    both = early._replace(error=math.sqrt(errors.sum()), freedom=max(freedom, 1.0))
+    p = above(both, limit)
+    words = f"Data stamped fresh differ by {early.value:.2g} nats^2, those of the first step by {first.value:.2g}."
     return Draft(
         FRESH, claim,
-        Saying("fresh stamps", words, HARMLESS),
+        Saying("fresh stamps" if p >= UNSURE else "", words, HARMLESS if p >= UNSURE else "Log more steps."),
         Saying(
             "stale data stamped fresh", words,
             "Stamp samples when they are generated, and count updates where several share a version.",
         ),
-        above(early, limit), early, (0.0, limit), "nats^2 per token",
+        p, early, (0.0, limit), "nats^2 per token", p >= UNSURE,
     )  # fmt: skip
 
 
@@ -139,6 +171,9 @@ def drift(telemetry: Telemetry) -> Draft:
     if found is None or 0.0 not in found.staleness:
         return missing(DRIFT, claim, "Without fresh data the floor is unknown, and with it the slope.",
                        "Log log-probs and staleness of tokens, fresh ones among them.")  # fmt: skip
+    if _doubtful(telemetry):
+        return missing(DRIFT, claim, "Stamps are in doubt, and with them the floor and the slope.",
+                       "Mend the stamps first.")  # fmt: skip
     slope = _slope(found)
     if slope is None:
         return missing(DRIFT, claim, "Fewer than three stalenesses are well measured, so no slope is told.",
@@ -160,6 +195,8 @@ def drift(telemetry: Telemetry) -> Draft:
 def _kind(low: float, high: float) -> tuple[str, str, bool]:
     if low <= 1.0 and high >= 2.0:
         return "", "the interval is too wide", False
+    if high < 1.0:
+        return "", "slower than independent steps", True
     if low <= 1.0:
         return "independent steps", "independent steps", True
     if high >= 2.0:

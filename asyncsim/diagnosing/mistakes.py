@@ -16,6 +16,15 @@ ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 
 
+REMEDY = "Divide by the whole of which it is a part: of one step's time, or of the tokens of one mask."
+SHARES = {
+    "trainer_idle": "the idle share of the trainer", "generator_idle": "the idle share of the generators",
+    "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
+    "masked": "the masked share", "masked_low": "the share masked below", "masked_high": "the share masked above",
+}  # fmt: skip
+"""Quantities that are parts of a whole."""
+
+
 class Order(NamedTuple):
     """An inequality that holds at every step: `larger` less `smaller` is never below 0."""
 
@@ -48,11 +57,10 @@ ORDERS = (
           "mean staleness exceeds the largest", "Take both from the same samples."),
     Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", "staleness/reductions",
           "mean staleness is below the least", "Take both from the same samples."),
-    Order(("trainer_idle",), lambda idle: np.minimum(idle, 1.0 - idle), "no share of time", "systems/ticket-throughput",
-          "the trainer's share of idle time is outside 0 to 1", "Divide its waits by the seconds of the same step."),
-    Order(("generator_idle",), lambda idle: np.minimum(idle, 1.0 - idle), "no share of time",
-          "systems/ticket-throughput", "the generators' share of idle time is outside 0 to 1",
-          "Divide their idle seconds by those of the same publish."),
+    *(Order((name,), lambda x: x, "share out of range", "ratio/metrics", f"{words} is below 0", REMEDY)
+      for name, words in SHARES.items()),
+    *(Order((name,), lambda x: 1.0 - x, "share out of range", "ratio/metrics", f"{words} is above 1", REMEDY)
+      for name, words in SHARES.items()),
 )  # fmt: skip
 
 
@@ -70,7 +78,8 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
             continue
         worst = int(np.flatnonzero(known)[gap[known].argmin()])
         step = telemetry.quantities["step"][worst]
-        words = Saying(order.cause, f"At step {step:g} {order.words}.", order.action)
+        columns = ", ".join(telemetry.names.get(name, name) for name in order.needs)
+        words = Saying(order.cause, f"At step {step:g} {order.words} (column {columns}).", order.action)
         broken.append(
             Draft("impossible values", order.claim, words, words, 0.0, Estimate(float(gap[worst])), (0.0, np.inf))
         )

@@ -251,8 +251,10 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
         checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
                        "log it for every token")  # fmt: skip
     flat, row_of = _flat(cells, names)
+    live = flat["mask"] != 0 if "mask" in flat else np.ones(len(row_of), dtype=bool)
     for quantity, values in flat.items():
-        at = row_of[np.isnan(values)]
+        # What the mask leaves out may have no log-prob.
+        at = row_of[np.isnan(values) & (live | (quantity not in ("sampler", "trainer")))]
         if len(at):
             raise checks.InputError(
                 f"column {names[quantity]}, row {at[0] + 1}", None, "a number", "log it for every token"
@@ -262,13 +264,13 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     step = flat["step"]
     back = np.append(False, np.diff(step) < 0)
     _refuse_first(f"column {names['step']}", back, step, "at least that of the row before", "sort rows by step")
-    live = flat["mask"] != 0 if "mask" in flat else np.ones(len(step), dtype=bool)
     checks.require(bool(live.any()), f"column {names.get('mask', 'mask')}", 0, "1 for some token", "log the loss mask")
     steps, row = np.unique(step, return_inverse=True)
     ratio = flat["trainer"] - flat["sampler"]
     sequence = flat.get("sequence", row_of.astype(float) if _has_lists(cells) else None)
     pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
-    hidden = (row[~live], ratio[~live]) if not live.all() else None
+    known = ~live & np.isfinite(ratio)
+    hidden = (row[known], ratio[known]) if known.any() else None
     own = None if sequence is None else paired(row, sequence)
     return Tokens(
         row[live],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,11 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, knobs
 from asyncsim.learning import versions
 from asyncsim.learning.step import Step, given
-from asyncsim.methods._weights import Weight
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
@@ -108,6 +107,10 @@ def stepped(method: Weigher, tensors: Received) -> Step:
 
 def weigh(method: Weigher, *arguments: Any, **settings: Any) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
+    known = inspect.signature(received).parameters
+    remedy = "values of a critic belong to a run: hand over advantages that were made of them"
+    for name in settings:
+        checks.one_of("argument of weigh", name, known, remedy)
     tensors = received(*arguments, **settings)
     step = stepped(method, tensors)
     advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)

@@ -40,6 +40,9 @@ class _Tickets:
     def rejected(self, n: int) -> None:
         self._happened("reject", n)
 
+    def failed(self, n: int) -> None:
+        self._happened("fail", n)
+
     def dropped(self, n: int) -> None:
         self._happened("drop", n, -n)
 

@@ -210,7 +210,7 @@ NAMED = [
 def test_a_class_is_a_controller_and_its_calls_are_named(mine):
     bounds = ["--set", "batch_size=4", "--set", "max_staleness=1", "--set", "examples=20"]
     result = call("conformance", f"{mine}:Gate", *bounds)
-    assert result.exit_code == 2 and "--names capacity=your_method" in result.stderr
+    assert result.exit_code == 2 and "--names capacity=get_capacity" in result.stderr
     result = call("conformance", f"{mine}:Gate", *bounds, *NAMED)
     assert result.exit_code == 0 and result.output.startswith("passed"), result.output + result.stderr
     result = call("conformance", f"{mine}:Gate", *bounds, *NAMED, "--set", "controller.most=3")

@@ -81,6 +81,47 @@ class Filtering(VersionCounter):
         pass
 
 
+class Renamed(TicketsAtDequeue):
+    """Takes note of a trained batch under another name than the protocol has."""
+
+    consumed = None
+
+    def trained(self, n):
+        self.free += n
+
+    def get_stats(self):
+        return {}
+
+
+class FromZero(VersionCounter):
+    """A recovery that forgets the version, until the next publish brings it back."""
+
+    def recovered(self, version, kept):
+        self.version_now, self.total, self.running = 0, kept, 0
+
+
+class CountFromZero(VersionCounter):
+    """The same with the accepted count restored."""
+
+    def recovered(self, version, kept):
+        super().recovered(version, kept)
+        self.version_now = 0
+
+
+class Behind(VersionCounter):
+    """Sees every version one publish late."""
+
+    def published(self, version):
+        self.version_now = version - 1
+
+
+class Clamped(TicketsAtPublish):
+    """Counts no more than six running groups."""
+
+    def submitted(self, n):
+        self.running, self.free = min(self.running + n, 6), self.limit - min(self.running + n, 6)
+
+
 class KeepsRefused(TicketsAtPublish):
     def rejected(self, n):
         self.running -= n

@@ -99,12 +99,6 @@ WRONG = {
     "ratio": ("ratio identically 1", trainers.ratio_of_itself, "ppo_clip"),
     "cap": ("tokens above the cap lose their gradient", trainers.live_truncation, None),
     "infinities": ("infinite ratios get weight 0", trainers.infinities_first, None),
-    "denominator, tokens": ("rejected tokens shrink the denominator", trainers.banded(0.5, 2.0, local="tokens"), None),
-    "denominator, sequences": (
-        "rejected tokens shrink the denominator",
-        trainers.banded(0.5, 2.0, local="sequence"),
-        None,
-    ),
     "empty": ("a fully masked sequence leaves the count", trainers.empty_left_out, None),
     "unused": ("behavior weight not applied", trainers.decoupled(applied=False), "decoupled_ppo"),
     "twice, at the lag": ("ratio applied twice", trainers.corrected_twice, None),

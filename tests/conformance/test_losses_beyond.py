@@ -48,7 +48,7 @@ PLANTED = {
     "clamped at 2": ("advantages are clamped", clipped(lambda a, m: a.clamp(-2, 2)), RIGHT),
     "clamped at 5": ("advantages are clamped", clipped(lambda a, m: a.clamp(-5, 5)), RIGHT),
     "clamped above 1/2 alone": ("advantages are clamped", clipped(lambda a, m: a.clamp(max=0.5)), RIGHT),
-    "squashed": ("advantages are changed", clipped(lambda a, m: a.tanh()), "unknown"),
+    "squashed": ("advantages are changed", clipped(lambda a, m: a.tanh()), RIGHT),
     "other clip for large ones": ("other weights for large advantages", planted_losses.narrower_for_large, "dapo()"),
     "live clamp at 8.2": ("log ratio clamped live", clipped(limit=8.2), RIGHT),
     "live clamp at 15": ("log ratio clamped live", clipped(limit=15.0), RIGHT),

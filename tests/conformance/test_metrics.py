@@ -88,6 +88,19 @@ def plain(log_prob, old_log_prob, mask):
     return w.sum() ** 2 / (w**2).sum() / w.size
 
 
+def bare_numerator(log_prob, old_log_prob, mask):
+    return (np.abs(log_prob - old_log_prob)).sum() / mask.sum()
+
+
+def absolute(log_prob, old_log_prob, mask):
+    return (np.exp(np.abs(log_prob - old_log_prob)) * mask).sum() / mask.sum()
+
+
+def two_levels(log_prob, old_log_prob, mask):
+    gap = (log_prob - old_log_prob) * mask
+    return ((np.exp(gap.sum(1, keepdims=True)) - 1 - gap) * mask).sum() / mask.sum()
+
+
 CLAMPED = of_weights(lambda w: kish(np.clip(w, 0.5, 2.0)))
 MISTAKES = {
     "weights clamped before the ESS": (CLAMPED, "ess_token_clamped"),
@@ -99,6 +112,9 @@ MISTAKES = {
     "means over different denominators": (two_denominators, "ess_token"),
     "not self-normalized": (of_weights(lambda w: 1 / np.mean(np.square(w))), "ess_population_token"),
     "mask ignored": (unmasked, "ess_token"),
+    "numerator without the mask": (bare_numerator, "log_ratio_size_token"),
+    "absolute log ratios": (absolute, "mean_weight_token"),
+    "levels mixed": (two_levels, "kl_k3_mixed"),
     "padded tokens counted": (zeroed, "ess_token"),
     "padded tokens in the denominator": (padded, "ess_token"),
     "padded tokens in the denominator ": (padded_kl, "kl_k1_token"),
@@ -142,6 +158,8 @@ def test_every_known_mistake_is_tested():
         "divided by groups",
         "staleness reversed",
         "constant",
+        "not divided by the count",
+        "in percent",
     }
     assert set(_metric_findings.NAMES) - others - {"one token", "a row without tokens"} == {m.strip() for m in MISTAKES}
 
@@ -201,6 +219,51 @@ def test_another_metric_than_asked_for_shows_both_numbers():
     with pytest.raises(ConformanceError) as error:
         check_metric(written.ess("ess", "_token"), like="ess", check=True)
     assert error.value.report.record() == report.record()
+
+
+SCALES = {
+    # what is asked for: (a number with another scale, its name, how many times it is too large on the first batch)
+    "ess_token": (written.times(written.ess("ess", "_token"), "tokens"), "not divided by the count", 13),
+    "ess": (written.times(written.ess("ess", ""), "rows"), "not divided by the count", 4),
+    "kl_k1_token": (written.times(written.average("kl_k1", "_token"), "tokens"), "not divided by the count", 13),
+    "ess_within": (written.times(written.ess("ess", "_within"), 100.0), "in percent", 100),
+}
+
+
+@pytest.mark.parametrize("like", SCALES)
+def test_a_sum_is_no_mean_where_a_mean_is_asked_for(like):
+    metric, title, times = SCALES[like]
+    asked = check_metric(metric, like=like)
+    assert not asked.conforms and asked.name == like and asked.bugs == (title,), asked
+    assert "on 'one group' " in str(asked) and f", {times} times; " in str(asked)
+    # Who asks for nothing learns the scale; who allows it wants it.
+    assert check_metric(metric).conforms and check_metric(metric, like=like, allow=(title,)).conforms
+
+
+def test_a_version_that_is_no_number_may_not_read_as_fresh():
+    def metric(generated_version, trained_version, mask):
+        age = np.nan_to_num(trained_version - generated_version.astype(float))
+        return (age * mask).sum() / mask.sum()
+
+    report = check_metric(metric)
+    assert report.bugs == ("unknown versions read as staleness 0",)
+    assert "a version of nan reads as fresh" in str(report)
+
+
+@pytest.mark.parametrize("bound", [19.0, 20.0, 24.0])
+def test_a_share_beyond_20_nats_is_no_constant(bound):
+    """None of the ordinary batches moves it: single tokens on either side of its bound do."""
+
+    def metric(log_prob, old_log_prob, mask):
+        return ((np.abs(log_prob - old_log_prob) > bound) * mask).sum() / mask.sum()
+
+    report = check_metric(metric, like="clip_outside")
+    assert report.conforms and report.findings == (), report
+    assert f"below {math.exp(-bound):.4g} or above {math.exp(bound):.4g}" in report.words
+    # A number that is 0 there, too, is one.
+    assert check_metric(lambda log_prob, old_log_prob, mask: 0.0 * metric(log_prob, old_log_prob, mask)).bugs == (
+        "constant",
+    )
 
 
 # Conventions.

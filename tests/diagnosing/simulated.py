@@ -16,7 +16,11 @@ DIMENSION = 256
 
 @dataclass(frozen=True)
 class Run:
-    """What one run is made of; `law` is the distribution of staleness, `number` its mean or largest value."""
+    """What one run is made of; `law` is the distribution of staleness, `number` its mean or largest value.
+
+    `shift` of all stamps, in versions; `early`, the share of stale samples with the stamp of the next version;
+    `growing`, by how much of itself the floor grows over the run.
+    """
 
     law: str = "geometric"
     number: int = 3
@@ -34,6 +38,8 @@ class Run:
     momentum: float = 0.0
     shared: float = 0.0
     shift: int = 0
+    early: float = 0.0
+    growing: float = 0.0
     offset: float = 0.0
     seed: int = 0
 
@@ -67,15 +73,17 @@ def tokens(run: Run) -> dict[str, np.ndarray]:
     age = staleness(run, rng)
     shape = (*age.shape, run.length)
     gain = run.growth * _gain(run, rng)[:, None]
-    variance = run.floor + gain * ((1.0 - run.share) * age + run.share * age**2)
+    floor = run.floor * (1.0 + run.growing * np.arange(run.steps)[:, None] / run.steps)
+    variance = floor + gain * ((1.0 - run.share) * age + run.share * age**2)
     ratio = -variance[..., None] / 2.0 + np.sqrt(variance)[..., None] * rng.standard_normal(shape)
     mask = rng.random(shape) >= run.hidden
     mask[..., 0] = True
     ratio = np.where(mask, ratio, rng.normal(-0.5, 1.0, shape))
     sampler = -rng.exponential(1.0, shape)
     step, sequence = np.indices(shape)[:2]
+    hit = (np.random.default_rng([run.seed, 9]).random(age.shape) < run.early) & (age > 0)
     columns = {
-        "step": step, "sequence": sequence, "staleness": age[..., None] + run.shift + np.zeros(shape, int),
+        "step": step, "sequence": sequence, "staleness": (age - hit)[..., None] + run.shift + np.zeros(shape, int),
         "sampler_log_prob": sampler, "trainer_log_prob": sampler + ratio + run.offset, "mask": mask.astype(int),
         "micro_batch": sequence * 4 // run.sequences,
     }  # fmt: skip

@@ -105,3 +105,11 @@ def test_advantages_are_numbers_where_they_count(shape, bad):
         assert torch.isfinite(M.reinforce().loss(**given, advantages=advantages))
     given["mask"][1, 2] = 0.0
     assert torch.isfinite(M.reinforce().weigh(**given, advantages=advantages).cotangent).all()
+
+
+def test_what_weigh_does_not_take_is_refused_by_name():
+    """Values of a critic beside A2C ended in a TypeError from inside."""
+    logs = torch.full((2, 3), -1.0)
+    for ask in (sim.methods.a2c().weigh, sim.methods.a2c().loss):
+        with pytest.raises(InputError, match=r"argument of weigh = 'values'.*hand over advantages"):
+            ask(logs, logs, rewards=torch.ones(2), values=logs)

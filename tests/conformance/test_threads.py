@@ -1,0 +1,248 @@
+"""Public threads about losses, metrics, controllers and logs, written anew: each is answered rightly, or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim.base.checks import InputError
+from asyncsim.conformance import check_admission, check_metric
+from tests.conformance import trainers
+from tests.conformance.test_losses import checked
+from tests.conformance.trainers import log_ratio, mean_of, surrogate
+from tests.diagnosing import simulated
+
+# Losses: (log_prob, behavior, proximal, advantages, mask), all [B, T].
+
+
+def row_mean(gap, mask):
+    return (gap * mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
+
+
+def centered(log_prob, behavior, proximal, advantages, mask):
+    """GSPO of log ratios less their mean over the batch, taken before the mask."""
+    gap = log_prob - behavior
+    ratio = row_mean(gap - gap.mean(0, keepdim=True), mask).exp()
+    return -mean_of(surrogate(ratio, advantages, 0.2, 0.2), mask, "sequence_mean")
+
+
+def dual_for_both_signs(log_prob, behavior, proximal, advantages, mask):
+    objective = surrogate(log_ratio(log_prob, behavior, mask).exp(), advantages, 0.2, 0.2)
+    return -mean_of(torch.max(objective, 3.0 * advantages), mask, "token_mean")
+
+
+def empty_rows_count(log_prob, behavior, proximal, advantages, mask):
+    values = surrogate(log_ratio(log_prob, behavior, mask).exp(), advantages, 0.2, 0.2) * mask
+    return -values.sum() / mask.sum(1).clamp(min=1).sum()
+
+
+def product_in_a_clip(log_prob, behavior, proximal, advantages, mask):
+    ratio = log_ratio(log_prob, behavior, mask).sum(-1, keepdim=True).clamp(-20, 20).exp()
+    return -mean_of(surrogate(ratio, advantages, 0.2, 0.2), mask, "sequence_sum")
+
+
+def self_normalized(log_prob, behavior, proximal, advantages, mask):
+    weight = log_ratio(proximal, behavior, mask).exp().clamp(max=2.0)
+    values = surrogate(log_ratio(log_prob, proximal, mask).exp(), advantages, 0.2, 0.2)
+    return -mean_of((weight / weight.mean()).detach() * values, mask, "token_mean")
+
+
+def unbounded_gspo(log_prob, behavior, proximal, advantages, mask):
+    mean = row_mean(log_prob - behavior, mask)
+    ratio = (mean.detach() + log_prob - log_prob.detach()).exp()
+    return -mean_of(surrogate(ratio, advantages, 3e-4, 4e-4), mask, "sequence_mean")
+
+
+def row_ratio_on_tokens(log_prob, behavior, proximal, advantages, mask):
+    ratio = (row_mean(log_ratio(log_prob, behavior, mask), mask).detach() + log_prob - log_prob.detach()).exp()
+    return -mean_of(surrogate(ratio, advantages, 3e-4, 4e-4), mask, "token_mean")
+
+
+LOSSES = {
+    # thread: (loss, what it is meant to be, whether it conforms, bugs, words of the report)
+    "Soup 723": (centered, None, False, ("masked tokens matter",), ("is unknown: ", "anchor: behavior", "batch")),
+    "tianshou 433": (
+        dual_for_both_signs,
+        None,
+        False,
+        ("one sign has no gradient",),
+        ("is ppo_clip(dual=3.0)", "tokens with A > 0 have no gradient"),
+    ),
+    "slime 179": (trainers.corrected_twice, None, False, ("ratio applied twice",), ("square of the ratio to mu",)),
+    "slime 657": (
+        trainers.banded(0.5, 2.0, local="tokens"),
+        None,
+        True,
+        (),
+        ("is icepop()", "x T / T', with the T' tokens that are left", "a convention: slime and verl"),
+    ),
+    "miles 2796": (
+        empty_rows_count,
+        None,
+        False,
+        ("rows without tokens counted as a token",),
+        ("is ppo_clip()", "token_mean x T / (T + M)"),
+    ),
+    "hands-on-modern-rl 75": (product_in_a_clip, None, False, (), ("is unknown: ", "coupling: sequence")),
+    "time-r1 20": (trainers.ratio_of_itself, "ppo_clip", False, ("ratio identically 1",), ("is reinforce",)),
+    "verl 3980": (
+        self_normalized,
+        None,
+        True,
+        (),
+        ("is ppo_clip(anchor='proximal')", "min(pi_prox / mu, 2) over its mean", "jump at pi / pi_prox = 1.2 "),
+    ),
+    "OpenRLHF 1293": (unbounded_gspo, None, True, (), ("is gspo()", "hazard: not finite at extreme log ratios")),
+    "TRL 3823": (row_ratio_on_tokens, None, True, (), ("is gspo(aggregator='token_mean')",)),
+}
+
+
+@pytest.mark.parametrize("thread", LOSSES)
+def test_a_thread_about_a_loss_is_answered(thread):
+    loss, like, conforms, bugs, words = LOSSES[thread]
+    report = checked(loss, like)
+    assert (report.conforms, report.bugs) == (conforms, bugs), report
+    assert all(each in str(report) for each in words), report
+
+
+# Metrics.
+
+
+def mean(values, mask):
+    return (values * mask).sum() / mask.sum()
+
+
+def clip_of_the_clipped(log_prob, old_log_prob, mask):
+    ratio = np.clip(np.exp(log_prob - old_log_prob), 0.8, 1.2)
+    return mean((ratio < 0.8) | (ratio > 1.2), mask)
+
+
+def both_sides(log_prob, old_log_prob, advantages, mask):
+    ratio = np.exp(log_prob - old_log_prob)
+    return mean((ratio < 0.8) | (ratio > 1.2), mask)
+
+
+def beyond_20(log_prob, old_log_prob, mask):
+    return mean(np.abs(log_prob - old_log_prob) > 20.0, mask)
+
+
+def beyond_20_unmasked(log_prob, old_log_prob, mask):
+    return (np.abs(log_prob - old_log_prob) > 20.0).sum() / mask.sum()
+
+
+def squares_by_three_ifs(log_prob, old_log_prob, mask):
+    gap = log_prob - old_log_prob
+    return mean(np.where(gap > 0, 0.5 * gap * gap, np.where(gap < 0, -0.5 * gap * -gap, 0.0)), mask)
+
+
+def truncated(log_prob, old_log_prob, mask):
+    return mean(np.minimum(np.exp(log_prob - old_log_prob), 2.0), mask)
+
+
+def two_levels(log_prob, old_log_prob, mask):
+    gap = (log_prob - old_log_prob) * mask
+    return mean(np.exp(gap.sum(1, keepdims=True)) - 1 - gap, mask)
+
+
+def absolute(log_prob, old_log_prob, mask):
+    return mean(np.exp(np.abs(log_prob - old_log_prob)), mask)
+
+
+def size(log_prob, old_log_prob, mask):
+    return mean(np.abs(log_prob - old_log_prob), mask)
+
+
+def current_less_start(current_version, start_versions):
+    return current_version - start_versions.mean()
+
+
+METRICS = {
+    # thread: (metric, name, bugs)
+    "RLinf 1530": (clip_of_the_clipped, "unknown", ("constant",)),
+    "TRL 6021": (both_sides, "clip_outside", ("advantage's sign ignored",)),
+    "prime-rl 1329": (beyond_20, "clip_outside", ()),
+    "prime-rl 1329, numerator": (beyond_20_unmasked, "clip_outside", ("numerator without the mask",)),
+    "AReaL 408": (squares_by_three_ifs, "kl_k2_token", ()),
+    "NeMo-RL 3900": (truncated, "mean_weight_token_clamped", ()),
+    "TRL 6713": (two_levels, "kl_k3_mixed", ("levels mixed",)),
+    "prime-rl 602": (absolute, "mean_weight_token", ("absolute log ratios",)),
+    "spinningup 137": (size, "log_ratio_size_token", ()),
+    "NeMo-RL 3758": (current_less_start, "staleness", ()),
+}
+
+
+@pytest.mark.parametrize("thread", METRICS)
+def test_a_thread_about_a_metric_is_answered(thread):
+    metric, name, bugs = METRICS[thread]
+    report = check_metric(metric)
+    assert (report.name, report.bugs) == (name, bugs), report
+
+
+def test_a_length_is_outside_of_what_a_metric_gets():
+    """verl 7821."""
+    with pytest.raises(InputError, match=r"response_length.*a name that says what it is"):
+        check_metric(lambda response_length, max_length: (response_length >= max_length).mean())
+
+
+# Controllers.
+
+
+class DividedTwice:
+    """AReaL 1396: the capacity of one of two ranks, divided again."""
+
+    def __init__(self):
+        self.out = 0
+
+    def capacity(self):
+        return (4 - self.out) // 2 // 2
+
+    def submitted(self, n):
+        self.out += n
+
+    def accepted(self, n):
+        pass
+
+
+def test_a_capacity_that_is_divided_twice_starves():
+    report = check_admission(DividedTwice, 4, 0, losses=0, recovery=False)
+    assert report.failure.rule == "no starvation" and len(report.failure.events) == 2
+
+
+# Logs.
+
+
+def test_a_version_that_is_set_before_the_engines_have_it():
+    """prime-rl 3050: 30 % of the samples are stamped one version too new."""
+    steps, tokens = simulated.table(simulated.Run("uniform", seed=3, early=0.3))
+    assert sim.diagnose(steps, tokens=tokens).causes == ["stale data stamped fresh"]
+
+
+def test_an_idle_share_above_one_is_impossible():
+    """verl 5749 and 7601."""
+    log = {"step": range(12), "fully_async/rollouter/idle_ratio": [0.2] * 11 + [1.3], "trainer/idle_ratio": [0.1] * 12}
+    found = sim.diagnose(log)
+    assert found.causes == ["share out of range"]
+    (one,) = [each for each in found.findings if each.verdict == "differs"]
+    assert "idle share of the generators is above 1 (column fully_async/rollouter/idle_ratio)" in one.sentence
+
+
+def test_what_is_not_understood_is_listed_first():
+    """Metric names of NeMo-RL; lines of a console hold no columns (prime-rl 1318)."""
+    names = ["train/gen_kl_error", "train/token_mult_prob_error", "train/sampling_importance_ratio"]
+    log = {"step": range(12), "train/ess": [0.9] * 12, **{name: [1.0] * 12 for name in names}}
+    assert str(sim.diagnose(log)).splitlines()[1] == f"columns not understood: {', '.join(names)}"
+    with pytest.raises(InputError, match=r"rename one, as to ess, kl_k3 or trainer_log_prob; docs/diagnose.md"):
+        sim.diagnose({"12:03:11 SUCCESS Step 12": [1.0]})
+
+
+def test_a_masked_token_needs_no_log_prob():
+    """TRL 6166."""
+    tokens = {name: column.tolist() for name, column in simulated.tokens(simulated.Run(steps=12)).items()}
+    for name in ("sampler_log_prob", "trainer_log_prob"):
+        tokens[name] = [x if m else None for x, m in zip(tokens[name], tokens["mask"], strict=True)]
+    assert sim.diagnose(tokens).causes == []
+    tokens["sampler_log_prob"][tokens["mask"].index(1)] = None
+    with pytest.raises(InputError, match="column sampler_log_prob, row 1"):
+        sim.diagnose(tokens)
