@@ -23,6 +23,7 @@ FLOORS = {
             "quantiles",
             "plugins",
             "outside",
+            "digests",
             "calls",
             "manifest",
             "laws",

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from experiments import _contract, _source, _store
+from asyncsim.base import digests
+from experiments import _contract, _store
 from tests.experiments._lab import PAPER, POWERS, ROOT, parts, ran, run
 
 
@@ -78,7 +79,11 @@ def test_resume_keeps_what_is_right_and_makes_again_what_is_not(lab):
     helper.write_text(POWERS.replace("Powers.", "Powers, as floats."))
     assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0 and len(ran(lab)) == 5
     helper.write_text(POWERS.replace("x ** float(n)", "1.0 * x ** n"))
-    assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0 and len(ran(lab)) == 9
+    status, _, err = run(lab, "-m", "experiments", "squares", "--resume")
+    assert status == 2 and "of the current code (4 parts are not)" in err and parts(where) == whole
+    assert run(lab, "-m", "experiments", "squares")[0] == 0 and len(ran(lab)) == 9
+    (aside,) = where.glob("before-*")
+    assert parts(aside) == whole and json.loads((aside / "manifest.json").read_text())["parts"].keys() == whole.keys()
 
 
 # Papers.
@@ -137,7 +142,7 @@ def source_at(commit):
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_committed_rows_say_which_code_made_them(name):
     record = json.loads((_store.folder(name, False) / "manifest.json").read_text())
-    assert record["source"] == _store.version(name) and record["dirty"] is False
+    assert _store._same_code(name, record, _store.version(name)) and record["dirty"] is False
     if "source_from" in record:
         return  # rows from before versions were recorded, which say how their version is known
     read = source_at(record["commit"])
@@ -148,4 +153,5 @@ def test_committed_rows_say_which_code_made_them(name):
     made = [*(first for first, _ in chain), record["source"]]
     assert made[1:] == [last for _, last in chain]
     # A file that git does not track leaves a checkout clean, so the code must be in that commit.
-    assert _source.version(_contract.HERE, name, ("run", "COLUMNS"), read) == made[0]
+    code = digests.own_code(_contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, read)
+    assert digests.version(code) == made[0]

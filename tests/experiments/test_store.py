@@ -52,7 +52,7 @@ def lab(tmp_path):
     """A checkout with the real runner and one fake experiment."""
     package = tmp_path / "experiments"
     package.mkdir()
-    for name in ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_source.py", "_store.py"):
+    for name in ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_store.py"):
         shutil.copy(ROOT / "experiments" / name, package / name)
     (package / "squares.py").write_text(FAKE)
     return tmp_path
