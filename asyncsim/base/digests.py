@@ -250,6 +250,7 @@ def modules(*starts: str) -> dict[str, str]:
     return reached
 
 
+@lru_cache(maxsize=1024)
 def reached(*starts: str) -> str:
     """Digest of all modules of the package that are reached from dotted names in it.
 
@@ -406,10 +407,9 @@ class Live:
         if code.__module__.partition(".")[0] == PACKAGE:
             self.modules.add(code.__module__)
             return True
-        place = getattr(sys.modules.get(code.__module__), "__file__", None)
-        path = Path(str(place or getattr(getattr(code, "__code__", None), "co_filename", "")))
-        mine = path.suffix == ".py" and path.is_file() and not INSTALLED & set(path.resolve().parts)
-        if mine and any(path.resolve().is_relative_to(root) for root in _roots()):
+        place = None if isinstance(code, type) else code.__code__.co_filename
+        path = Path(place or getattr(sys.modules.get(code.__module__), "__file__", None) or "")
+        if path.suffix == ".py" and path.is_file() and _is_mine(path.resolve()):
             own = needed(ast.parse(path.read_bytes()).body, [code.__qualname__.partition(".")[0]], acts=False)
             every = read_names(own, code.__module__, code.__module__.rpartition(".")[0])
             self.files[f"{path.name}:{code.__qualname__}"] = of(shape(own))
@@ -478,6 +478,8 @@ def _module(name: str) -> Path | None:
 
 def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
     """The user's modules among dotted names that a file reads, and those that they import, by name."""
+    if not _is_mine(beside.resolve()):
+        return {}
     roots = list(dict.fromkeys([beside.resolve().parent, *_roots()]))
     found: dict[str, Path] = {}
     left = [each for name in every for each in (*_packages(name), name)]
@@ -494,9 +496,12 @@ def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
 
 def _roots() -> list[Path]:
     """Folders of Python's path that hold neither installed packages nor Python's own."""
-    python = Path(os.__file__).resolve().parent
-    every = [Path(each or ".").resolve() for each in ("", *sys.path)]
-    return [each for each in every if not (INSTALLED & set(each.parts) or each.is_relative_to(python))]
+    return [path for each in ("", *sys.path) if _is_mine(path := Path(each or ".").resolve())]
+
+
+def _is_mine(path: Path) -> bool:
+    """Whether a whole path belongs neither to an installed package nor to Python."""
+    return not (INSTALLED & set(path.parts) or path.is_relative_to(Path(os.__file__).resolve().parent))
 
 
 def _at(root: Path, name: str) -> Path | None:

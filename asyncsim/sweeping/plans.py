@@ -71,7 +71,7 @@ class Question:
             for riders in self.grid.riders:
                 for block, size in enumerate(self.blocks()):
                     content = units.told(shared, cell.setting, riders, self.seed, block, size)
-                    yield Unit(units.key_of(content), content, units.asked_of(content))
+                    yield Unit.of(content)
 
     def _shared(self, subject: Any) -> dict[str, Any]:
         if self.reading is not None:

@@ -46,12 +46,18 @@ share of generated tokens that nobody trains on."""
 
 @dataclass(frozen=True)
 class Unit:
-    """What one unit is told, under its key; what it is told beside the code; how often it was tried before."""
+    """What one unit is told, under its key; a digest of that without the code; how often it was tried before."""
 
     key: str
     content: Mapping[str, Any]
     asked: str
     tried: int = 0
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Unit:
+        """The unit of what it is told; its key is a digest of what is asked and of the code that does it."""
+        asked = storing.digest({name: value for name, value in content.items() if name != "code"})
+        return cls(storing.digest([asked, content["code"]]), content, asked)
 
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,14 +88,9 @@ def told(
     return {"format": FORMAT, **shared, "setting": dict(setting), "riders": riders, **place}
 
 
-def asked_of(content: Mapping[str, Any]) -> str:
-    """A digest of what a unit is told beside the code: that of units which other code made as well."""
-    return storing.digest({name: value for name, value in content.items() if name != "code"})
-
-
 def key_of(content: Mapping[str, Any]) -> str:
-    """The name of a unit: a digest of what it is told, and of the code that does it."""
-    return storing.digest([asked_of(content), content["code"]])
+    """The name of a unit: a digest of what it is told."""
+    return Unit.of(content).key
 
 
 def read(data: bytes, key: str) -> Any:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytest
 from asyncsim import theory, trials
 from asyncsim.app import evidence, judgments, verdicts, verifying
 from asyncsim.app.evidence import APART, Evidence, Ledger, Run
+from asyncsim.base import files
 from asyncsim.base.checks import InputError
 from asyncsim.trials._trial import SIZES, SPARE
 from tests.cli.test_cli import call
@@ -186,6 +189,31 @@ def test_a_changed_trial_and_another_version_begin_anew_and_say_so(
     # Seeds of earlier processes stay used.
     with pytest.raises(InputError, match="--seed"):
         newer.fresh([CLAIM], 3)
+
+
+def test_commands_that_write_at_the_same_time_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three writers, each of which takes a while between reading and writing."""
+    read = Ledger._read
+
+    def slowly(self: Ledger) -> Any:
+        whole = read(self)
+        time.sleep(0.01)
+        return whole
+
+    monkeypatch.setattr(Ledger, "_read", slowly)
+    ledgers = [Ledger(tmp_path / "e.json", digest=lambda id: "x") for _ in range(3)]
+
+    def write(k: int) -> None:
+        for run in range(3):
+            ledgers[k].add(CLAIM, (3 * k + run) * 2 * APART, 0.5)
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(write, range(3)))
+    assert sorted(run.seed for run in ledgers[0].processes(1)[CLAIM].runs) == [2 * k * APART for k in range(9)]
+    # One that is held for too long is said in a line.
+    monkeypatch.setattr(evidence, "PATIENCE", 0.05)
+    with files.locked(tmp_path / "e.json", RuntimeError()), pytest.raises(InputError, match="by one command at a time"):
+        ledgers[0].add(CLAIM, 99 * APART, 0.5)
 
 
 def test_a_digest_follows_the_code_of_trial_and_formula_and_what_they_run_not_its_comments(edited: Any) -> None:
