@@ -1,7 +1,6 @@
 """Digests of code: they change with what code computes, not with its comments, docstrings, layout and quotes.
 
-The code of a run is every module of the package that is reached from its roots and from the parts that a spec names,
-every file of a user that it names, and what those files import. Modules are found by reading: nothing is imported.
+Modules that a module reaches are found by reading it: nothing is imported.
 """
 
 from __future__ import annotations
@@ -10,24 +9,22 @@ import ast
 import hashlib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
-from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple, cast
 
-from asyncsim.base import outside, plugins
-from asyncsim.base.manifest import version_of
+from asyncsim.base import plugins
 
 PACKAGE = "asyncsim"
 ROOT = Path(__file__).resolve().parents[1]
 MACHINERY = frozenset(
     f"{PACKAGE}.{name}"
     for name in (
-        *("base.digests", "base.files", "base.manifest", "base.outside", "base.progress", "base.showing"),
-        *("base.stopping", "base.store", "base.workers", "learning.callbacks", "learning.checkpoint"),
+        *("base.digests", "base.files", "base.manifest", "base.outside", "base.progress"),
+        *("base.showing", "base.spec_code", "base.stopping", "base.store", "base.workers"),
+        *("learning.callbacks", "learning.checkpoint"),
     )
 )
 """Modules that keep, hand on and show what others compute: a change in them changes no number."""
@@ -35,9 +32,6 @@ BY_SPEC = frozenset(f"{PACKAGE}.{name}" for name in ("base.plugins", "comparing.
 """Modules that load parts whose names a spec has; others that compute a name may load any part of its kind."""
 LINES = "carried.jsonl"
 """The file of refactorings, in this package and among experiments; see `carried`."""
-MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-INSTALLED = {"site-packages", "dist-packages"}
-"""Folders of packages that are installed: nobody writes there while a sweep is planned."""
 
 
 class Facts(NamedTuple):
@@ -67,13 +61,13 @@ def _text(node: Any) -> bool:
     return alone and isinstance(node.value.value, str)
 
 
-def of(value: Any) -> str:
-    """16 hexadecimal digits of what a value is as JSON.
+def of(value: Any, digits: int = 16) -> str:
+    """Hexadecimal digits of what a value is as JSON.
 
     >>> of({"a": 1, "b": 2}) == of({"b": 2, "a": 1})
     True
     """
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
 def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> list[ast.stmt]:
@@ -153,15 +147,19 @@ def _loaded(call: ast.Call) -> set[str]:
 # Modules of the package.
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def stamp(path: Path) -> list[int]:
     """What changes whenever a file does: nobody but the system sets the third."""
     state = path.stat()
-    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def facts(own: str, path: Path) -> Facts:
+    """Facts of the module `own`, read again where its file has changed; no Python is known by its bytes."""
+    return _facts(own, path, *stamp(path))
 
 
 @lru_cache(maxsize=4096)
-def _facts(own: str, path: Path, stamp: tuple[int, ...]) -> Facts:
-    """Facts of a module; a file that is no Python is known by its bytes."""
+def _facts(own: str, path: Path, *_: int) -> Facts:
     data = path.read_bytes()
     try:
         body = ast.parse(data).body
@@ -177,26 +175,29 @@ class _Kept:
     def __init__(self) -> None:
         from asyncsim.base.compiling import Shelf
 
-        self._shelf, self.fresh = Shelf(shape), False
-        self._name = f"digests-{of([_stamp(Path(__file__)), sys.version_info[:2]])}"
-        data = self._shelf.read(self._name)
-        self._held: dict[str, Any] = json.loads(data) if data else {}
+        self._shelf, self._name, self._by = (
+            Shelf(shape),
+            "digests-{}{}".format(*sys.version_info),
+            stamp(Path(__file__)),
+        )
+        by, held = json.loads(self._shelf.read(self._name) or b"[0, {}]")
+        self._held: dict[str, Any] = held if by == self._by else {}
+        self._fresh = False
 
     def facts(self, module: str, path: Path) -> Facts:
-        """As `_facts`, of names in this package."""
-        stamp = _stamp(path)
-        held = self._held.get(module)
-        if held is None or held[0] != list(stamp):
-            digest, every = _facts(module, path, stamp)
-            held = [list(stamp), digest, [name for name in every if name.startswith(f"{PACKAGE}.")]]
-            self._held[module], self.fresh = held, True
+        """As `facts`, of names in this package."""
+        now, held = stamp(path), self._held.get(module)
+        if held is None or held[0] != now:
+            digest, every = facts(module, path)
+            held = self._held[module] = [now, digest, [each for each in every if each.startswith(f"{PACKAGE}.")]]
+            self._fresh = True
         return Facts(held[1], tuple(held[2]))
 
     def write(self) -> None:
         """Keep what is new."""
-        if self.fresh:
-            self._shelf.write(self._name, json.dumps(self._held).encode())
-            self.fresh = False
+        if self._fresh:
+            self._shelf.write(self._name, json.dumps([self._by, self._held]).encode())
+            self._fresh = False
 
 
 _kept = cache(_Kept)
@@ -328,188 +329,3 @@ def reached_by(code: Mapping[str, list[ast.stmt]], inside: str) -> tuple[str, ..
     """Dotted names of the package that statements by module read."""
     every = {name for stem, body in code.items() for name in read_names(body, f"{inside}.{stem}", inside)}
     return tuple(sorted(name for name in every if name.startswith(f"{PACKAGE}.")))
-
-
-# What a spec needs.
-
-
-def code_of(written: Any, *roots: str) -> dict[str, Any]:
-    """The code that a spec as JSON needs beside the modules `roots`.
-
-    That is the version of the package, the digest of its modules that are reached, and digests of files that the spec
-    names and of the user's modules that those import. Modules of a user count that stand beside the file, in the
-    working directory, or elsewhere on Python's path outside of installed packages. What a file reads or imports by a
-    name that it computes is not seen.
-    """
-    starts, files = set(roots), dict[str, str]()
-    if isinstance(written, Live):
-        written, starts, files = (), starts | written.modules, dict(written.files)
-    if isinstance(written, Mapping) and "task" in written and "diagnostics" not in written:
-        starts.add(f"{PACKAGE}.diagnostics.*")
-    for text in outside.texts(written):
-        starts |= _parts_of(text)
-        place, path = _file(text)
-        if path is not None and path.suffix != ".py":
-            files[place] = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
-        elif path is not None:
-            name = "" if place.endswith(".py") else place
-            every = [*_packages(name), *_facts(name, path, _stamp(path)).names]
-            for own, file in {place: path, **_imports(every, path)}.items():
-                files[own], read = _facts(own, file, _stamp(file))
-                starts.update(each for each in read if each.startswith(f"{PACKAGE}."))
-    return {"asyncsim": version_of("asyncsim"), "code": reached(*sorted(starts)), "files": files}
-
-
-def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two answers of `code_of`, in words.
-
-    >>> changed({"asyncsim": "1", "code": "a", "files": {"my.py": "b"}}, {"asyncsim": "1", "code": "c", "files": {}})
-    ['modules of asyncsim', 'my.py']
-    """
-    files = sorted({*before["files"], *now["files"]})
-    odd = [name for name in files if before["files"].get(name) != now["files"].get(name)]
-    version = [f"asyncsim {before['asyncsim']}"] * (before["asyncsim"] != now["asyncsim"])
-    return version + ["modules of asyncsim"] * (before["code"] != now["code"]) + odd
-
-
-class Live:
-    """The code of a part that cannot be written: `modules` of its classes and functions, and `files`, digests of a
-    user's functions and classes with all that they use of their own file.
-    """  # fmt: skip
-
-    def __init__(self, part: Any) -> None:
-        self.modules, self.files, self._seen = set[str](), dict[str, str](), set[int]()
-        self._visit(part)
-
-    def _visit(self, value: Any) -> None:
-        if id(value) in self._seen or isinstance(value, (str, int, float, type(None))):
-            return
-        self._seen.add(id(value))
-        inside: list[Any] = []
-        if isinstance(value, Mapping):
-            inside = [*value, *value.values()]
-        elif isinstance(value, (list, tuple)):
-            inside = list(value)
-        elif isinstance(value, partial):
-            inside = [value.func, value.args, value.keywords]
-        elif isinstance(value, MethodType):
-            inside = [value.__func__, value.__self__]
-        else:
-            kind = value if isinstance(value, (type, FunctionType)) else type(value)
-            if self._noted(kind) and not isinstance(value, type):
-                cells = [each.cell_contents for each in getattr(value, "__closure__", None) or () if _filled(each)]
-                inside = [kind, *cells, *getattr(value, "__dict__", {}).values()]
-        for each in inside:
-            self._visit(each)
-
-    def _noted(self, code: type | FunctionType) -> bool:
-        """Whether it is the package's or the user's own, and not of another package."""
-        if code.__module__.partition(".")[0] == PACKAGE:
-            self.modules.add(code.__module__)
-            return True
-        place = None if isinstance(code, type) else code.__code__.co_filename
-        path = Path(place or getattr(sys.modules.get(code.__module__), "__file__", None) or "")
-        if path.suffix == ".py" and path.is_file() and _is_mine(path.resolve()):
-            own = needed(ast.parse(path.read_bytes()).body, [code.__qualname__.partition(".")[0]], acts=False)
-            every = read_names(own, code.__module__, code.__module__.rpartition(".")[0])
-            self.files[f"{path.name}:{code.__qualname__}"] = of(shape(own))
-            for name, file in _imports(every, path).items():
-                self.files[name], read = _facts(name, file, _stamp(file))
-                every.update(read)
-            self.modules |= {each for each in every if each.startswith(f"{PACKAGE}.")}
-            return True
-        return False
-
-
-def _filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
-def _parts_of(text: str) -> set[str]:
-    """The dotted name of a part that a spec writes as kind.name, or of a metric by its name alone."""
-    kind, _, name = text.partition(".")
-    if name and kind in plugins.PARTS:
-        return {f"{PACKAGE}.{text}"}
-    metric = text.replace("-", "_")
-    return {f"{PACKAGE}.diagnostics.{metric}"} if metric in plugins.summaries(f"{PACKAGE}.diagnostics") else set()
-
-
-def _file(text: str) -> tuple[str, Path | None]:
-    """The place in a text and its file, None for other texts.
-
-    A place is that of module:name, path.py:name, @table:column, or of a part that another package registers.
-    """
-    if text.startswith("@"):
-        places = (text[1:], text[1:].rpartition(":")[0])
-        place = next((each for each in places if Path(each).is_file()), "")
-        return place, Path(place) if place else None
-    named = outside.NAMED.fullmatch(_registered(text))
-    place = named[1] if named is not None else ""
-    if place.endswith(".py"):
-        return place, Path(place) if Path(place).is_file() else None
-    return place, _module(place) if MODULE.fullmatch(place) else None
-
-
-def _registered(text: str) -> str:
-    """The module:name of a part that another package registers; other texts stay."""
-    kind, _, name = text.partition(".")
-    if not name or kind not in plugins.PARTS or name in plugins.summaries(f"{PACKAGE}.{kind}"):
-        return text
-    return outside.registered(f"{PACKAGE}.{kind}").get(name, text)
-
-
-def _module(name: str) -> Path | None:
-    """The file of a user's or an installed module, found without importing what is around it; None for no module."""
-    if name == "__main__":
-        return None
-    places: Any = None
-    for end in range(1, name.count(".") + 2):
-        own = ".".join(name.split(".")[:end])
-        found = next((spec for finder in sys.meta_path if (spec := finder.find_spec(own, places)) is not None), None)
-        if found is None:
-            return None
-        places = found.submodule_search_locations
-    origin = Path(found.origin) if found is not None and found.origin else None
-    return origin if origin is not None and origin.is_file() else None
-
-
-def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
-    """The user's modules among dotted names that a file reads, and those that they import, by name."""
-    if not _is_mine(beside.resolve()):
-        return {}
-    roots = list(dict.fromkeys([beside.resolve().parent, *_roots()]))
-    found: dict[str, Path] = {}
-    left = [each for name in every for each in (*_packages(name), name)]
-    while left:
-        own = left.pop()
-        if own in found or not MODULE.fullmatch(own) or own.partition(".")[0] == PACKAGE:
-            continue
-        file = next((each for root in roots if (each := _at(root, own)) is not None), None)
-        if file is not None:
-            found[own] = file
-            left += [each for name in _facts(own, file, _stamp(file)).names for each in (*_packages(name), name)]
-    return found
-
-
-def _roots() -> list[Path]:
-    """Folders of Python's path that hold neither installed packages nor Python's own."""
-    return [path for each in ("", *sys.path) if _is_mine(path := Path(each or ".").resolve())]
-
-
-def _is_mine(path: Path) -> bool:
-    """Whether a whole path belongs neither to an installed package nor to Python."""
-    return not (INSTALLED & set(path.parts) or path.is_relative_to(Path(os.__file__).resolve().parent))
-
-
-def _at(root: Path, name: str) -> Path | None:
-    place = root.joinpath(*name.split("."))
-    return next((each for each in (place / "__init__.py", place.with_name(f"{place.name}.py")) if each.is_file()), None)
-
-
-def _packages(name: str) -> list[str]:
-    """Packages around a module."""
-    steps = name.split(".")
-    return [".".join(steps[:k]) for k in range(1, len(steps))]

@@ -207,15 +207,6 @@ def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iter
             yield name
 
 
-def digest(value: Any) -> str:
-    """32 hexadecimal digits of what a value is as JSON.
-
-    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    True
-    """
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
-
-
 def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:
     """Columns of equal length as a Parquet file, with a JSON object about them in its metadata.
 

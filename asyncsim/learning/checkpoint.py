@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, digests, files, records
+from asyncsim.base import checks, files, records, spec_code
 from asyncsim.base.manifest import version_of
 from asyncsim.learning.packing import Unwritable, flattened, rebuilt
 from asyncsim.learning.spec import Spec
@@ -86,12 +86,12 @@ class Saved(NamedTuple):
         """Refuse to go on with another spec or seed than the checkpoint's, or with other code unless that is wanted."""
         remedy = "go on with the spec and the seed that it was made with, or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
-        mine = identity(spec)
+        mine, code = identified(spec)[1:]
         for name in sorted({*mine, *self.identity}):
             ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
             bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
             checks.require(ours == theirs, f"spec.{name}", mine.get(name), bound, remedy)
-        changed = [] if other_code else digests.changed(self.code, code_of(spec))
+        changed = [] if other_code else spec_code.changed(self.code, code)
         remedy = "use that code, begin anew, or go on with other code by --other-code (other_code=True)"
         checks.require(not changed, "resume", str(self.path), f"of this code ({', '.join(changed)} changed)", remedy)
 
@@ -131,21 +131,18 @@ def written(spec: Spec) -> dict[str, Any] | None:
         return None
 
 
-def code_of(spec: Spec) -> dict[str, Any]:
-    """Digests of the code that a run of the spec needs."""
-    rows = written(spec)
-    return digests.code_of(digests.Live(spec) if rows is None else rows, "asyncsim.learning.running")
-
-
-def identity(spec: Spec) -> dict[str, Any]:
-    """What a spec is told from others by: itself where it can be written, else its description and digests.
+def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
+    """A spec as it can be written (None: it cannot), what it is told from others by, and the code that it needs.
 
     Weights that are loaded and no part of the parameters are told by their contents.
     """
-    frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
-    rows = written(spec)
-    if rows is not None:
-        return rows | frozen
+    rows, frozen = written(spec), {"weights": getattr(spec.trained_policy, "frozen", None)}
+    code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.learning.running")
+    return rows, (described(spec) if rows is None else rows) | frozen, code
+
+
+def described(spec: Spec) -> dict[str, Any]:
+    """What a spec that cannot be written is told from others by: its description, and digests of arrays."""
     sizes = ("every", "block", "realizations", "micro_batches")
     diagnostics = spec.diagnostics
     named = diagnostics if isinstance(diagnostics, str) else [getattr(each, "name", each) for each in diagnostics]
@@ -154,7 +151,7 @@ def identity(spec: Spec) -> dict[str, Any]:
         arrays |= {f"schedule.{name}": values for name, values in spec.system.packed()[0].items()}
     told = {"diagnostics": named, **{name: getattr(spec, name) for name in sizes}}
     told |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in arrays.items()}
-    return json.loads(json.dumps(records.plain({**spec.describe(), **told, **frozen})))
+    return json.loads(json.dumps(records.plain({**spec.describe(), **told})))
 
 
 class Keeper:
@@ -166,8 +163,8 @@ class Keeper:
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
         self.path, self.every = files.writable("checkpoint", path), interval(every)
-        self.about = {"format": FORMAT, "made_with": made_with(), "seed": int(seed), "spec": written(spec)}
-        self.about |= {"identity": identity(spec), "code": code_of(spec)}
+        self.about = {"format": FORMAT, "made_with": made_with(), "seed": int(seed)}
+        self.about |= dict(zip(("spec", "identity", "code"), identified(spec), strict=True))
         self.parts: list[Part] = [] if saved is None else list(saved.parts)
         self.standing = None if saved is None else saved.standing
         self.whole_blocks, self.updates = False, 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, digests, outside
+from asyncsim.base import checks, outside, spec_code
 from asyncsim.base import store as storing
 from asyncsim.base.store import Store
 from asyncsim.sweeping import plans, units
@@ -120,7 +120,7 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
             continue
         if rows != about["rows"]:
             made, told = about["made"], about["told"]
-            odd = digests.changed(told["code"], digests.code_of(told["subject"], units.__name__)) or ["no code"]
+            odd = spec_code.changed(told["code"], spec_code.code_of(told["subject"], units.__name__)) or ["no code"]
             by = f"asyncsim {made['asyncsim']}, commit {made['commit']}; {', '.join(odd)} changed"
             yield Fault(name, f"other rows now (made by {by})")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, feeds
+from asyncsim.base import checks, digests, feeds
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
@@ -131,7 +131,7 @@ class Plan:
 
     def by(self, keys: list[str]) -> Plan:
         """The same settings by units of other code."""
-        return replace(self, keys=keys, id=storing.digest(keys)[:12])
+        return replace(self, keys=keys, id=digests.of(keys, 12))
 
     def settings(self) -> Iterator[tuple[dict[str, Any], list[dict[str, float]], list[str]]]:
         """Every structure with the riders of a unit, and the keys of its blocks."""
@@ -149,7 +149,7 @@ def planned(question: Question) -> Plan:
     values = {name: tuple(each) for name, each in grid.structures.items()} | grid.knobs
     cells = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
     return Plan(
-        storing.digest(keys)[:12], grid.names, values, question.metrics, question.words, question.seed, cells,
+        digests.of(keys, 12), grid.names, values, question.metrics, question.words, question.seed, cells,
         grid.riders, question.blocks(), keys, [asked for _, asked in every],
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, digests, knobs, plugins, workers
+from asyncsim.base import calls, checks, digests, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
 from asyncsim.comparing.deciding import recorded, seed_of
@@ -56,8 +56,8 @@ class Unit:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Unit:
         """The unit of what it is told; its key is a digest of what is asked and of the code that does it."""
-        asked = storing.digest({name: value for name, value in content.items() if name != "code"})
-        return cls(storing.digest([asked, content["code"]]), content, asked)
+        asked = digests.of({name: value for name, value in content.items() if name != "code"}, 32)
+        return cls(digests.of([asked, content["code"]], 32), content, asked)
 
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,13 +69,13 @@ def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
     diagnostics = tuple(name for metric in reading["metrics"] for name in recorded(metric)[0])
     bare = spec.replace(diagnostics=diagnostics, replicates=BLOCK, block=None, realizations=None)
     written = bare.to_dict()
-    return {"kind": "run", "subject": written, "reading": dict(reading), "code": digests.code_of(written, __name__)}
+    return {"kind": "run", "subject": written, "reading": dict(reading), "code": spec_code.code_of(written, __name__)}
 
 
 def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
     """The same of a system that is only simulated."""
     written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
-    about = {"reading": {"metrics": list(COSTS)}, "code": digests.code_of(written, __name__)}
+    about = {"reading": {"metrics": list(COSTS)}, "code": spec_code.code_of(written, __name__)}
     return {"kind": "simulation", "subject": written, **about}
 
 
@@ -140,7 +140,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_planned(content: Mapping[str, Any]) -> None:
     """Refuse a unit whose code is another than its key says: it changed since, or this machine has another."""
-    odd = digests.changed(content["code"], digests.code_of(content["subject"], __name__))
+    odd = spec_code.changed(content["code"], spec_code.code_of(content["subject"], __name__))
     remedy = "start the sweep again; give every machine the same files"
     checks.require(not odd, "code", ", ".join(odd), "as it was when the sweep was planned", remedy)
 

@@ -24,6 +24,7 @@ FLOORS = {
             "plugins",
             "outside",
             "digests",
+            "spec_code",
             "calls",
             "manifest",
             "laws",

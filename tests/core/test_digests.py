@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import asyncsim as sim
-from asyncsim.base import digests
+from asyncsim.base import digests, spec_code
 from asyncsim.base.checks import InputError
 from asyncsim.learning import checkpoint
 from tests.sweeping.laboratory import bandit
@@ -26,7 +26,7 @@ def grpo(**changes):
 
 
 def code(spec):
-    return checkpoint.code_of(spec)["code"]
+    return checkpoint.identified(spec)[2]["code"]
 
 
 # What is reached.
@@ -65,7 +65,7 @@ def test_metrics_by_name_and_by_default_count(edited):
 EVERY = """
 import sys
 import asyncsim as sim
-from asyncsim.base import digests
+from asyncsim.base import digests, spec_code
 areal = dict(length=1.0, train_time=2.0)
 S, D, few = sim.systems, ["batch_return"], dict(updates=4, replicates=2, samples_per_group=2)
 SPECS = [
@@ -92,7 +92,7 @@ for make in SPECS[:int(sys.argv[1])]:
     sim.run(spec, progress=False)
     loaded, reached = ours() - before, {}
     digests.reached = lambda *starts: reached.update(digests.modules(*starts)) or ""
-    digests.code_of(spec.to_dict(), "asyncsim.learning.running")
+    spec_code.code_of(spec.to_dict(), "asyncsim.learning.running")
     print(len(loaded), *sorted(loaded - reached.keys() - digests.MACHINERY))
 """
 
@@ -132,7 +132,7 @@ def test_facts_that_are_kept_are_those_of_the_files(monkeypatch):
     kept = digests._kept()
     name = "asyncsim.advantages.group_std"
     path = digests._files()[name]
-    fresh = digests._facts.__wrapped__(name, path, ())
+    fresh = digests._facts.__wrapped__(name, path)
     assert kept.facts(name, path).digest == fresh.digest
     monkeypatch.setitem(kept._held, name, [[0, 0, 0, 0], "stale", []])
     assert kept.facts(name, path).digest == fresh.digest
@@ -193,6 +193,21 @@ def test_a_checkpoint_knows_the_users_files(mine, file, old, new):
     (mine / file).write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(InputError, match=rf"of this code \({file.removesuffix('.py') if file != 'my.py' else 'my.py'}"):
         sim.run(resume="c.npz", trust=["my.py:loss"])
+
+
+@pytest.mark.parametrize("place", ["delays.csv", "delays.csv:d", "@delays.csv", "@delays.csv:d*0.5", "model", "*.csv"])
+def test_tables_logs_and_models_that_a_spec_names_count(mine, place):
+    (mine / "delays.csv").write_text("d\n1\n", encoding="utf-8")
+    (mine / "model").mkdir()
+    (mine / "model" / "config.json").write_text("{}", encoding="utf-8")
+    named = {"schedules.delays": {"source": place}}
+    before = spec_code.code_of(named)["files"]
+    (file,) = before
+    assert Path(file).name == ("config.json" if place == "model" else "delays.csv")
+    Path(file).write_text("d\n2\n", encoding="utf-8")
+    after = spec_code.code_of(named)["files"]
+    assert after.keys() == before.keys() and after != before
+    assert spec_code.code_of({"tasks.softmax_bandit": {"rewards": "model.csv"}})["files"] == {}
 
 
 SCRIPT = """

@@ -231,10 +231,10 @@ def test_a_method_of_the_command_is_trusted(mine):
 
 
 def test_digests_of_what_a_file_names_import_nothing(traps):
-    from asyncsim.base import digests
+    from asyncsim.base import spec_code
 
     for text in (*PLACES, *NAMES, "@evil.py:run", "pkg.evil.deeper:run"):
-        digests.code_of({"task": {text: {"loss": text}}}, "asyncsim.learning.running")
+        spec_code.code_of({"task": {text: {"loss": text}}}, "asyncsim.learning.running")
     assert marks(traps) == []
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.base import digests
+from asyncsim.base import spec_code
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store
@@ -131,7 +131,7 @@ def test_a_knob_that_a_structure_lacks_is_a_matter_of_the_grid():
 
 
 def files_of(place):
-    return set(digests.code_of({"methods.from_loss": {"loss": place}})["files"])
+    return set(spec_code.code_of({"methods.from_loss": {"loss": place}})["files"])
 
 
 def test_a_key_knows_the_file_whatever_its_name(loss, monkeypatch):
@@ -167,8 +167,8 @@ def test_a_changed_helper_is_another_unit(loss):
 
 def test_a_part_of_another_package_is_known_by_its_file(loss, monkeypatch):
     loss()
-    monkeypatch.setattr(digests.outside, "registered", lambda package: {"theirs": "mine:mine"})
-    assert set(digests.code_of({"methods.theirs": {}})["files"]) == {"mine"}
+    monkeypatch.setattr(spec_code.outside, "registered", lambda package: {"theirs": "mine:mine"})
+    assert set(spec_code.code_of({"methods.theirs": {}})["files"]) == {"mine"}
 
 
 def test_a_unit_whose_file_changed_since_it_was_planned_is_refused(loss, tmp_path):
