@@ -175,11 +175,8 @@ class _Kept:
     def __init__(self) -> None:
         from asyncsim.base.compiling import Shelf
 
-        self._shelf, self._name, self._by = (
-            Shelf(shape),
-            "digests-{}{}".format(*sys.version_info),
-            stamp(Path(__file__)),
-        )
+        self._shelf, self._by = Shelf(shape), stamp(Path(__file__))
+        self._name = "digests-{}{}".format(*sys.version_info)
         by, held = json.loads(self._shelf.read(self._name) or b"[0, {}]")
         self._held: dict[str, Any] = held if by == self._by else {}
         self._fresh = False
