@@ -48,7 +48,7 @@ def permit(target: str, field: str) -> None:
     """Raise `InputError` for a place that a file names and the user does not trust."""
     trusted = _TRUSTED.get()
     remedy = f"read what it does, then add --trust {target}, or trust=[{target!r}] in Python"
-    checks.require(trusted is None or _full(target) in trusted, field, target, "no code, as a file names it", remedy)
+    checks.require(trusted is None or _full(target) in trusted, field, target, "trusted, as a file names it", remedy)
 
 
 def _full(target: str) -> str:

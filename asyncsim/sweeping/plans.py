@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -179,8 +180,9 @@ def opened(where: str, make: bool = True) -> Store:
 
 
 def register(store: Store, plan: Plan) -> None:
-    """Write the plan into the store, once."""
-    if store.has(plan_of(plan.id)):
+    """Write the plan into the store, once, and again where it is damaged."""
+    with suppress(checks.InputError, FileNotFoundError):
+        loaded(store, plan.id)
         return
     rows = asdict(plan)
     columns = {"key": rows.pop("keys"), "asked": rows.pop("asked")}
@@ -209,9 +211,10 @@ def of_other_code(store: Store, plan: Plan, there: set[str]) -> dict[str, str]:
     others: dict[str, str] = {}
     for name in store.names("sweeps") if lacking else ():
         if name != plan_of(plan.id) and (match := SWEEP.fullmatch(name)) is not None:
-            other = loaded(store, match[1])[0]
-            others |= {lacking[asked]: key for key, asked in zip(other.keys, other.asked, strict=True)
-                       if asked in lacking and units.name_of(key) in there}  # fmt: skip
+            with suppress(checks.InputError):  # a damaged plan is in the way of no other sweep
+                other = loaded(store, match[1])[0]
+                others |= {lacking[asked]: key for key, asked in zip(other.keys, other.asked, strict=True)
+                           if asked in lacking and units.name_of(key) in there}  # fmt: skip
     return others
 
 

@@ -197,7 +197,7 @@ def test_a_place_runs_where_the_user_trusts_it_and_no_other_of_its_file(mine, tm
         made = sim.Spec.from_dict(mine, trust=[place])
         assert made.to_dict()["method"] == mine["method"]
     for trust in ((), ["my.py:other"], ["your.py:power"], ["my:power"], ["my.py"]):
-        with pytest.raises(InputError, match=r"part = 'my\.py:power': must be no code, as a file names it"):
+        with pytest.raises(InputError, match=r"part = 'my\.py:power': must be trusted, as a file names it"):
             sim.Spec.from_dict(mine, trust=trust)
     with pytest.raises(InputError, match="trust"):
         sim.Spec.from_dict(mine, trust="my.py:power")
