@@ -103,6 +103,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], digest: Callable[[str], str] | None = None) -> None:
         self.path = files.writable("--evidence", path)
+        self.lock = self.path.with_name(f".{self.path.name[:50]}.lock")
         self._digest = digest or digest_of
         self.begun: dict[str, str] = {}
         """Claims whose process was begun anew by this object, each with the reason."""
@@ -142,7 +143,7 @@ class Ledger:
     def add(self, id: str, seed: int, p: float) -> None:
         """Write a claim's p-value at a fresh seed into its process, or into a new one where something changed."""
         refusal = checks.InputError("--evidence", str(self.path), "written by one command at a time", "start it again")
-        with files.locked(self.path, refusal, patience=PATIENCE):
+        with files.locked(self.lock, refusal, patience=PATIENCE):
             self._add(id, seed, p)
 
     def _add(self, id: str, seed: int, p: float) -> None:

@@ -186,7 +186,7 @@ def cleared(fresh: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(place: Path, refusal: Exception, shared: bool = False, patience: float = 0.0) -> Iterator[None]:
-    """Hold a folder, or a file by a hidden one beside it; the system frees it when the process ends.
+    """Hold a folder, or a file that is made for it and stays empty; the system frees it when the process ends.
 
     `shared`: with others that share it. Raises `refusal` where it is held for longer than `patience`, in seconds.
     Systems and disks without such locks are not guarded.
@@ -194,8 +194,7 @@ def locked(place: Path, refusal: Exception, shared: bool = False, patience: floa
     try:
         import fcntl
 
-        beside = place.with_name(f".{place.name[:50]}.lock")
-        held = os.open(place, os.O_RDONLY) if place.is_dir() else os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
+        held = os.open(place, os.O_RDONLY if place.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
     except (ImportError, OSError):
         yield
         return

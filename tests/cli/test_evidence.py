@@ -212,7 +212,7 @@ def test_commands_that_write_at_the_same_time_lose_no_run(tmp_path: Path, monkey
     assert sorted(run.seed for run in ledgers[0].processes(1)[CLAIM].runs) == [2 * k * APART for k in range(9)]
     # One that is held for too long is said in a line.
     monkeypatch.setattr(evidence, "PATIENCE", 0.05)
-    with files.locked(tmp_path / "e.json", RuntimeError()), pytest.raises(InputError, match="by one command at a time"):
+    with files.locked(ledgers[0].lock, RuntimeError()), pytest.raises(InputError, match="by one command at a time"):
         ledgers[0].add(CLAIM, 99 * APART, 0.5)
 
 
