@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from glob import glob
+from inspect import getclosurevars
 from pathlib import Path
-from types import CellType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from asyncsim.base import digests, outside, plugins
@@ -89,8 +90,8 @@ class Live:
         else:
             kind = value if isinstance(value, (type, FunctionType)) else type(value)
             if self._noted(kind) and not isinstance(value, type):
-                cells = [each.cell_contents for each in getattr(value, "__closure__", None) or () if _filled(each)]
-                inside = [kind, *cells, *getattr(value, "__dict__", {}).values()]
+                closure = getclosurevars(value).nonlocals if isinstance(value, FunctionType) else {}
+                inside = [kind, *closure.values(), *getattr(value, "__dict__", {}).values()]
         for each in inside:
             self._visit(each)
 
@@ -113,13 +114,6 @@ class Live:
         return False
 
 
-def _filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
 def _parts_of(text: str) -> set[str]:
     """The dotted name of a part that a spec writes as kind.name, or of a metric by its name alone."""
     kind, _, name = text.partition(".")
@@ -134,7 +128,7 @@ def _data(text: str) -> Iterator[Path]:
     bare = text.removeprefix("@")
     for place in (bare, bare.rpartition(":")[0], bare.rpartition("*")[0]):
         if "." in place or os.sep in place or os.path.isfile(os.path.join(place, "config.json")):
-            for path in map(Path, sorted(glob(place))):
+            for path in map(Path, [place] if os.path.exists(place) else sorted(glob(place))):
                 every = sorted(path.iterdir()) if path.is_dir() else [path]
                 yield from (each for each in every if each.is_file() and each.suffix != ".py")
 
