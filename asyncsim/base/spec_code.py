@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from glob import glob
 from inspect import getclosurevars
@@ -90,8 +91,9 @@ class Live:
         else:
             kind = value if isinstance(value, (type, FunctionType)) else type(value)
             if self._noted(kind) and not isinstance(value, type):
-                closure = getclosurevars(value).nonlocals if isinstance(value, FunctionType) else {}
-                inside = [kind, *closure.values(), *getattr(value, "__dict__", {}).values()]
+                inside = [kind, *getattr(value, "__dict__", {}).values()]
+                with suppress(TypeError, ValueError):  # no function, or a name that has no value yet
+                    inside += getclosurevars(value).nonlocals.values()
         for each in inside:
             self._visit(each)
 

@@ -112,9 +112,10 @@ class Store:
                 if self._system is None:
                     Path(new).parent.mkdir(parents=True, exist_ok=True)
                     os.replace(old, new)
-                else:
+                    continue
+                if self._system.type_name not in DIRECT:
                     self._system.create_dir(new.rpartition("/")[0], recursive=True)
-                    self._system.move(old, new)
+                self._system.move(old, new)
         return folder
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from tests.cli.test_cli import call
 from tests.sweeping.laboratory import bandit
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    sim.sweep(bandit(), {"staleness": [0, 4], "lr": [0.1, 0.2]}, replicates=8, store=str(folder), workers=1)
+    sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=str(folder), workers=1)
+    return folder
+
+
 @pytest.fixture
-def store(tmp_path):
-    sim.sweep(bandit(), {"staleness": [0, 4], "lr": [0.1, 0.2]}, replicates=8, store=str(tmp_path), workers=1)
-    sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=str(tmp_path), workers=1)
+def store(made, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return Store(tmp_path)
 
 
