@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="another value in every setting that has it, with --out; repeat for more",
     )
     parser.add_argument("--resume", action="store_true", help="keep the parts that are finished and unchanged")
+    parser.add_argument("--other-code", action="store_true", help="keep parts that other code of asyncsim made as well")
     parser.add_argument(
         "--workers", type=int, metavar="N", help="worker processes for settings (default: one a core; 1: this process)"
     )
@@ -82,7 +83,7 @@ def _make(options: argparse.Namespace) -> None:
     folders = [options.out and (options.out if alone else options.out / name) for name in names]
     changes = wording.settings(options.changes)
     plans = [
-        _store.plan(name, options.quick, options.resume, out, options.device, changes)
+        _store.plan(name, options.quick, options.resume, out, options.device, changes, options.other_code)
         for name, out in zip(names, folders, strict=True)
     ]
     total = sum(len(each.left) for each in plans)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import hashlib
 import importlib
 import json
 from collections.abc import Mapping
@@ -12,11 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, digests
 from asyncsim.base.plugins import summaries
 from asyncsim.base.records import plain
 
 HERE = Path(__file__).resolve().parent
+MACHINERY = frozenset({"__init__", "_carried", "_contract", "_gallery", "_looks", "_pipeline", "_source", "_store"})
+"""Modules that store, draw and print what others compute."""
 
 
 def names() -> dict[str, str]:
@@ -109,7 +110,23 @@ def changed(settings: list[dict[str, Any]], changes: Mapping[str, Any], name: st
 
 def digest(value: Any) -> str:
     """16 hexadecimal digits of what a value is as JSON."""
-    return hashlib.sha256(json.dumps(plain(value), sort_keys=True).encode()).hexdigest()[:16]
+    return digests.of(plain(value))
+
+
+def code(name: str) -> dict[str, list[ast.stmt]]:
+    """Statements behind the rows of an experiment: its own, and those of the modules of this folder that it imports."""
+    return digests.own_code(HERE, name.replace("-", "_"), ("run", "COLUMNS"), MACHINERY)
+
+
+def product(name: str) -> dict[str, str]:
+    """Digests of the modules of asyncsim that an experiment's code reaches."""
+    return digests.modules(*digests.reached_by(code(name), HERE.name))
+
+
+def counted(name: str, version: str) -> str:
+    """The version of an experiment's code from before all refactorings that are known to compute the same."""
+    own = f"{HERE.name}.{name.replace('-', '_')}"
+    return digests.carried({own: version}, HERE)[own]
 
 
 def check_rows(name: str, rows: Any, columns: Any) -> None:

@@ -12,19 +12,20 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, digests, files
 from asyncsim.base import store as storing
 from asyncsim.base import workers as spreading
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
 from asyncsim.base.store import Store
-from experiments import _contract, _source
+from experiments import _contract
 from experiments._contract import experiment, names, papers, questions, settings_of, summaries
 
 __all__ = ["experiment", "make", "names", "papers", "plan", "questions", "read", "settings_of", "summaries", "version"]
@@ -49,6 +50,8 @@ class Plan:
     kept: dict[str, Any]
     left: list[int]
     fresh: bool
+    code: dict[str, str]
+    """Digests of the modules of asyncsim that the experiment reaches."""
 
 
 def folder(name: str, quick: bool) -> Path:
@@ -64,7 +67,12 @@ def digest(module: Any, quick: bool) -> str:
 
 def version(name: str) -> str:
     """Digest of the experiment's code, with that of the modules of this folder that it imports."""
-    return _source.version(_contract.HERE, name.replace("-", "_"), ("run", "COLUMNS"))
+    return digests.version(_contract.code(name))
+
+
+def product(code: Mapping[str, str]) -> str:
+    """Digest of the modules of asyncsim that an experiment reaches."""
+    return digests.of(sorted(digests.carried(code).items()))
 
 
 def command(name: str, quick: bool, out: Path | None = None, changes: Mapping[str, Any] | None = None) -> str:
@@ -82,15 +90,17 @@ def make(
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
     device: str = "cpu",
     changes: Mapping[str, Any] | None = None,
+    other_code: bool = False,
 ) -> Path:
     """Run every setting of an experiment and write its rows; returns their folder.
 
     Arguments: `resume` keeps parts of equal settings and code whose hash is right; `out` overrides `folder`; `track`
     wraps the loop over the indices of settings that are left, for a progress bar; `device` is where the networks of
-    experiments that take one run, and goes into the manifest; `changes` replace values of all settings that have them.
-    Raises `InputError` for an unknown name, rows without the declared columns, or a folder that cannot be written.
+    experiments that take one run, and goes into the manifest; `changes` replace values of all settings that have them;
+    `other_code` keeps parts that other modules of asyncsim made. Other parts are moved aside. Raises `InputError` for
+    an unknown name, rows without the declared columns, a folder that cannot be written, or `resume` of other code.
     """
-    return carry_out(plan(name, quick, resume, out, device, changes), track)
+    return carry_out(plan(name, quick, resume, out, device, changes, other_code), track)
 
 
 def plan(
@@ -100,6 +110,7 @@ def plan(
     out: Path | None = None,
     device: str = "cpu",
     changes: Mapping[str, Any] | None = None,
+    other_code: bool = False,
 ) -> Plan:
     """What `make` would do; nothing is written. Raises `InputError` as `make` does."""
     module = experiment(name)
@@ -114,15 +125,27 @@ def plan(
         made = [before["spec"].get("experiment"), bool(before["spec"].get("quick"))]
         own = f"rows of {snake}{' --quick' if quick else ''}, or empty"
         checks.require(made == [snake, quick], "folder of the rows", str(where), own, "choose another --out")
-    kept, source = {}, version(name)
+    source, code, words = version(name), _contract.product(name), command(name, quick, out, changes)
+    whole = {}
     for index, setting in enumerate(settings):
         path = _part(where, index)
         entry = before.get("parts", {}).get(path.name)
-        if entry and _agrees(entry, setting, source) and path.is_file() and _hash(path.read_bytes()) == entry["sha256"]:
-            kept[path.name] = entry
+        same = entry and entry["setting"] == _contract.digest(setting) and path.is_file()
+        if same and _hash(path.read_bytes()) == entry["sha256"]:
+            whole[path.name] = entry
+    kept = {part: entry for part, entry in whole.items() if _same_code(snake, entry, source)}
+    if resume and len(kept) < len(whole):
+        remedy = f"make them anew with `{words}`, which moves the old ones aside, or show by --carry that they agree"
+        bound = f"of the current code ({len(whole) - len(kept)} parts are not)"
+        raise checks.InputError(f"rows in {where.name}", "other code", bound, remedy)
+    mine = {part: entry for part, entry in kept.items() if entry.get("product") == product(code)}
+    if resume and len(mine) < len(kept) < len(settings) and not other_code:
+        remedy = f"make all anew with `{words}`, which moves the old ones aside, or keep them with --other-code"
+        bound = f"of the current code of asyncsim ({len(kept) - len(mine)} parts are not, or do not say it)"
+        raise checks.InputError(f"rows in {where.name}", "other code", bound, remedy)
+    kept = kept if resume else mine
     left = [i for i in range(len(settings)) if not resume or _part(where, i).name not in kept]
-    words = command(name, quick, out, changes)
-    return Plan(snake, module, settings, where, quick, device, words, before, kept, left, not resume)
+    return Plan(snake, module, settings, where, quick, device, words, before, kept, left, not resume, code)
 
 
 def rows_of(name: str, setting: dict[str, Any]) -> Any:
@@ -138,7 +161,9 @@ def carry_out(
     source = version(planned.name)
     with _writing(planned):
         planned.where.mkdir(parents=True, exist_ok=True)
-    with _alone(planned.where):
+    remedy = "wait for that run or stop it, or choose another --out"
+    refusal = checks.InputError("folder of the rows", str(planned.where), "written by one run at a time", remedy)
+    with files.locked(planned.where, refusal):
         return _filled(planned, track, workers, source, elsewhere)
 
 
@@ -159,7 +184,8 @@ def _filled(
         index = planned.left[number]
         _contract.check_rows(planned.name, rows, planned.module.COLUMNS)
         data = _parquet(planned.name, rows, planned.module.COLUMNS)
-        own = {"setting": _contract.digest(settings[index]), "source": source, "sha256": _hash(data)}
+        code = {"source": source, "product": product(planned.code)}
+        own = {"setting": _contract.digest(settings[index]), **code, "sha256": _hash(data)}
         path = _part(planned.where, index)
         with _writing(planned):
             Store(planned.where).write(path.name, data)
@@ -207,7 +233,8 @@ def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, b
     mine, theirs = digest(module, quick), found["digest"]
     checks.require(theirs == mine, f"settings of the rows in {where.name}", theirs, f"{mine}, the experiment's", remedy)
     source, made = version(name), found.get("source")
-    checks.require(made == source, f"code of the rows in {where.name}", made, f"{source}, the experiment's", remedy)
+    current = made is not None and _same_code(name, found, source)
+    checks.require(current, f"code of the rows in {where.name}", made, f"{source}, the experiment's", remedy)
     settings = settings_of(module, quick)
     expected = [_part(where, index).name for index in range(len(settings))]
     listed = found.get("parts", {})
@@ -216,7 +243,7 @@ def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, b
     extra = sorted({path.name for path in _parts(where)} - set(expected))
     checks.require(not extra, f"files among the rows in {where.name}", extra, "the experiment's own", remedy)
     pairs = zip(expected, settings, strict=True)
-    others = [part for part, setting in pairs if not _agrees(listed[part], setting, source)]
+    others = [part for part, setting in pairs if not _agrees(name, listed[part], setting, source)]
     checks.require(not others, f"rows in {where.name}", others, "of the current settings and code", again)
     data = {part: (where / part).read_bytes() for part in expected}
     altered = [part for part in expected if _hash(data[part]) != listed[part]["sha256"]]
@@ -224,12 +251,17 @@ def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, b
     return module, data
 
 
-def _agrees(entry: dict[str, Any], setting: dict[str, Any], source: str) -> bool:
-    return bool(entry["setting"] == _contract.digest(setting) and entry["source"] == source)
+def _agrees(name: str, entry: dict[str, Any], setting: dict[str, Any], source: str) -> bool:
+    return bool(entry["setting"] == _contract.digest(setting)) and _same_code(name, entry, source)
+
+
+def _same_code(name: str, entry: dict[str, Any], source: str) -> bool:
+    """Whether rows are of the experiment's code `source`, or of code that is known to compute the same."""
+    return _contract.counted(name, entry["source"]) == _contract.counted(name, source)
 
 
 def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Leave the folder with a manifest of these settings, and only parts that it names.
+    """Leave the folder with a manifest of these settings, and parts of other settings or code beside it.
 
     Returns that manifest, and what it says of this run. Parts that agree stay until they are written anew.
     """
@@ -248,9 +280,11 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "format": FORMAT,
         "digest": _contract.digest([settings, list(module.COLUMNS)]),
         "source": source,
+        "modules": " ".join(f"{module}:{digest}" for module, digest in sorted(planned.code.items())),
         "resumed": resumed,
         "parts": dict(planned.kept),
     }
+    _set_aside(planned)
     # The manifest goes first: what it does not name belongs to nobody, so a kill in between leaves nothing to mistake.
     record(where, entry)
     for path in [*_parts(where), *where.glob(".part-????.parquet.*"), *where.glob(".manifest.json.*")]:
@@ -259,31 +293,18 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return entry, now
 
 
-@contextmanager
-def _alone(where: Path) -> Iterator[None]:
-    """Hold the folder, so that no two runs write the same rows; the system frees it when the process ends.
-
-    Raises `InputError` where another run holds it. Systems without such locks are not guarded.
-    """
-    try:
-        import fcntl
-
-        held = os.open(where, os.O_RDONLY)
-    except (ImportError, OSError):
-        yield
+def _set_aside(planned: Plan) -> None:
+    """Move whole parts of other settings or code into a folder of their own, which has their manifest too."""
+    where, parts = planned.where, planned.before.get("parts", {})
+    whole = [path for path in _parts(where) if path.name in parts and path.name not in planned.kept]
+    whole = [path for path in whole if _hash(path.read_bytes()) == parts[path.name]["sha256"]]
+    if not whole:
         return
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(held)
-        remedy = "wait for that run or stop it, or choose another --out"
-        raise checks.InputError("folder of the rows", str(where), "written by one run at a time", remedy) from None
-    except OSError:
-        pass  # a file system that has no locks
-    try:
-        yield
-    finally:
-        os.close(held)
+    aside = where / f"before-{_contract.digest(planned.before)}"
+    record(aside, planned.before)
+    for path in whole:
+        os.replace(path, aside / path.name)
+    print(f"{len(whole)} parts of other settings or code were moved to {aside}", file=sys.stderr)
 
 
 def record(where: Path, entry: dict[str, Any]) -> None:

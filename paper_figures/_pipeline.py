@@ -16,10 +16,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-from asyncsim.base import checks, files
+from asyncsim.base import checks, digests, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
-from experiments import _contract, _source, _store
+from experiments import _contract, _store
 from paper_figures import _gallery, _looks
 
 HERE = Path(__file__).resolve().parent
@@ -84,7 +84,8 @@ def script(name: str) -> Any:
 def origin(name: str, quick: bool = False) -> dict[str, str]:
     """Digests of the rows and of the script that a picture says it was drawn from."""
     rows = [_store.content(each, quick) for each in script(name).EXPERIMENTS]
-    code = _source.version(HERE, name.replace("-", "_"), ("EXPERIMENTS", "draw", "numbers"))
+    roots = ("EXPERIMENTS", "draw", "numbers")
+    code = digests.version(digests.own_code(HERE, name.replace("-", "_"), roots, _contract.MACHINERY))
     return {ROWS: _contract.digest(rows), SCRIPT: code}
 
 

@@ -105,3 +105,32 @@ def fresh_seed() -> int:
     """The seed of a long check."""
     assert FRESH is not None, "run `make test-long`, or set ASYNCSIM_SEED"
     return int(FRESH)
+
+
+@pytest.fixture
+def edited(tmp_path, monkeypatch):
+    """Asks a question as if a module of the package had `new` for `old` words, or `new` at its end where `old` is "".
+
+    No file of the package is touched.
+    """
+    from asyncsim.base import digests
+
+    def ask(change, question):
+        module, old, new = change
+        files = digests._files()
+        text = files[module].read_text(encoding="utf-8")
+        assert old in text
+        other = tmp_path / files[module].name
+        other.write_text(text.replace(old, new, 1) if old else text + new, encoding="utf-8")
+        with monkeypatch.context() as patch:
+            patch.setattr(digests, "_files", lambda: files | {module: other})
+            patch.setattr(digests._Kept, "write", lambda self: None)
+            for cached in (digests.modules, digests.reached):
+                cached.cache_clear()
+            try:
+                return question()
+            finally:
+                for cached in (digests.modules, digests.reached):
+                    cached.cache_clear()
+
+    return ask

@@ -59,6 +59,10 @@ RunWorkers = Annotated[
 ]
 _STDOUT = Path("-")
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an argument; repeat for more.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PLACE", help="Your code that a file may call, my.py:name or module:name. Repeat for more."),
+]
 
 
 def guarded(command: Callable[..., int]) -> Callable[..., None]:
@@ -249,6 +253,10 @@ def run(
             help="Go on from this checkpoint, to the same bits; options that describe the run may be left out."
         ),
     ] = None,
+    trust: Trust = None,
+    other_code: Annotated[
+        bool, typer.Option("--other-code", help="Go on with other code than the checkpoint was made with.")
+    ] = False,
     workers: RunWorkers = None,
     log: Annotated[
         list[str] | None,
@@ -292,14 +300,14 @@ def run(
     # Build the spec, or read it.
     given = _given(context)
     if resume is not None and wording.describe_nothing(given):
-        spec, seed = commands.remade(resume, seed if "seed" in given else None)
+        spec, seed = commands.remade(resume, seed if "seed" in given else None, trust or [])
     elif file is None:
         spec = wording.spec(parts, link or [], staleness, coupled, settings or [], sizes)
     else:
-        spec = wording.of_file(file, given)
+        spec = wording.of_file(file, given, trust or [])
     if print_spec or dry_run:
         return commands.show(spec, print_spec)
-    keeping = commands.Keeping(checkpoint, checkpoint_every, resume, log or [], workers)
+    keeping = commands.Keeping(checkpoint, checkpoint_every, resume, log or [], workers, other_code)
     return commands.run(spec, seed, plot, save, json_path, keeping)[1]
 
 
@@ -410,6 +418,9 @@ def sweep(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map or lines to this path.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this path.")] = None,
+    other_code: Annotated[
+        bool, typer.Option("--other-code", help="Count units of the store that other code made.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every setting, count the units, and stop.")] = False,
     json_path: Json = None,
 ) -> int:
@@ -422,7 +433,7 @@ def sweep(
         checks.require(not (dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
     from asyncsim.sweeping.sweeps import Work
 
-    work = Work(store, workers, backend, address)
+    work = Work(store, workers, backend, address, other_code=other_code)
     return sweeping.sweep(settings or [], grid, reading, replicates, seed, work, (claim, at or []), paths, dry_run)[1]
 
 
@@ -458,6 +469,7 @@ def results_show(
 def results_verify(
     store: Where = sweeping.STORE,
     again: Annotated[int, typer.Option(help="Do so many units again, drawn at random, and compare to the bit.")] = 0,
+    trust: Trust = None,
     seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
     json_path: Json = None,
 ) -> int:
@@ -465,16 +477,16 @@ def results_verify(
     commands.outputs(json=json_path)
     checks.integer("--again", again, 0, "count units")
     checks.integer("--seed", seed, 0, "give a non-negative integer seed")
-    return sweeping.results_verify(store, again, seed, {"json": json_path})
+    return sweeping.results_verify(store, again, seed, trust or [], {"json": json_path})
 
 
 @results.command("gc")
 @guarded
 def results_gc(
     store: Where = sweeping.STORE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the files, and remove none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the files, and move none.")] = False,
 ) -> int:
-    """Remove units that no sweep of the store needs, and reasons of failures that are over."""
+    """Move units that no sweep of the store needs, and reasons of failures that are over, into its trash."""
     return sweeping.results_gc(store, dry_run)
 
 

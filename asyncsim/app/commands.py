@@ -159,7 +159,7 @@ def show(spec: Spec, as_json: bool) -> int:
 class Keeping(NamedTuple):
     """Where a run is kept and logged while it is under way: `checkpoint`, `every`, `resume` as in `sim.run`.
 
-    `log`: ready callbacks in words; `workers`: processes that train.
+    `log`: ready callbacks in words; `workers`: processes that train; `other_code` as in `sim.run`.
     """
 
     checkpoint: Path | None = None
@@ -167,6 +167,7 @@ class Keeping(NamedTuple):
     resume: Path | None = None
     log: Sequence[str] = ()
     workers: int | None = None
+    other_code: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `sim.run` that are not left at their defaults."""
@@ -178,6 +179,7 @@ class Keeping(NamedTuple):
             "resume": self.resume,
             "callback": [callbacks.named(text) for text in self.log] or None,
             "workers": self.workers,
+            "other_code": self.other_code or None,
         }
         return {name: value for name, value in wanted.items() if value is not None}
 
@@ -188,12 +190,12 @@ class Keeping(NamedTuple):
         return "start it again" if path is None else f"go on with asyncsim run --resume {path}"
 
 
-def remade(path: Path, seed: int | None) -> tuple[Spec, int]:
+def remade(path: Path, seed: int | None, trust: Sequence[str]) -> tuple[Spec, int]:
     """Spec and seed of a checkpoint; a `seed` that was given stands, and is compared when the run goes on."""
     from asyncsim.learning import checkpoint
 
     saved = checkpoint.read(path)
-    return saved.remade(), saved.seed if seed is None else seed
+    return saved.remade(trust), saved.seed if seed is None else seed
 
 
 def run(

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from asyncsim import theory, trials, validation
-from asyncsim.base import checks, files
+from asyncsim.base import checks, digests, files
 from asyncsim.base.manifest import version_of
 from asyncsim.trials._trial import FALSE_FAIL
 
-KIND, FORMAT = "asyncsim evidence", 1
+KIND, FORMAT = "asyncsim evidence", 2
 APART = 1 << 20
 """Least distance of two seeds: trials draw also at seeds that follow the one they are given."""
 LARGEST = 1 << 62
@@ -26,6 +24,8 @@ LARGEST = 1 << 62
 EVER = 0.01
 """Probability that the bets against any true claim ever reach the limit of all claims."""
 REMEDY = "move it away to begin anew, or name another with --evidence"
+PATIENCE = 60.0
+"""Seconds in which another command has written its run."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,17 @@ class Evidence:
 class Ledger:
     """A file of evidence. Each run is written at once and whole, so that a killed command loses none.
 
-    A claim whose trial or formula changed, or another version of the package, begins a new process; the old one stays
-    in the file, so that no seed is used twice. `digest(id)` names what a process measures.
+    A claim whose code changed, or another version of the package, begins a new process; the old one stays in the file,
+    so that no seed is used twice. `digest(id)` names the code that a process measures. Commands may write one file at
+    the same time.
 
-    Arguments: `path` of the file, which need not exist. Raises `InputError` for a file of another kind or format, and
-    for one whose money does not follow from its p-values.
+    Arguments: `path` of the file, which need not exist. Raises `InputError` for a file of another kind or format, for
+    one that was changed since it was written, and for one whose money does not follow from its p-values.
     """
 
     def __init__(self, path: str | os.PathLike[str], digest: Callable[[str], str] | None = None) -> None:
         self.path = files.writable("--evidence", path)
+        self.lock = self.path.with_name(f".{self.path.name[:50]}.lock")
         self._digest = digest or digest_of
         self.begun: dict[str, str] = {}
         """Claims whose process was begun anew by this object, each with the reason."""
@@ -117,9 +119,12 @@ class Ledger:
             return {}
         whole = files.read_mapping(self.path, "evidence")
         with files.well_formed(self.path, "evidence"):
-            kind = (whole["kind"], whole["format"])
-            checks.require(kind == (KIND, FORMAT), "--evidence", str(self.path), f"{KIND} {FORMAT}", REMEDY)
-            return dict(whole["claims"])
+            claims = dict(whole["claims"])
+            # Files of format 1 had no digest.
+            known = (KIND, 1, None), (KIND, FORMAT, digests.of(claims))
+            mine = (whole["kind"], whole["format"], whole.get("digest")) in known
+            checks.require(mine, "--evidence", str(self.path), f"{KIND} as it was written", REMEDY)
+            return claims
 
     def fresh(self, ids: Sequence[str], seed: int | None = None) -> int:
         """A seed that no run of these claims has used or drawn from: the given one, or one of the operating system.
@@ -137,6 +142,11 @@ class Ledger:
 
     def add(self, id: str, seed: int, p: float) -> None:
         """Write a claim's p-value at a fresh seed into its process, or into a new one where something changed."""
+        refusal = checks.InputError("--evidence", str(self.path), "written by one command at a time", "start it again")
+        with files.locked(self.lock, refusal, patience=PATIENCE):
+            self._add(id, seed, p)
+
+    def _add(self, id: str, seed: int, p: float) -> None:
         whole = self._read()
         processes = whole.setdefault(id, [])
         _require_fresh(id, seed, [run[0] for process in processes for run in process["runs"]])
@@ -144,13 +154,14 @@ class Ledger:
         if not processes or any(processes[-1][key] != value for key, value in now.items()):
             if processes:
                 older, newer = processes[-1]["version"], now["version"]
-                changed = "its trial or formula changed" if older == newer else f"asyncsim {older} became {newer}"
+                changed = "its code changed" if older == newer else f"asyncsim {older} became {newer}"
                 self.begun[id] = changed
             processes.append(now | {"runs": []})
         runs: list[list[float]] = processes[-1]["runs"]
         money = validation.wealth([*(run[1] for run in runs), p])
         runs.append([seed, p, money[-1]])
-        text = json.dumps({"kind": KIND, "format": FORMAT, "claims": whole}, separators=(",", ":")) + "\n"
+        about = {"kind": KIND, "format": FORMAT, "digest": digests.of(whole)}
+        text = json.dumps({**about, "claims": whole}, separators=(",", ":")) + "\n"
         files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
 
     def processes(self, claims: int) -> dict[str, Evidence]:
@@ -177,41 +188,10 @@ def _require_fresh(id: str, seed: int, used: Sequence[int]) -> None:
 
 @cache
 def digest_of(id: str) -> str:
-    """16 hexadecimal digits that change with the code of a claim's trial and formula.
-
-    That is every module of `asyncsim.trials` and `asyncsim.theory` which their files import, and those in turn.
-    Comments, docstrings and layout do not count; the version of Python does.
-    """
+    """16 hexadecimal digits that change with the code of a claim's trial and formula, and of all that they run."""
     root = Path(__file__).parents[1]
-    left, code = [trials.trials()[id], theory.claims()[id]], {}
-    while left:
-        path = left.pop()
-        if path not in code:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            code[path] = ast.dump(_Bare().visit(tree))
-            left += _imported(tree, root)
-    named = sorted((path.relative_to(root).as_posix(), text) for path, text in code.items())
-    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:16]
-
-
-class _Bare(ast.NodeTransformer):
-    """Leaves out texts that stand alone."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        alone = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        return None if alone else node
-
-
-def _imported(tree: ast.Module, root: Path) -> Iterator[Path]:
-    """Files of trials and of theory that a module imports."""
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            path = root.joinpath(*name.split(".")[1:]).with_suffix(".py")
-            if name.startswith(("asyncsim.trials.", "asyncsim.theory.")) and path.exists():
-                yield path
+    paths = (path.relative_to(root).with_suffix("") for path in (trials.trials()[id], theory.claims()[id]))
+    return digests.reached(*(".".join(["asyncsim", *path.parts]) for path in paths))
 
 
 def against(evidence: Mapping[str, Evidence]) -> list[str]:

@@ -189,11 +189,11 @@ def results_show(where: str, name: str | None, outputs: Mapping[str, Path | None
     return show(plans.answered(store, keeping.chosen(store, name), 0, 0.0), outputs)[1]
 
 
-def results_verify(where: str, again: int, seed: int, outputs: Mapping[str, Path | None]) -> int:
+def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outputs: Mapping[str, Path | None]) -> int:
     """Read every file of a store again, and do some units again; 1 where one is not as it was written."""
     from asyncsim.sweeping import keeping, plans
 
-    count, faults = keeping.verified(plans.opened(where, make=False), again, seed)
+    count, faults = keeping.verified(plans.opened(where, make=False), again, seed, trust)
     files = streams.Files()
     result = {"units": count, "again": min(again, count), "faults": [vars(fault) for fault in faults]}
     files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, result))
@@ -207,14 +207,15 @@ def results_verify(where: str, again: int, seed: int, outputs: Mapping[str, Path
 
 
 def results_gc(where: str, dry: bool) -> int:
-    """Remove what no sweep of a store needs."""
+    """Move what no sweep of a store needs into its trash."""
+    from asyncsim.base.store import TRASH
     from asyncsim.sweeping import keeping, plans
 
     store = plans.opened(where, make=False)
-    spare = keeping.unneeded(store)
-    size = sum(store.size(name) for name in spare)
-    if not dry:
-        for name in spare:
-            store.remove(name)
-    print(f"{len(spare)} files, {size / 1024:.1f} KiB, {'would be ' if dry else ''}removed")
+    with store.held(alone=True):
+        spare = keeping.unneeded(store)
+        size = sum(store.size(name) for name in spare)
+        folder = store.set_aside(spare) if spare and not dry else TRASH
+    moved = f"{len(spare)} files, {size / 1024:.1f} KiB, {'would be ' if dry else ''}moved to {where}/{folder}"
+    print(moved + ("; remove that folder to free them" if spare and not dry else ""))
     return 0

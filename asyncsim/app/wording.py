@@ -212,19 +212,19 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
 
 BESIDE = (
     *("file", "seed", "plot", "save", "json_path", "print_spec", "dry_run"),
-    *("checkpoint", "checkpoint_every", "resume", "log", "workers"),
+    *("checkpoint", "checkpoint_every", "resume", "log", "workers", "trust", "other_code"),
 )
 """Options that go with a spec from a file."""
 
 
-def of_file(path: Path, given: Sequence[str]) -> Spec:
-    """The spec of a file; options that describe another one are refused."""
+def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
+    """The spec of a file, which may name trusted places; options that describe another one are refused."""
     from asyncsim.learning.spec import Spec
 
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name in BESIDE, option, "given", f"left out beside {path}", "change the file instead")
-    return Spec.load(path)
+    return Spec.load(path, trust)
 
 
 def describe_nothing(given: Sequence[str]) -> bool:

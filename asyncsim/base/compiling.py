@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,11 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from asyncsim.base import checks, files
 
-try:
-    import fcntl
-except ImportError:  # Windows: every process compiles for itself
-    fcntl = None  # type: ignore[assignment]
-
 SUM = 16
 """Bytes of the digest at the end of every kept file; what reads pickles stops before it."""
 _NOWHERE = "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is"
-PATIENCE, GLANCE = 120.0, 0.1
-"""Seconds that a process waits for another one to compile, and between two looks; then it compiles for itself."""
+PATIENCE = 120.0
+"""Seconds that a process waits for another one to compile; then it compiles for itself."""
 _reported: set[str] = set()
 
 
@@ -157,37 +151,24 @@ class _Turn:
     """Whose turn it is to compile a function: a lock that ends with its process, so that nothing can be left behind."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: io.BufferedWriter | None = None
+        self._path, self._mine, self._held = path, False, ExitStack()
 
     def take(self) -> bool:
         """Wait for the turn; False where it cannot be had, or is had already by a compilation that failed."""
-        if fcntl is None or self._file is not None:
+        if self._mine:
             return False
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("wb")
+            self._held.enter_context(files.locked(self._path, TimeoutError(), patience=PATIENCE))
         except OSError:
             return False
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(GLANCE)
-            except OSError:  # a disk without locks
-                break
-            else:
-                self._file = file
-                return True
-        file.close()
-        return False
+        self._mine = True
+        return True
 
     def give(self) -> None:
         """Let the next process have it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._held.close()
+        self._mine = False
 
 
 class _Files(IndexDataCacheFile):

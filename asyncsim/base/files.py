@@ -12,6 +12,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,6 +35,8 @@ TEXT = 32
 LONGEST = 1 << 24
 """Bytes of the longest text file of settings."""
 WRITES = 0o222
+GLANCE = 0.02
+"""Seconds between two looks at a lock that another process holds."""
 
 Where = str | os.PathLike[str]
 
@@ -185,6 +188,37 @@ def cleared(fresh: Path) -> Iterator[None]:
     finally:
         for number in ends:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def locked(place: Path, refusal: Exception, shared: bool = False, patience: float = 0.0) -> Iterator[None]:
+    """Hold a folder, or a file that is made for it and stays empty; the system frees it when the process ends.
+
+    `shared`: with others that share it. Raises `refusal` where it is held for longer than `patience`, in seconds.
+    Systems and disks without such locks are not guarded.
+    """
+    try:
+        import fcntl
+
+        held = os.open(place, os.O_RDONLY if place.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    except (ImportError, OSError):
+        yield
+        return
+    end = time.monotonic() + patience
+    try:
+        while True:
+            try:
+                fcntl.flock(held, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise refusal from None
+                time.sleep(GLANCE)
+            except OSError:  # a disk that has no locks
+                break
+        yield
+    finally:
+        os.close(held)
 
 
 def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:

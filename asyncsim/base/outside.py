@@ -1,30 +1,84 @@
-"""Parts from outside the package: an object of a user's file or module, and what other packages register."""
+"""Parts from outside the package: an object of a user's file or module, and what other packages register.
+
+A place, module:name or file.py:name, is code. It runs where the user names it: in a program or a command. Where a file
+names it, it runs only if the user trusts that place.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
 import importlib.util
+import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks
 
 FORM = "write module:name or path/to/file.py:name"
+NAMED = re.compile(r"(.+):[A-Za-z_][\w.]*", re.DOTALL)
+"""A place and the name of an object in it."""
+_TRUSTED: ContextVar[frozenset[str] | None] = ContextVar("trusted", default=None)
+"""Places that the file which is being read may name; None: no file is being read."""
 
 
-def loaded(target: str, field: str = "target") -> Any:
+@contextmanager
+def trusting(places: Sequence[str] | None) -> Iterator[None]:
+    """What is read inside comes from a file: of all places it may name these alone (None: as around it).
+
+    >>> with trusting(["math:pi"]):
+    ...     loaded("math:pi")
+    3.141592653589793
+    """
+    listed = places is None or (not isinstance(places, str) and all(isinstance(each, str) for each in places))
+    checks.require(listed, "trust", places, "a list of places", "write trust=['my.py:name']")
+    before = _TRUSTED.set(_TRUSTED.get() if places is None else frozenset(map(_full, places)))
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(before)
+
+
+def permit(target: str, field: str) -> None:
+    """Raise `InputError` for a place that a file names and the user does not trust."""
+    trusted = _TRUSTED.get()
+    remedy = f"read what it does, then add --trust {target}, or trust=[{target!r}] in Python"
+    checks.require(trusted is None or _full(target) in trusted, field, target, "trusted, as a file names it", remedy)
+
+
+def _full(target: str) -> str:
+    """A place with the whole path of its file, however that is written."""
+    place, _, name = target.rpartition(":")
+    return f"{os.path.realpath(place)}:{name}" if place.endswith(".py") else target
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts in containers of JSON, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for each in [*value, *value.values()] if isinstance(value, Mapping) else value:
+            yield from texts(each)
+
+
+def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
     """The object that module:name (or file.py:name) names; `field` is what messages call it.
 
-    Raises `InputError` for another form, a file that does not exist or cannot be imported, or a name it does not have.
+    Raises `InputError` for another form, a file that does not exist or cannot be imported, a name it does not have, or
+    a place that a file names without the user's trust, unless an `installed` package registers it.
 
     >>> loaded("math:pi")
     3.141592653589793
     """
     place, colon, name = target.rpartition(":")
     checks.require(bool(colon and place and name), field, target, "of the form module:name", FORM)
+    if not installed:
+        permit(target, field)
     part = _file(Path(place), field) if place.endswith(".py") else _module(place, field)
     for step in name.split("."):
         known = [each for each in vars(part) if not each.startswith("_")] if hasattr(part, "__dict__") else []
@@ -37,9 +91,13 @@ def loaded(target: str, field: str = "target") -> Any:
 def registered(package: str) -> dict[str, str]:
     """Names that installed packages register for a plug-in folder, each with its module:name.
 
-    The group of entry points is the folder's own name: `[project.entry-points."asyncsim.methods"]`.
+    The group of entry points is the folder's own name: `[project.entry-points."asyncsim.methods"]`. While a file is
+    read, what lies in the working directory counts as another file, not as installed.
     """
-    points = importlib.metadata.entry_points(group=package)
+    points = list(importlib.metadata.entry_points(group=package))
+    if _TRUSTED.get() is not None:
+        here = os.path.realpath(".")
+        points = [each for each in points if each.dist and os.path.realpath(str(each.dist.locate_file(""))) != here]
     return {point.name.replace("-", "_"): point.value for point in points}
 
 

@@ -59,6 +59,12 @@ def summaries(package: str) -> dict[str, str]:
     return {name: line for name, (_, line) in sorted(_read_index(package).items())}
 
 
+def home_of(package: str, name: str) -> str | None:
+    """The file, without its ending, that defines an object of a plug-in folder; None for a name that it lacks."""
+    beside = vars(importlib.import_module(package)).get("_beside", {})
+    return beside.get(name) or _read_index(package).get(name, (None,))[0]
+
+
 @cache
 def _read_index(package: str) -> dict[str, tuple[str, str]]:
     """The file that defines each public object, and the first line of its docstring."""
@@ -114,7 +120,7 @@ def load(package: str, name: str, kind: str) -> Any:
         return getattr(sys.modules[package], snake)
     known = summaries(package)
     if snake not in known and snake in (others := outside.registered(package)):
-        return _remembered(outside.loaded(others[snake], kind), f"{package.rpartition('.')[2]}.{snake}")
+        return _remembered(outside.loaded(others[snake], kind, installed=True), f"{package.rpartition('.')[2]}.{snake}")
     if snake not in known:
         near = difflib.get_close_matches(snake, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"

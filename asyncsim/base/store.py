@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ from asyncsim.base import checks, files
 
 NOTE = b"asyncsim"
 """Key of a Parquet file's own metadata that holds what `pack` was told about the rows."""
+SEALED = "sealed by sha256"
+SEAL, UNSEALED = f'{{"{SEALED}": "'.encode(), b"0" * 64
+"""What stands in front of the digest of such a file, and what stands in the digest's place when it is computed."""
+TRASH = "trash"
+"""The folder for files that are set aside; nothing in it counts."""
 CELL = 64
 """Bytes that a cell of a table takes at most while it is read, beside its text."""
 AT_ONCE = 32
@@ -97,13 +103,28 @@ class Store:
                 return Path(self._root, name).is_file()
             return bool(self._system.get_file_info(f"{self._root}/{name}").is_file)
 
-    def remove(self, name: str) -> None:
-        """Remove a file."""
+    def set_aside(self, names: Iterable[str]) -> str:
+        """Move files below a folder of `TRASH` with the time as its name; returns that folder."""
+        folder = f"{TRASH}/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
         with self._reachable():
-            if self._system is None:
-                Path(self._root, name).unlink(missing_ok=True)
-            else:
-                self._system.delete_file(f"{self._root}/{name}")
+            for name in names:
+                old, new = (f"{self._root}/{each}" for each in (name, f"{folder}/{name}"))
+                if self._system is None:
+                    Path(new).parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(old, new)
+                    continue
+                if self._system.type_name not in DIRECT:
+                    self._system.create_dir(new.rpartition("/")[0], recursive=True)
+                self._system.move(old, new)
+        return folder
+
+    @contextmanager
+    def held(self, alone: bool = False) -> Iterator[None]:
+        """Hold the store, beside others or alone; refused where it cannot be had. A bucket is not guarded."""
+        remedy = "wait until the other command on this store is over"
+        refusal = checks.InputError("store", self.where, "in use by one command at a time", remedy)
+        with nullcontext() if self.folder is None else files.locked(self.folder, refusal, shared=not alone):
+            yield
 
     def names(self, folder: str = "") -> Iterator[str]:
         """Names of all files below a folder, one folder after another; hidden files are not listed."""
@@ -168,7 +189,8 @@ def _write_local(path: Path, data: bytes) -> None:
         raise (cause if isinstance(cause, OSError) else OSError(errno.EACCES, reason)) from None
 
 
-def _names(root: Path, folder: str) -> Iterator[str]:
+def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Files below a folder, those behind links too; a link to a folder above it is left out."""
     base = root / folder
     if not base.is_dir():
         return
@@ -177,50 +199,68 @@ def _names(root: Path, folder: str) -> Iterator[str]:
         name = f"{folder}/{entry.name}" if folder else entry.name
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
-            yield from _names(root, name)
+        real = os.path.realpath(entry.path) if entry.is_symlink() else ""
+        if real in above or (real and base.resolve().is_relative_to(real)):
+            continue
+        if os.path.isdir(real) if real else entry.is_dir():
+            yield from _names(root, name, above | {real} if real else above)
         else:
             yield name
-
-
-def digest(value: Any) -> str:
-    """32 hexadecimal digits of what a value is as JSON.
-
-    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    True
-    """
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:
     """Columns of equal length as a Parquet file, with a JSON object about them in its metadata.
 
-    Texts are kept once each. Raises pyarrow's error where a column has several types.
+    Texts are kept once each. A file with such an object is sealed: it holds a digest of all its bytes. Raises pyarrow's
+    error where a column has several types.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pa.table(dict(columns))
     if about is not None:
-        table = table.replace_schema_metadata({NOTE: json.dumps(about)})
+        note = json.dumps(dict(about)).removeprefix("{").encode()
+        table = table.replace_schema_metadata({NOTE: SEAL + UNSEALED + (b'", ' if len(about) else b'"') + note})
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
-    return buffer.getvalue()
+    data = buffer.getvalue()
+    place, digest = _seal(data)
+    return data[:place] + digest + data[place + len(digest) :] if about is not None else data
+
+
+def _seal(data: bytes) -> tuple[int, bytes]:
+    """Where the digest of a sealed file stands, and which it should be; (-1, b"") for other files."""
+    place = data.rfind(SEAL) + len(SEAL)
+    if place < len(SEAL):
+        return -1, b""
+    whole = hashlib.sha256(memoryview(data)[:place])
+    whole.update(UNSEALED)
+    whole.update(memoryview(data)[place + len(UNSEALED) :])
+    return place, whole.hexdigest().encode()
 
 
 def unpack(data: bytes, name: str, remedy: str = "remove it and make it again") -> tuple[Any, dict[str, Any]]:
     """The pyarrow table of a Parquet file, and what `pack` was told about it; `name` is what messages call the file.
 
-    Raises `InputError` for a file that is damaged or larger than the memory that a file may take.
+    Raises `InputError` for a file that is damaged, was changed since it was sealed, or is larger than the memory that a
+    file may take.
     """
     import pyarrow.parquet as pq
 
     with files.decoding(name, "Parquet file", remedy, "rows"):
+        place, digest = _seal(data)
+        if data[place : place + len(digest)] != digest:
+            raise ValueError("it was changed since it was written")
         held = pq.ParquetFile(io.BytesIO(data))
         # Few bytes can hold many rows: what they declare is asked before they are unpacked.
         files.Budget(name).fit(held.metadata.num_rows * held.metadata.num_columns * CELL)
         note = (held.metadata.metadata or {}).get(NOTE)
-        return held.read().replace_schema_metadata(None), json.loads(note) if note else {}
+        if note and not digest:
+            raise ValueError("it was not sealed")
+        # Threads of pyarrow and torch in one process can end it with status 134 at its exit.
+        about = json.loads(note) if note else {}
+        about.pop(SEALED, None)
+        return held.read(use_threads=False).replace_schema_metadata(None), about
 
 
 def content(table: Any) -> str:

@@ -1,7 +1,8 @@
 """Checkpoints: a run between two batches as one file, from which it goes on to the same bits.
 
 The file holds what was computed: finished blocks, parameters, states of links, kept weights, drawn trajectories, worlds
-and what was recorded. What is keyed by the seed is computed again. Nothing in it is executed when it is read.
+and what was recorded. What is keyed by the seed is computed again. Reading it calls functions of this package and of
+installed ones, and of a user's code what the user trusts by name.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, files, records
+from asyncsim.base import checks, files, records, spec_code
 from asyncsim.base.manifest import version_of
 from asyncsim.learning.packing import Unwritable, flattened, rebuilt
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.standing import Part
 
-FORMAT = 3
+FORMAT = 4
 """Number of the form in which checkpoints are written."""
 EVERY = 60.0
 """Seconds between two checkpoints unless told otherwise."""
@@ -63,32 +64,36 @@ class Saved(NamedTuple):
     """What a checkpoint holds.
 
     `spec`: as `Spec.to_dict` gives it, None where it cannot be written; `identity`: what a run has to share with it;
-    `standing`: of the block that was under way, None between two blocks.
+    `code`: digests of what it ran; `standing`: of the block that was under way, None between two blocks.
     """
 
     path: Path
     seed: int
     spec: dict[str, Any] | None
     identity: dict[str, Any]
+    code: dict[str, Any]
     parts: list[Part]
     standing: dict[str, Any] | None
 
-    def remade(self) -> Spec:
-        """The spec of the run, from the checkpoint alone."""
+    def remade(self, trust: Sequence[str] = ()) -> Spec:
+        """The spec of the run, from the checkpoint alone; `trust` as in `Spec.from_dict`."""
         remedy = "give the spec of the run as well: it has parts that no file can hold"
         checks.require(self.spec is not None, "resume", str(self.path), "one that holds its spec", remedy)
         assert self.spec is not None
-        return Spec.from_dict(self.spec)
+        return Spec.from_dict(self.spec, trust)
 
-    def check(self, spec: Spec, seed: int) -> None:
-        """Refuse to go on with another spec or seed than the checkpoint's; functions are told by their names only."""
+    def check(self, spec: Spec, seed: int, other_code: bool = False) -> None:
+        """Refuse to go on with another spec or seed than the checkpoint's, or with other code unless that is wanted."""
         remedy = "go on with the spec and the seed that it was made with, or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
-        mine = identity(spec)
+        mine, code = identified(spec)[1:]
         for name in sorted({*mine, *self.identity}):
             ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
             bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
             checks.require(ours == theirs, f"spec.{name}", mine.get(name), bound, remedy)
+        changed = [] if other_code else spec_code.changed(self.code, code)
+        remedy = "use that code, begin anew, or go on with other code by --other-code (other_code=True)"
+        checks.require(not changed, "resume", str(self.path), f"of this code ({', '.join(changed)} changed)", remedy)
 
 
 def read(path: files.Where) -> Saved:
@@ -100,7 +105,7 @@ def read(path: files.Where) -> Saved:
         _check_versions(path, scalars["made_with"])
         tree = rebuilt(scalars["tree"], arrays)
         parts = [Part.unpacked(part) for part in tree["parts"]]
-        about = (scalars["seed"], scalars["spec"], scalars["identity"])
+        about = (scalars["seed"], scalars["spec"], scalars["identity"], scalars["code"])
         return Saved(Path(path), *about, parts, tree["standing"])
 
 
@@ -126,11 +131,18 @@ def written(spec: Spec) -> dict[str, Any] | None:
         return None
 
 
-def identity(spec: Spec) -> dict[str, Any]:
-    """What a spec is told from others by: itself where it can be written, else its description and digests."""
-    rows = written(spec)
-    if rows is not None:
-        return rows
+def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
+    """A spec as it can be written (None: it cannot), what it is told from others by, and the code that it needs.
+
+    Weights that are loaded and no part of the parameters are told by their contents.
+    """
+    rows, frozen = written(spec), {"weights": getattr(spec.trained_policy, "frozen", None)}
+    code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.learning.running")
+    return rows, (described(spec) if rows is None else rows) | frozen, code
+
+
+def described(spec: Spec) -> dict[str, Any]:
+    """What a spec that cannot be written is told from others by: its description, and digests of arrays."""
     sizes = ("every", "block", "realizations", "micro_batches")
     diagnostics = spec.diagnostics
     named = diagnostics if isinstance(diagnostics, str) else [getattr(each, "name", each) for each in diagnostics]
@@ -151,8 +163,8 @@ class Keeper:
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
         self.path, self.every = files.writable("checkpoint", path), interval(every)
-        self.about = {"format": FORMAT, "made_with": made_with(), "seed": int(seed), "spec": written(spec)}
-        self.about["identity"] = identity(spec)
+        self.about = {"format": FORMAT, "made_with": made_with(), "seed": int(seed)}
+        self.about |= dict(zip(("spec", "identity", "code"), identified(spec), strict=True))
         self.parts: list[Part] = [] if saved is None else list(saved.parts)
         self.standing = None if saved is None else saved.standing
         self.whole_blocks, self.updates = False, 0
@@ -199,9 +211,15 @@ class Keeper:
 
 
 def opened(
-    spec: Spec | None, seed: int | None, path: files.Where | None, every: Any, resume: files.Where | None
+    spec: Spec | None,
+    seed: int | None,
+    path: files.Where | None,
+    every: Any,
+    resume: files.Where | None,
+    trust: Sequence[str] = (),
+    other_code: bool = False,
 ) -> tuple[Spec | None, int, Keeper | None]:
-    """Spec and seed of a run, those of the checkpoint where only that is given, and who keeps its checkpoints."""
+    """Spec and seed of a run, those of the checkpoint where they are not given, and who keeps its checkpoints."""
     interval(every)
     if path is not None:
         beside = resume is None or files.named("checkpoint", path).resolve() != files.named("resume", resume).resolve()
@@ -212,9 +230,9 @@ def opened(
         seed = 0 if seed is None else seed
         return spec, seed, Keeper(path, every, spec, seed) if path is not None and spec is not None else None
     saved = read(resume)
-    spec = saved.remade() if spec is None else spec
+    spec = saved.remade(trust) if spec is None else spec
     checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "leave it out for that of the checkpoint")
-    saved.check(spec, saved.seed if seed is None else seed)
+    saved.check(spec, saved.seed if seed is None else seed, other_code)
     return spec, saved.seed, Keeper(resume if path is None else path, every, spec, saved.seed, saved)
 
 

@@ -29,6 +29,8 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
     longest = max(parts, key=lambda part: part.updates)
     made = longest.updates
     header: dict[str, Any] = {"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)}
+    if (frozen := getattr(spec.trained_policy, "frozen", None)) is not None:
+        header["manifest"]["weights"] = frozen
     sizes = [len(part.parameters) for part in parts]
     R = sum(sizes)
     if by is not None:

@@ -41,7 +41,7 @@ def unpacked(data: bytes) -> Shared:
     """What `packed` was given; raises `Unsendable` where this process cannot have it."""
     try:
         spec, *others = pickle.loads(data)
-        return Shared(spec if isinstance(spec, Spec) else Spec.from_dict(spec), *others)
+        return Shared(spec if isinstance(spec, Spec) else Spec.from_dict(spec, trust=None), *others)
     except _REASONS as error:
         raise Unsendable(str(error).splitlines()[0]) from None
 

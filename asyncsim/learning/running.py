@@ -43,18 +43,22 @@ def run(
     resume: files.Where | None = None,
     callback: Callback | Sequence[Callback] = (),
     workers: int | None = None,
+    trust: Sequence[str] = (),
+    other_code: bool = False,
 ) -> Trace:
     """Simulate the system, train the policies on its staleness, and return the trace.
 
-    The result depends on the spec and the seed (0 unless given) only: not on blocks, nor on when trajectories are drawn
-    (for networks: up to rounding).
-    `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line every half minute).
+    The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
+    up to rounding).
+    `seed`: 0 unless given. `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line
+    every half minute).
 
     `checkpoint`: a new file that keeps what was reached, written every `checkpoint_every` seconds (or, as text, "500
     updates") behind a batch. `resume`: such a file, from which a run that ended early, however it ended, goes on to the
     bits of an unbroken one; new checkpoints go to the same file. Spec and seed have to be those of the file, or are
-    left out; functions of one's own are compared by name, their code is not. Parts that no file can hold are named;
-    then the file holds finished blocks, and a block begins again.
+    left out; a file names code of one's own only where `trust` lists it (my.py:name). The code of the run, one's own
+    too, has to be unchanged; `other_code` goes on with another. Parts that no file can hold are named; then the file
+    holds finished blocks, and a block begins again.
 
     `workers`: processes that train, this one included; the result does not depend on it. By default one a core, once a
     run is known to take much longer than their start; runs with callbacks or checkpoints stay in this process. So does,
@@ -69,7 +73,7 @@ def run(
     `trace` has all updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
 
     Raises `InputError` for a schedule that does not fit, NaN rewards or parts that contradict each other. Also
-    for a checkpoint that is damaged or of another spec, seed, format or version.
+    for a checkpoint that is damaged or of another spec, seed, code, format or version.
 
     >>> import asyncsim as sim
     >>> update = sim.chain(sim.updates.sgd(0.1))
@@ -83,7 +87,7 @@ def run(
     checks.integer("seed", 0 if seed is None else seed, 0, "give a non-negative integer seed", 2**63 - 1)
     listeners = Listeners(callback)
     with Site(workers) as site:
-        spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume)
+        spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume, trust, other_code)
         assert spec is not None
         _stay_here(site, spec, listeners, keeper)
         job = _job(spec, seed)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import calls, checks, feeds, files, knobs, plugins, records, showing
+from asyncsim.base import calls, checks, feeds, files, knobs, outside, plugins, records, showing
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning import minibatches
@@ -412,8 +412,13 @@ class Spec:
         return rows
 
     @classmethod
-    def from_dict(cls, rows: Mapping[str, Any]) -> Spec:
-        """The spec that `to_dict` gave; raises `InputError` for another format, an unknown field or argument."""
+    def from_dict(cls, rows: Mapping[str, Any], trust: Sequence[str] | None = ()) -> Spec:
+        """The spec that `to_dict` gave; raises `InputError` for another format, an unknown field or argument.
+
+        It calls functions of this package and of installed ones. `trust`: places of your own code, my.py:name or
+        module:name, that the rows may name too; any other is refused before it is imported. None is for rows that this
+        process has from `to_dict`: they may name what it may.
+        """
         remedy = "write what Spec.to_dict gives, or `asyncsim run --print-spec` prints"
         checks.require(isinstance(rows, Mapping), "spec", type(rows).__name__, "a mapping", remedy)
         checks.require(rows.get("format") == FORMAT, "spec format", rows.get("format"), str(FORMAT), remedy)
@@ -424,12 +429,13 @@ class Spec:
         for name in ("task", "system", "method", "update"):
             checks.require(name in given, f"spec {name}", None, "given", remedy)
         checks.require(isinstance(given["update"], list), "update", given["update"], "a list of links", remedy)
-        parts = {name: calls.read(name, value, plugins.function) for name, value in given.items()}
-        for link in parts["update"]:
-            checks.require(hasattr(link, "apply"), "update", link, "links", "write {updates.NAME: {argument: value}}")
-        named = isinstance(parts.get("diagnostics", ()), (str, list, tuple))
-        checks.require(named, "diagnostics", parts.get("diagnostics"), "names", remedy)
-        return cls(**{**parts, "update": Chain(tuple(parts["update"]))})
+        with outside.trusting(trust):
+            parts = {name: calls.read(name, value, plugins.function) for name, value in given.items()}
+            for link in parts["update"]:
+                checks.require(hasattr(link, "apply"), "update", link, "links", "write {updates.NAME: {argument: 1}}")
+            named = isinstance(parts.get("diagnostics", ()), (str, list, tuple))
+            checks.require(named, "diagnostics", parts.get("diagnostics"), "names", remedy)
+            return cls(**{**parts, "update": Chain(tuple(parts["update"]))})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as JSON, atomically; `load` reads it back, and `asyncsim run PATH` runs it."""
@@ -437,9 +443,9 @@ class Spec:
         files.write_atomically(path, lambda file: file.write(text.encode("utf-8")))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Spec:
-        """The spec of a file that `save` wrote, JSON or the same in YAML."""
-        return cls.from_dict(files.read_mapping(path))
+    def load(cls, path: str | os.PathLike[str], trust: Sequence[str] = ()) -> Spec:
+        """The spec of a file that `save` wrote, JSON or the same in YAML; `trust` as in `from_dict`."""
+        return cls.from_dict(files.read_mapping(path), trust)
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: the settings by name, as `describe` gives them."""

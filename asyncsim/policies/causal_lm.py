@@ -15,7 +15,7 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.versions import View, Weights
-from asyncsim.policies._policy import Act, Forward, Plain, count
+from asyncsim.policies._policy import Act, Forward, Plain, count, fingerprint
 
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
@@ -93,6 +93,12 @@ class CausalLM(Plain):
     def model(self) -> Model:
         """The network, and where its trained weights stand."""
         return self._loaded[0]
+
+    @cached_property
+    def frozen(self) -> str:
+        """What is loaded, by its contents: all files of a folder, a revision of the hub, or pretrained weights."""
+        header = self._loaded[3]
+        return header.get("files") or header.get("revision") or fingerprint(self.model.network.named_parameters())
 
     def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
         """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed."""

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside, spec_code
 from asyncsim.base import store as storing
 from asyncsim.base.store import Store
 from asyncsim.sweeping import plans, units
-from asyncsim.sweeping.plans import Plan
+from asyncsim.sweeping.plans import SWEEP, Plan
 
-SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
 FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
 UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet")
 """Names of the files that sweeps write; others in a store are somebody else's."""
@@ -79,16 +78,18 @@ class Fault:
     what: str
 
 
-def verified(store: Store, again: int = 0, seed: int = 0) -> tuple[int, list[Fault]]:
+def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] = ()) -> tuple[int, list[Fault]]:
     """How many unit files were read, and those that are damaged, altered or misnamed.
 
-    `again`: so many of them, drawn by `seed`, are done once more and compared to the bit.
+    `again`: so many of them, drawn by `seed`, are done once more and compared to the bit. `trust`: places of your own
+    code, my.py:name, that they may call.
     """
     names = [name for name in store.names("units") if UNIT.fullmatch(name)]
     faults = [Fault(name, what) for name in names if (what := _fault(store, name))]
     sound = sorted(set(names) - {fault.name for fault in faults})
     drawn = np.random.default_rng(seed).permutation(len(sound))[:again]
-    return len(names), [*faults, *_repeated(store, [sound[k] for k in drawn])]
+    with outside.trusting(trust):
+        return len(names), [*faults, *_repeated(store, [sound[k] for k in drawn])]
 
 
 def _fault(store: Store, name: str) -> str:
@@ -97,7 +98,11 @@ def _fault(store: Store, name: str) -> str:
         table, about = storing.unpack(store.read(name), name)
     except checks.InputError:
         return "damaged"
-    if "told" not in about or units.name_of(units.key_of(about["told"])) != name:
+    try:
+        own = units.name_of(units.key_of(about["told"]))
+    except (AttributeError, KeyError, TypeError):
+        own = ""
+    if own != name:
         return "not the unit that its name says"
     return "" if storing.content(table) == about.get("rows") else "altered"
 
@@ -110,19 +115,30 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
         about = storing.unpack(store.read(name), name)[1]
         try:
             rows = storing.content(pa.table(units.measured(about["told"])))
-        except (checks.InputError, checks.RunError) as error:
+        except (Exception, SystemExit) as error:  # what a file tells, and a part from outside, can raise anything
             yield Fault(name, f"fails now ({error})")
             continue
         if rows != about["rows"]:
-            made = about["made"]
-            yield Fault(name, f"other rows now (made by asyncsim {made['asyncsim']}, commit {made['commit']})")
+            made, told = about["made"], about["told"]
+            odd = spec_code.changed(told["code"], spec_code.code_of(told["subject"], units.__name__)) or ["no code"]
+            by = f"asyncsim {made['asyncsim']}, commit {made['commit']}; {', '.join(odd)} changed"
+            yield Fault(name, f"other rows now (made by {by})")
 
 
 def unneeded(store: Store) -> list[str]:
-    """Files that no sweep of the store needs: units of none, failures of units that are there or of none."""
+    """Files that no sweep of the store needs: units of none, failures of units that are there or of none.
+
+    Raises `InputError` where what the sweeps need is not known: plans are missing, damaged or under other names.
+    """
+    remedy = "put it back under its name, or move it out of the store"
+    for name in store.names("sweeps"):
+        known = ".parquet" not in name or SWEEP.fullmatch(name) is not None
+        checks.require(known, "plan", name, "named as a sweep names it, sweeps/ID.parquet", remedy)
     # Plans are read last: a sweep that begins meanwhile writes its plan in front of its units.
     there = {match[2]: name for name in store.names("units") if (match := UNIT.fullmatch(name)) is not None}
     failures = {match[1]: name for name in store.names("failed") if (match := FAILURE.fullmatch(name)) is not None}
     needed = {key for name in _ids(store) for key in plans.loaded(store, name)[0].keys}
+    remedy = "bring sweeps/ back, or remove units/ by hand"
+    checks.require(bool(needed or not there), "plans", "none", f"there beside {len(there)} units", remedy)
     over = [name for key, name in failures.items() if key in there or key not in needed]
     return [*(name for key, name in there.items() if key not in needed), *over]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, feeds
+from asyncsim.base import checks, digests, feeds
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
@@ -24,6 +26,8 @@ from asyncsim.sweeping.units import BLOCK, Unit
 HEADER = "store.json"
 """The file that says that a folder is a store."""
 KIND = "asyncsim results"
+SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
+"""Names of plans."""
 
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str) -> dict[str, Any]:
@@ -68,7 +72,7 @@ class Question:
             for riders in self.grid.riders:
                 for block, size in enumerate(self.blocks()):
                     content = units.told(shared, cell.setting, riders, self.seed, block, size)
-                    yield Unit(units.key_of(content), content)
+                    yield Unit.of(content)
 
     def _shared(self, subject: Any) -> dict[str, Any]:
         if self.reading is not None:
@@ -110,7 +114,8 @@ class Plan:
     """The units of a sweep by their keys, and what a reader of the store needs to know of them.
 
     `cells`, the structures; `riders`, settings of knobs by unit; `blocks`, replicates of each block; `keys`, of all
-    units: structure by structure, in it riders by riders, in these block by block.
+    units: structure by structure, in it riders by riders, in these block by block; `asked`, what each is told beside
+    the code.
     """
 
     id: str
@@ -123,6 +128,11 @@ class Plan:
     riders: list[list[dict[str, float]]]
     blocks: list[int]
     keys: list[str]
+    asked: list[str]
+
+    def by(self, keys: list[str]) -> Plan:
+        """The same settings by units of other code."""
+        return replace(self, keys=keys, id=digests.of(keys, 12))
 
     def settings(self) -> Iterator[tuple[dict[str, Any], list[dict[str, float]], list[str]]]:
         """Every structure with the riders of a unit, and the keys of its blocks."""
@@ -135,12 +145,13 @@ class Plan:
 def planned(question: Question) -> Plan:
     """The plan of a question; every setting is built once, so that what does not fit is refused here."""
     grid = question.grid
-    keys = [unit.key for unit in question.units()]
+    every = [(unit.key, unit.asked) for unit in question.units()]
+    keys = [key for key, _ in every]
     values = {name: tuple(each) for name, each in grid.structures.items()} | grid.knobs
     cells = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
     return Plan(
-        storing.digest(keys)[:12], grid.names, values, question.metrics, question.words, question.seed, cells,
-        grid.riders, question.blocks(), keys,
+        digests.of(keys, 12), grid.names, values, question.metrics, question.words, question.seed, cells,
+        grid.riders, question.blocks(), keys, [asked for _, asked in every],
     )  # fmt: skip
 
 
@@ -153,7 +164,8 @@ def opened(where: str, make: bool = True) -> Store:
     remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
     if not store.has(HEADER):
         checks.require(make, "store", where, "one that `asyncsim sweep --store` made", "check the path")
-        foreign = next((name for name in store.names() if not name.startswith(("units/", "sweeps/", "failed/"))), None)
+        own = ("units/", "sweeps/", "failed/", f"{storing.TRASH}/")
+        foreign = next((name for name in store.names() if not name.startswith(own)), None)
         checks.require(foreign is None, "store", where, f"empty, or a store (it has {foreign})", remedy)
         store.write(HEADER, json.dumps({"kind": KIND, "format": units.FORMAT}).encode() + b"\n")
         return store
@@ -168,12 +180,13 @@ def opened(where: str, make: bool = True) -> Store:
 
 
 def register(store: Store, plan: Plan) -> None:
-    """Write the plan into the store, once."""
-    if store.has(plan_of(plan.id)):
+    """Write the plan into the store, once, and again where it is damaged."""
+    with suppress(checks.InputError, FileNotFoundError):
+        loaded(store, plan.id)
         return
     rows = asdict(plan)
-    keys = storing.pack({"key": rows.pop("keys")}, {"format": units.FORMAT, "plan": rows, "made": manifest()})
-    store.write(plan_of(plan.id), keys)
+    columns = {"key": rows.pop("keys"), "asked": rows.pop("asked")}
+    store.write(plan_of(plan.id), storing.pack(columns, {"format": units.FORMAT, "plan": rows, "made": manifest()}))
 
 
 def plan_of(name: str) -> str:
@@ -182,14 +195,27 @@ def plan_of(name: str) -> str:
 
 
 def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
-    """A plan that `register` wrote, by its id, and the manifest of its first run."""
-    table, about = storing.unpack(store.read(plan_of(name)), plan_of(name))
-    whole = "plan" in about and "key" in table.column_names
-    checks.require(whole, "sweep", name, "a plan that a sweep wrote", f"remove {plan_of(name)}")
-    rows = about["plan"]
+    """A plan that `register` wrote, by its id, and the manifest of its first run; refused where it was changed."""
+    remedy = f"start its sweep again, or remove {plan_of(name)}"
+    table, about = storing.unpack(store.read(plan_of(name)), plan_of(name), remedy)
+    rows = about.get("plan", {})
+    checks.require(rows.get("id") == name, "sweep", name, "a plan that a sweep wrote", remedy)
     rows["names"], rows["metrics"] = tuple(rows["names"]), tuple(rows["metrics"])
     rows["values"] = {key: tuple(values) for key, values in rows["values"].items()}
-    return Plan(**rows, keys=table.column("key").to_pylist()), about["made"]
+    return Plan(**rows, keys=table["key"].to_pylist(), asked=table["asked"].to_pylist()), about["made"]
+
+
+def of_other_code(store: Store, plan: Plan, there: set[str]) -> dict[str, str]:
+    """Units of a plan that are not there, with those that other code made for other sweeps of the store."""
+    lacking = {asked: key for key, asked in zip(plan.keys, plan.asked, strict=True) if units.name_of(key) not in there}
+    others: dict[str, str] = {}
+    for name in store.names("sweeps") if lacking else ():
+        if name != plan_of(plan.id) and (match := SWEEP.fullmatch(name)) is not None:
+            with suppress(checks.InputError):  # a damaged plan is in the way of no other sweep
+                other = loaded(store, match[1])[0]
+                others |= {lacking[asked]: key for key, asked in zip(other.keys, other.asked, strict=True)
+                           if asked in lacking and units.name_of(key) in there}  # fmt: skip
+    return others
 
 
 def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = None) -> Sweep:
@@ -197,14 +223,14 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
     there = set(store.names("units"))
     summary: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
-    files = [name for key in plan.keys if (name := units.name_of(key)) in there]
-    contents = zip(files, store.read_all(files), strict=True)
+    stored = [key for key in plan.keys if units.name_of(key) in there]
+    files = [units.name_of(key) for key in stored]
+    tables = (units.read(data, key) for key, data in zip(stored, store.read_all(files), strict=True))
     for cell, riders, keys in plan.settings():
         names = [units.name_of(key) for key in keys]
         known = [name for name in names if name in there]
         if known:
-            tables = [storing.unpack(data, name)[0] for name, data in itertools.islice(contents, len(known))]
-            summary += _summary(plan, cell, riders, tables)
+            summary += _summary(plan, cell, riders, list(itertools.islice(tables, len(known))))
         if len(known) < len(names):
             lost = [key for key, name in zip(keys, names, strict=True) if name not in there]
             failed.append(_failure(store, cell, riders, lost))
@@ -220,10 +246,6 @@ def _summary(
     """Rows of one structure with the riders of a unit, from all its blocks."""
 
     def numbers(column: str) -> np.ndarray:
-        for table in tables:
-            known = column in table.column_names and len(table) % len(riders) == 0
-            remedy = "`asyncsim results verify` names such files; remove them and start the sweep again"
-            checks.require(known, "rows", table.column_names, f"those of a unit, with {column}", remedy)
         parts = [table.column(column).to_numpy().reshape(len(riders), -1) for table in tables]
         return np.concatenate(parts, axis=1)
 

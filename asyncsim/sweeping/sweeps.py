@@ -22,7 +22,7 @@ from asyncsim.base.workers import cores
 from asyncsim.learning.spec import Spec
 from asyncsim.sweeping import carrying, grids, plans, pools, units
 from asyncsim.sweeping.carrying import Outcome
-from asyncsim.sweeping.plans import BLOCK, Question
+from asyncsim.sweeping.plans import BLOCK, Plan, Question
 from asyncsim.sweeping.units import Unit
 
 REALIZATIONS = 16
@@ -57,13 +57,15 @@ def sweep(
     claim: str | None = None,
     at: Mapping[str, Any] | None = None,
     progress: bool | None = None,
+    other_code: bool = False,
 ) -> Sweep:
     """Run a spec, or simulate a system, at every setting of a grid, and keep the number of every replicate.
 
     Knobs of methods and links ride as replicates of one run; everything else is a structure of its own. The work is cut
     into units, each a structure with up to 16 settings of its knobs and 64 replicates. A unit is named by its content
-    (settings, seed, version of asyncsim, files of yours): what the store has is not done again. So a sweep that was
-    killed goes on when it is started again, and one with more replicates or other structures adds to what is there.
+    (settings, seed, code of asyncsim and of yours): what the store has is not done again. So a sweep that was killed
+    goes on when it is started again, and one with more replicates or other structures adds to what is there. Units of
+    other code stay in the store and are made anew, unless `other_code` counts them. A damaged one is made anew.
 
     Arguments:
         subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.
@@ -74,7 +76,7 @@ def sweep(
         such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one a core; 1: in
         this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here). claim:
         one that predicts a value of the only knob that rides; a picture gets its line. at: parameters of the claim that
-        the grid does not have. progress: as of `run`.
+        the grid does not have. progress: as of `run`. other_code: count units that other code made.
 
     Returns a `Sweep`: print it, `.table()`, `.rows()`, `sim.plot(result)`.
     Raises `InputError` for a name or value that does not fit, before anything is done, and for a store that is not
@@ -98,7 +100,7 @@ def sweep(
     count = replicates if replicates is not None else REALIZATIONS if simulated else BLOCK
     question = Question(grids.grid_of(subject, grid, samples), reading, count, seed, updates, samples)
     lines = plans.lines(question.grid, claim, at or {}) if claim else ()
-    return replace(answer(question, Work(store, workers, backend, address, progress)), lines=lines)
+    return replace(answer(question, Work(store, workers, backend, address, progress, other_code)), lines=lines)
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Work:
     backend: str = "processes"
     address: str | None = None
     progress: bool | None = None
+    other_code: bool = False
 
 
 class Interrupted(stopping.Stopped):
@@ -140,18 +143,50 @@ def answer(question: Question, work: Work) -> Sweep:
     # Every setting is refused here or not at all.
     plan = plans.planned(question)
     store = plans.opened(where)
-    there = set(store.names("units"))
-    missing = {key for key in plan.keys if units.name_of(key) not in there}
-    plans.register(store, plan)
-    try:
-        made = _do(question, work, store, missing)
-    except KeyboardInterrupt as error:
-        if folder is not None:
-            raise
+    with store.held():
         there = set(store.names("units"))
-        done = sum(units.name_of(key) in there for key in plan.keys)
-        raise Interrupted(done, len(plan.keys), where, stopping.number_of(error)) from None
-    return plans.answered(store, plan, made, time.monotonic() - start, folder)
+        plan = _counted(plan, store, there, work.other_code)
+        plans.register(store, plan)
+        try:
+            made = _do(question, work, store, {key for key in plan.keys if units.name_of(key) not in there})
+            try:
+                return plans.answered(store, plan, made, time.monotonic() - start, folder)
+            except checks.InputError:
+                damaged = {key for key in plan.keys if not _sound(store, key)}
+                if not damaged:
+                    raise
+            aside = store.set_aside(units.name_of(key) for key in damaged)
+            print(f"asyncsim: {len(damaged)} damaged units were moved to {where}/{aside}", file=sys.stderr, flush=True)
+            made += _do(question, work, store, damaged)
+            return plans.answered(store, plan, made, time.monotonic() - start, folder)
+        except KeyboardInterrupt as error:
+            if folder is not None:
+                raise
+            there = set(store.names("units"))
+            done = sum(units.name_of(key) in there for key in plan.keys)
+            raise Interrupted(done, len(plan.keys), where, stopping.number_of(error)) from None
+
+
+def _counted(plan: Plan, store: Store, there: set[str], wanted: bool) -> Plan:
+    """The plan, with units of other code where they are `wanted`; says how many there are."""
+    others = plans.of_other_code(store, plan, there)
+    if not others:
+        return plan
+    count = f"{len(others)} of {len(plan.keys)} units were made by other code"
+    ends = "and count here" if wanted else "and are made anew; --other-code (other_code=True) counts them"
+    print(f"asyncsim: {count}; they stay in {store.where} {ends}", file=sys.stderr, flush=True)
+    return plan.by([others.get(key, key) for key in plan.keys]) if wanted else plan
+
+
+def _sound(store: Store, key: str) -> bool:
+    """Whether a unit's file is not damaged; one that is not there is none."""
+    try:
+        units.read(store.read(units.name_of(key)), key)
+    except FileNotFoundError:
+        return True
+    except checks.InputError:
+        return False
+    return True
 
 
 def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, knobs, plugins, workers
+from asyncsim.base import calls, checks, digests, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
 from asyncsim.comparing.deciding import recorded, seed_of
@@ -21,9 +21,8 @@ from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.learning.running import run
 from asyncsim.learning.spec import Spec
-from asyncsim.sweeping.sources import code_of
 
-FORMAT = 1
+FORMAT = 2
 """Version of what units are told and of the files that they leave; also of the whole store."""
 BLOCK = 64
 """Replicates of a unit; the last one of a setting may have fewer."""
@@ -48,11 +47,18 @@ either side of 0."""
 
 @dataclass(frozen=True)
 class Unit:
-    """What one unit is told, under its key; how often it was tried before."""
+    """What one unit is told, under its key; a digest of that without the code; how often it was tried before."""
 
     key: str
     content: Mapping[str, Any]
+    asked: str
     tried: int = 0
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Unit:
+        """The unit of what it is told; its key is a digest of what is asked and of the code that does it."""
+        asked = digests.of({name: value for name, value in content.items() if name != "code"}, 32)
+        return cls(digests.of([asked, content["code"]], 32), content, asked)
 
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,13 +70,14 @@ def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
     diagnostics = tuple(name for metric in reading["metrics"] for name in recorded(metric)[0])
     bare = spec.replace(diagnostics=diagnostics, replicates=BLOCK, block=None, realizations=None)
     written = bare.to_dict()
-    return {"kind": "run", "subject": written, "reading": dict(reading), "code": code_of(written)}
+    return {"kind": "run", "subject": written, "reading": dict(reading), "code": spec_code.code_of(written, __name__)}
 
 
 def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
     """The same of a system that is only simulated."""
     written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
-    return {"kind": "simulation", "subject": written, "reading": {"metrics": list(COSTS)}, "code": code_of(written)}
+    about = {"reading": {"metrics": list(COSTS)}, "code": spec_code.code_of(written, __name__)}
+    return {"kind": "simulation", "subject": written, **about}
 
 
 def told(
@@ -84,7 +91,15 @@ def told(
 
 def key_of(content: Mapping[str, Any]) -> str:
     """The name of a unit: a digest of what it is told."""
-    return storing.digest(content)
+    return Unit.of(content).key
+
+
+def read(data: bytes, key: str) -> Any:
+    """The rows of a unit's file as a pyarrow table; one that is damaged, altered or another unit's is refused."""
+    name, remedy = name_of(key), "start the sweep again: it makes the unit anew"
+    table, about = storing.unpack(data, name, remedy)
+    checks.require(about.get("key") == key, "rows", name, "the unit that its name says", remedy)
+    return table
 
 
 def name_of(key: str) -> str:
@@ -125,14 +140,10 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_planned(content: Mapping[str, Any]) -> None:
-    """Refuse a unit whose files are others than its key says: they changed since, or this machine has others."""
-    planned, now = content["code"], code_of(content["subject"])
-    version = planned["asyncsim"]
-    checks.require(now["asyncsim"] == version, "asyncsim", now["asyncsim"], f"{version}, as planned", "install that")
-    names = sorted({*planned["files"], *now["files"]})
-    odd = next((name for name in names if planned["files"].get(name) != now["files"].get(name)), None)
+    """Refuse a unit whose code is another than its key says: it changed since, or this machine has another."""
+    odd = spec_code.changed(content["code"], spec_code.code_of(content["subject"], __name__))
     remedy = "start the sweep again; give every machine the same files"
-    checks.require(odd is None, "file", odd, "as it was when the sweep was planned", remedy)
+    checks.require(not odd, "code", ", ".join(odd), "as it was when the sweep was planned", remedy)
 
 
 def packed(columns: Mapping[str, np.ndarray], content: Mapping[str, Any], seconds: float) -> bytes:
@@ -140,8 +151,8 @@ def packed(columns: Mapping[str, np.ndarray], content: Mapping[str, Any], second
     import pyarrow as pa
 
     rows = storing.content(pa.table(dict(columns)))
-    about = {"format": FORMAT, "told": content, "rows": rows, "seconds": seconds, "made": manifest()}
-    return storing.pack(columns, about)
+    about = {"format": FORMAT, "key": key_of(content), "told": content, "rows": rows, "seconds": seconds}
+    return storing.pack(columns, {**about, "made": manifest()})
 
 
 def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -150,7 +161,7 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    spec, riders, n = Spec.from_dict(content["subject"]), content["riders"], content["replicates"]
+    spec, riders, n = Spec.from_dict(content["subject"], None), content["riders"], content["replicates"]
     riding = {name: np.repeat([each[name] for each in riders], n) for name in riders[0]}
     for name, values in riding.items():
         spec = set_knob(spec, knob_of(spec, name), tuple(values.tolist()), n * len(riders))

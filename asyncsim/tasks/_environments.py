@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 
 
 class Surface(NamedTuple):
@@ -54,6 +54,9 @@ def made(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     import gymnasium
 
     checks.require(isinstance(id, str), "id", id, "the id of an environment", "see gymnasium.pprint_registry()")
+    for text in outside.texts([id, settings]):
+        if re.match(r"[A-Za-z_][\w.]*:", text):  # gymnasium imports what stands before the colon
+            outside.permit(text, "id")
     time_limit = {} if limit is None else {"max_episode_steps": limit}
     try:
         return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)

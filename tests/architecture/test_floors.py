@@ -23,6 +23,8 @@ FLOORS = {
             "quantiles",
             "plugins",
             "outside",
+            "digests",
+            "spec_code",
             "calls",
             "manifest",
             "laws",

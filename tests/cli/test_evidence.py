@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytest
 from asyncsim import theory, trials
 from asyncsim.app import evidence, judgments, verdicts, verifying
 from asyncsim.app.evidence import APART, Evidence, Ledger, Run
+from asyncsim.base import files
 from asyncsim.base.checks import InputError
 from asyncsim.trials._trial import SIZES, SPARE
 from tests.cli.test_cli import call
@@ -171,7 +174,7 @@ def test_a_changed_trial_and_another_version_begin_anew_and_say_so(
     ledger.add(CLAIM, 0, 1e-9)
     changed = Ledger(path, digest=lambda id: "second")
     changed.add(CLAIM, 5 * APART, 0.5)
-    assert changed.begun == {CLAIM: "its trial or formula changed"} and ledger.begun == {}
+    assert changed.begun == {CLAIM: "its code changed"} and ledger.begun == {}
     assert changed.processes(1)[CLAIM].greatest < 1.0 and len(changed.processes(1)[CLAIM].runs) == 1
     monkeypatch.setattr(evidence, "version_of", lambda name: "9.9")
     newer = Ledger(path, digest=lambda id: "second")
@@ -184,36 +187,46 @@ def test_a_changed_trial_and_another_version_begin_anew_and_say_so(
         newer.fresh([CLAIM], 3)
 
 
-def test_a_digest_follows_the_code_of_trial_and_formula_not_its_comments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_that_write_at_the_same_time_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three writers, each of which takes a while between reading and writing."""
+    read = Ledger._read
+
+    def slowly(self: Ledger) -> Any:
+        whole = read(self)
+        time.sleep(0.01)
+        return whole
+
+    monkeypatch.setattr(Ledger, "_read", slowly)
+    ledgers = [Ledger(tmp_path / "e.json", digest=lambda id: "x") for _ in range(3)]
+
+    def write(k: int) -> None:
+        for run in range(3):
+            ledgers[k].add(CLAIM, (3 * k + run) * 2 * APART, 0.5)
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(write, range(3)))
+    assert sorted(run.seed for run in ledgers[0].processes(1)[CLAIM].runs) == [2 * k * APART for k in range(9)]
+    # One that is held for too long is said in a line.
+    monkeypatch.setattr(evidence, "PATIENCE", 0.05)
+    with files.locked(ledgers[0].lock, RuntimeError()), pytest.raises(InputError, match="by one command at a time"):
+        ledgers[0].add(CLAIM, 99 * APART, 0.5)
+
+
+def test_a_digest_follows_the_code_of_trial_and_formula_and_what_they_run_not_its_comments(edited: Any) -> None:
     fresh = evidence.digest_of.__wrapped__
     assert fresh(CLAIM) == evidence.digest_of(CLAIM) != evidence.digest_of(OTHER)
-    own, shared = trials.trials()[CLAIM], Path(trials.__file__).with_name("_trial.py")
-    source, helper = own.read_text(encoding="utf-8"), shared.read_text(encoding="utf-8")
+    own = ".".join(
+        ["asyncsim", *trials.trials()[CLAIM].relative_to(Path(trials.__file__).parents[1]).with_suffix("").parts]
+    )
     changes = {
-        "comment": (own, source + "\n# a comment\n"),
-        "docstring": (own, source.replace('"""', '"""Other words. ', 1)),
-        "effect": (own, source.replace("effect=0.0", "effect=0.00", 1)),
-        "what it imports": (shared, helper.replace("FALSE_FAIL, FALSE_PASS = 1e-3", "FALSE_FAIL, FALSE_PASS = 1e-4")),
+        "docstring": (own, '"""', '"""Other words. '),
+        "effect": (own, "effect=0.0", "effect=0.00"),
+        "what it imports": ("asyncsim.trials._trial", "FALSE_FAIL, FALSE_PASS = 1e-3", "FALSE_FAIL, FALSE_PASS = 1e-4"),
+        "what it does not reach": ("asyncsim.methods.gspo", "return", "assert True; return"),
     }
-    digests = {}
-    for name, (path, text) in changes.items():
-        assert text not in (source, helper)
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_text", _reading(path, text))
-            digests[name] = fresh(CLAIM)
+    digests = {name: edited(change, lambda: fresh(CLAIM)) for name, change in changes.items()}
     same = {name for name, digest in digests.items() if digest == fresh(CLAIM)}
-    assert same == {"comment", "docstring"} and len(set(digests.values())) == 3
-
-
-def _reading(own: Path, text: str) -> Any:
-    read = Path.read_text
-
-    def reading(path: Path, *given: Any, **named: Any) -> str:
-        return text if path == own else read(path, *given, **named)
-
-    return reading
+    assert same == {"docstring", "what it does not reach"} and len(set(digests.values())) == 3
 
 
 def test_a_file_that_was_changed_or_is_another_is_refused_by_name(tmp_path: Path, noisy: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def test_a_sweep_is_printed_drawn_written_and_found_again(tmp_path):
     shown = call("results", "show", row["id"][:5], "--plot", "b.png")
     assert "0 made, 4 were there" in shown.output and (tmp_path / "b.png").exists()
     assert "4 units read, 2 of them done again: none" in call("results", "verify", "--again", "2").output
-    assert "0 files, 0.0 KiB, removed" in call("results", "gc").output
+    assert "0 files, 0.0 KiB, moved to asyncsim-results/trash" in call("results", "gc").output
     again = call("sweep", *words)
     assert "0 made, 4 were there" in again.output
 

@@ -385,9 +385,9 @@ def test_other_formats_and_versions_are_refused(tmp_path):
     path = tmp_path / "c.npz"
     broken(spec(), path, 5)
     rewritten(path, format=1)
-    with pytest.raises(sim.InputError, match="a checkpoint of format 3, not 1"):
+    with pytest.raises(sim.InputError, match="a checkpoint of format 4, not 1"):
         sim.run(resume=path)
-    rewritten(path, format=3, made_with={**checkpoint.made_with(), "torch": "0.1"})
+    rewritten(path, format=4, made_with={**checkpoint.made_with(), "torch": "0.1"})
     with pytest.raises(sim.InputError, match=r"made with torch .*, not 0\.1; use that version"):
         sim.run(resume=path)
 

@@ -48,7 +48,7 @@ def store(request, tmp_path):
     return Store(tmp_path / "s" if request.param == "folder" else f"file://{tmp_path}/s")
 
 
-def test_what_is_written_is_read_listed_replaced_and_removed(store):
+def test_what_is_written_is_read_listed_replaced_and_set_aside(store):
     assert list(store.names()) == [] and not store.has("a/b.json")
     store.write("a/b.json", b"1")
     store.write("a/c/d.json", b"22")
@@ -58,8 +58,8 @@ def test_what_is_written_is_read_listed_replaced_and_removed(store):
     assert list(store.names("nothing")) == []
     store.write("a/b.json", b"4444")
     assert store.read("a/b.json") == b"4444" and store.size("a/b.json") == 4 and store.has("a/b.json")
-    store.remove("a/b.json")
-    assert not store.has("a/b.json")
+    aside = store.set_aside(["a/b.json"])
+    assert not store.has("a/b.json") and store.read(f"{aside}/a/b.json") == b"4444"
     with pytest.raises(FileNotFoundError):
         store.read("a/b.json")
 

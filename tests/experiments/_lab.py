@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MACHINERY = ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_source.py", "_store.py")
+MACHINERY = ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_store.py")
 
 FAKE = '''"""Does a {name} grow?"""
 

@@ -17,7 +17,7 @@ import pytest
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
-from experiments import _contract, _source
+from experiments import _contract
 from paper_figures import _claim_map, _claims, _gallery, _looks, _pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -303,7 +303,7 @@ def day(tmp_path_factory):
     for folder in ("experiments", "paper_figures"):
         (lab / folder).mkdir()
         for path in (ROOT / folder).glob("_*.py"):
-            if path.stem in {*_source.MACHINERY, "__main__", "_script"} or path.stem.startswith("_claim"):
+            if path.stem in {*_contract.MACHINERY, "__main__", "_script"} or path.stem.startswith("_claim"):
                 shutil.copy(path, lab / folder / path.name)
     for name, text in guide().items():
         (lab / name).parent.mkdir(exist_ok=True)

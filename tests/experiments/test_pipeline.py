@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from contextlib import suppress
 
 import pytest
 
-from experiments import _contract, _source, _store
+from asyncsim.base import digests
+from experiments import _contract, _store
 from tests.experiments._lab import PAPER, POWERS, ROOT, parts, ran, run
 
 
@@ -78,7 +81,79 @@ def test_resume_keeps_what_is_right_and_makes_again_what_is_not(lab):
     helper.write_text(POWERS.replace("Powers.", "Powers, as floats."))
     assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0 and len(ran(lab)) == 5
     helper.write_text(POWERS.replace("x ** float(n)", "1.0 * x ** n"))
-    assert run(lab, "-m", "experiments", "squares", "--resume")[0] == 0 and len(ran(lab)) == 9
+    status, _, err = run(lab, "-m", "experiments", "squares", "--resume")
+    assert status == 2 and "of the current code (4 parts are not)" in err and parts(where) == whole
+    assert run(lab, "-m", "experiments", "squares")[0] == 0 and len(ran(lab)) == 9
+    (aside,) = where.glob("before-*")
+    assert parts(aside) == whole and json.loads((aside / "manifest.json").read_text())["parts"].keys() == whole.keys()
+
+
+# The code of the package.
+
+
+def rewrite(where, change):
+    record = json.loads((where / "manifest.json").read_text())
+    for entry in record["parts"].values():
+        change(entry)
+    (where / "manifest.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_parts_of_other_code_of_the_package_are_never_mixed_unasked(stored, tmp_path, monkeypatch, known, capsys):
+    where = tmp_path / "stability"
+    shutil.copytree(stored, where)
+    entries = json.loads((where / "manifest.json").read_text())
+    assert len({part["product"] for part in entries["parts"].values()}) == 1
+    assert "asyncsim.learning.loop:" in entries["modules"] and "asyncsim.plotting" not in entries["modules"]
+    assert _store.plan("stability", True, True, where).left == []
+    if known:
+        code = _contract.product("stability") | {"asyncsim.learning.loop": "0" * 16}
+        monkeypatch.setattr(_contract, "product", lambda name: code)
+    else:  # as rows from before it was recorded
+        rewrite(where, lambda entry: entry.pop("product"))
+    # Whole rows are read and drawn, and there is nothing to resume.
+    assert len(_store.read("stability", True, where)) > 0 and _store.plan("stability", True, True, where).left == []
+    (where / "part-0001.parquet").unlink()
+    with pytest.raises(
+        ValueError, match=r"of the current code of asyncsim \(\d parts are not, or do not say it\)"
+    ) as told:
+        _store.plan("stability", True, True, where)
+    assert "--other-code" in told.value.remedy and "moves the old ones aside" in told.value.remedy
+    assert _store.plan("stability", True, True, where, other_code=True).left == [1]
+    # A fresh run takes none of them, and loses none.
+    planned = _store.plan("stability", True, False, where)
+    assert planned.kept == {} and len(planned.left) == len(parts(stored))
+    _store._begin(planned, _store.version("stability"))
+    (aside,) = where.glob("before-*")
+    assert parts(aside) == {name: data for name, data in parts(stored).items() if name != "part-0001.parquet"}
+    assert parts(where) == {} and "were moved to" in capsys.readouterr().err
+
+
+def test_a_run_that_is_killed_while_it_moves_rows_loses_none(stored, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    real, whole = os.replace, parts(stored)
+    for moment in range(1, len(whole) + 3):
+        where = tmp_path / str(moment)
+        shutil.copytree(stored, where)
+        rewrite(where, lambda entry: entry.update(source="0" * 16))
+        planned, left = _store.plan("stability", True, False, where), [moment]
+
+        def mortal(*arguments, left=left, **more):
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+            return real(*arguments, **more)
+
+        with monkeypatch.context() as patch, suppress(Killed):
+            patch.setattr(os, "replace", mortal)
+            _store._begin(planned, "1" * 16)
+        found = parts(where) | {name: data for each in where.glob("before-*") for name, data in parts(each).items()}
+        assert found == whole
+        _store._begin(_store.plan("stability", True, False, where), "1" * 16)
+        (aside,) = where.glob("before-*")
+        assert parts(aside) == whole and (aside / "manifest.json").exists()
 
 
 # Papers.
@@ -138,7 +213,7 @@ def source_at(commit):
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_committed_rows_say_which_code_made_them(name):
     record = json.loads((_store.folder(name, False) / "manifest.json").read_text())
-    assert record["source"] == _store.version(name) and record["dirty"] is False
+    assert _store._same_code(name, record, _store.version(name)) and record["dirty"] is False
     if "source_from" in record:
         return  # rows from before versions were recorded, which say how their version is known
     read = source_at(record["commit"])
@@ -149,4 +224,5 @@ def test_committed_rows_say_which_code_made_them(name):
     made = [*(first for first, _ in chain), record["source"]]
     assert made[1:] == [last for _, last in chain]
     # A file that git does not track leaves a checkout clean, so the code must be in that commit.
-    assert _source.version(_contract.HERE, name, ("run", "COLUMNS"), read) == made[0]
+    code = digests.own_code(_contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, read)
+    assert digests.version(code) == made[0]

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from experiments import _source
+from asyncsim.base import digests
+from experiments import _contract
 
 CODE = '''"""A question."""
 # A comment.
@@ -56,7 +57,7 @@ def version(tmp_path, code=CODE, helper=HELPER, deeper=DEEPER):
     folder.mkdir(exist_ok=True)
     for name, text in (("question", code), ("_helper", helper), ("_deeper", deeper), ("_store", "STORED = 1\n")):
         (folder / f"{name}.py").write_text(text)
-    return _source.version(folder, "question", ("run", "COLUMNS"))
+    return digests.version(digests.own_code(folder, "question", ("run", "COLUMNS"), _contract.MACHINERY))
 
 
 @pytest.mark.parametrize("change", SAME)
@@ -79,14 +80,15 @@ def test_modules_that_are_imported_count_however_deep_and_the_store_does_not(tmp
     stored = CODE.replace('    """Rows."""\n', '    """Rows."""\n    from experiments import _store\n')
     before = version(tmp_path, stored)
     (tmp_path / "experiments" / "_store.py").write_text("STORED = 2\n")
-    assert _source.version(tmp_path / "experiments", "question", ("run", "COLUMNS")) == before
+    code = digests.own_code(tmp_path / "experiments", "question", ("run", "COLUMNS"), _contract.MACHINERY)
+    assert digests.version(code) == before
 
 
 def test_a_version_does_not_depend_on_the_python_that_reads_it(tmp_path):
     """A constant, so that another Python or another dump of trees would show."""
     assert version(tmp_path) == "433bc73632d245fe"
     # Fields that a Python knows and another does not.
-    assert not {"kind", "type_comment", "type_params"} & set(str(_source.shape(ast.parse(CODE))).split("'"))
+    assert not {"kind", "type_comment", "type_params"} & set(str(digests.shape(ast.parse(CODE))).split("'"))
 
 
 def test_lists_of_settings_that_run_reads_count(tmp_path):

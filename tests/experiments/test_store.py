@@ -52,7 +52,7 @@ def lab(tmp_path):
     """A checkout with the real runner and one fake experiment."""
     package = tmp_path / "experiments"
     package.mkdir()
-    for name in ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_source.py", "_store.py"):
+    for name in ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_store.py"):
         shutil.copy(ROOT / "experiments" / name, package / name)
     (package / "squares.py").write_text(FAKE)
     return tmp_path
@@ -315,6 +315,11 @@ def test_rows_are_carried_to_rewritten_code_that_computes_the_same_and_to_no_oth
         status, _, said = run(lab, "squares", "--carry", "old", f"new{good}")
         assert (status == 0) == good, said
         assert good or "quick rows" in said
+    # One line says it, and the rows are as they were made.
+    (line,) = map(json.loads, (lab / "experiments" / "carried.jsonl").read_text(encoding="utf-8").splitlines())
+    assert line["now"].keys() == line["before"].keys() == {"experiments.squares"} and line["now"] != line["before"]
+    assert [row["square"] for row in read(lab)] == [1.0, 4.0, 9.0]
+    assert run(lab, "squares", "--resume")[0] == 0 and len(ran(lab)) == 6
 
 
 def test_rows_do_not_depend_on_the_number_of_workers(lab):

@@ -76,16 +76,43 @@ def test_a_saved_model_comes_back_with_the_same_logits(saved):
 
 
 def test_a_header_tells_weight_files_apart(copy):
-    """By names and sizes: whole files need not be read for it."""
+    """By their names and contents, those of configuration and tokenizer too."""
     told = sim.policies.causal_lm(str(copy)).describe()
     assert told["architecture"] == "LlamaForCausalLM" and told["revision"] is None and told["context"] == 48
     assert len(told["files"]) == 12 and told["window"] is None
     assert _hub.load(str(copy))[3]["files"] == told["files"]
-    size = (copy / "model.safetensors").stat().st_size
+    found = {told["files"]}
+    for name in ("model.safetensors", "config.json", "tokenizer.json"):
+        data = (copy / name).read_bytes()
+        (copy / name).write_bytes(data[:-2] + data[-1:] + data[-2:-1])  # as long as before
+        found.add(_hub.fingerprint(copy))
     (copy / "model.safetensors").rename(copy / "other.safetensors")
-    renamed = _hub.fingerprint(copy)
-    (copy / "other.safetensors").write_bytes(bytes(size - 1))
-    assert len({told["files"], renamed, _hub.fingerprint(copy)}) == 3
+    assert len(found | {_hub.fingerprint(copy)}) == 5
+
+
+def test_a_checkpoint_is_not_resumed_on_other_frozen_weights(copy, tmp_path):
+    """Only the last block is trained; a weight of the first one is another one when the run goes on."""
+    from safetensors.torch import load_file, save_file
+
+    def made():
+        policy = sim.policies.causal_lm(str(copy), train_layers=1)
+        task, link = sim.tasks.arithmetic(horizon=4), sim.chain(sim.updates.adam(1e-3))
+        sizes = {"updates": 2, "replicates": 1, "samples_per_group": 2, "diagnostics": ["batch_return"]}
+        return sim.Spec(task, sim.schedules.fixed(0), sim.methods.reinforce(), link, policy, **sizes)
+
+    trace = sim.run(made(), checkpoint=tmp_path / "c.npz")
+    assert trace.header["manifest"]["weights"] == made().describe()["files"]
+    assert sim.run(resume=tmp_path / "c.npz") == trace
+    weights = load_file(copy / "model.safetensors")
+    weights["model.layers.0.mlp.up_proj.weight"] *= 2.0
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    for spec in (None, made()):
+        with pytest.raises(InputError, match=r"spec\.weights") as refused:
+            sim.run(spec, resume=tmp_path / "c.npz")
+        assert "\n" not in str(refused.value)
+    # A path is no reason to go on: other weights may be meant, but not by this file.
+    with pytest.raises(InputError, match=r"spec\.weights"):
+        sim.run(resume=tmp_path / "c.npz", other_code=True)
 
 
 def test_weights_are_read_on_the_cpu(saved):

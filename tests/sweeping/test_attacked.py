@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base import spec_code
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store
-from asyncsim.sweeping import grids, keeping, plans, pools, sources, units
+from asyncsim.sweeping import grids, keeping, plans, pools, units
 from tests.sweeping.laboratory import bandit
 
 LOSS = "{first}\ndef mine(log_prob, advantage):\n    {body}\n    return -log_prob * advantage\n"
@@ -130,7 +131,7 @@ def test_a_knob_that_a_structure_lacks_is_a_matter_of_the_grid():
 
 
 def files_of(place):
-    return set(sources.code_of({"methods.from_loss": {"loss": place}})["files"])
+    return set(spec_code.code_of({"methods.from_loss": {"loss": place}})["files"])
 
 
 def test_a_key_knows_the_file_whatever_its_name(loss, monkeypatch):
@@ -166,8 +167,8 @@ def test_a_changed_helper_is_another_unit(loss):
 
 def test_a_part_of_another_package_is_known_by_its_file(loss, monkeypatch):
     loss()
-    monkeypatch.setattr(sources.outside, "registered", lambda package: {"theirs": "mine:mine"})
-    assert set(sources.code_of({"methods.theirs": {}})["files"]) == {"mine"}
+    monkeypatch.setattr(spec_code.outside, "registered", lambda package: {"theirs": "mine:mine"})
+    assert set(spec_code.code_of({"methods.theirs": {}})["files"]) == {"mine"}
 
 
 def test_a_unit_whose_file_changed_since_it_was_planned_is_refused(loss, tmp_path):
@@ -177,7 +178,7 @@ def test_a_unit_whose_file_changed_since_it_was_planned_is_refused(loss, tmp_pat
     (unit,) = question.units()
     loss(body="advantage = 2 * advantage")
     ended = units.perform("s", unit.content)
-    assert ended["final"] and "file = 'mine.py': must be as it was when the sweep was planned" in ended["failed"]
+    assert ended["final"] and "code = 'mine.py': must be as it was when the sweep was planned" in ended["failed"]
     assert not list(Store("s").names())
 
 
@@ -200,8 +201,8 @@ def test_a_file_named_like_a_module_of_python_does_not_stop_workers(tmp_path, mo
     Path("signal.py").write_text("raise RuntimeError('mine')\n", encoding="utf-8")
     pool = pools.Processes(1)
     try:
-        told = {"format": 1, "kind": "run", "code": {"asyncsim": None, "files": {}}, "subject": {}}
-        assert "as planned" in pool.submit("s", told).result(60)["failed"]
+        told = {"format": 2, "kind": "run", "code": {"asyncsim": None, "code": "", "files": {}}, "subject": {}}
+        assert "was planned" in pool.submit("s", told).result(60)["failed"]
     finally:
         pool.close()
 
@@ -240,11 +241,11 @@ def test_units_of_a_sweep_that_begins_while_files_are_collected_stay(filled, mon
 
 def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
     plan = keeping.chosen(filled, None)
-    filled.remove(units.name_of(plan.keys[0]))
+    Path(filled.where, units.name_of(plan.keys[0])).unlink()
     filled.write(units.failure_of(plan.keys[0]), b"{")
     assert "is damaged" in str(plans.answered(filled, plan, 0, 0.0))
     filled.write(units.name_of(plan.keys[1]), storing.pack({"a": [1, 2]}, {}))
-    with pytest.raises(InputError, match=r"with batch_return; .*verify"):
+    with pytest.raises(InputError, match=r"the unit that its name says; .*anew"):
         plans.answered(filled, plan, 0, 0.0)
     filled.write(plans.plan_of("0" * 12), storing.pack({"a": [1]}, {}))
     with pytest.raises(InputError, match="a plan that a sweep wrote"):

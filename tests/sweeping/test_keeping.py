@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,21 @@ from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store
 from asyncsim.sweeping import keeping, plans, units
+from tests.cli.test_cli import call
 from tests.sweeping.laboratory import bandit
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    sim.sweep(bandit(), {"staleness": [0, 4], "lr": [0.1, 0.2]}, replicates=8, store=str(folder), workers=1)
+    sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=str(folder), workers=1)
+    return folder
+
+
 @pytest.fixture
-def store(tmp_path):
-    sim.sweep(bandit(), {"staleness": [0, 4], "lr": [0.1, 0.2]}, replicates=8, store=str(tmp_path), workers=1)
-    sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=str(tmp_path), workers=1)
+def store(made, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return Store(tmp_path)
 
 
@@ -29,7 +39,7 @@ def first(store):
 def test_sweeps_are_listed_with_how_far_they_are(store):
     listed = keeping.sweeps(store)
     assert sorted((each.there, len(each.plan.keys), each.failed) for each in listed) == [(2, 2, 0), (2, 2, 0)]
-    store.remove(first(store))
+    Path(store.where, first(store)).unlink()
     assert sorted(each.there for each in keeping.sweeps(store)) == [1, 2]
     assert json.loads(json.dumps(listed[0].row()))["units"] == 2 and listed[0].plan.id in str(listed[0])
 
@@ -88,7 +98,7 @@ def test_a_damaged_file_is_named_and_made_again_once_it_is_gone(store):
     data = store.read(name)
     Path(store.where, name).write_bytes(data[:-9])
     assert [(f.name, f.what) for f in keeping.verified(store)[1]] == [(name, "damaged")]
-    store.remove(name)
+    Path(store.where, name).unlink()
     for grid in ({"staleness": [0, 4], "lr": [0.1, 0.2]}, {"staleness": [0, 6]}):
         sim.sweep(bandit(), grid, replicates=8, store=store.where, workers=1)
     assert keeping.verified(store) == (4, [])
@@ -102,5 +112,103 @@ def test_only_what_no_sweep_needs_is_unneeded(store):
     store.write(done, b"{}")
     store.write(units.failure_of("0" * 32), b"{}")
     assert sorted(keeping.unneeded(store)) == sorted([done, units.failure_of("0" * 32)])
-    store.remove(lost)
+    Path(store.where, lost).unlink()
     assert set(keeping.unneeded(store)) >= {units.name_of(key) for key in keys}
+
+
+def collected(store, *words):
+    return call("results", "gc", "--store", store.where, *words)
+
+
+def test_what_is_collected_can_be_put_back(store):
+    lost = next(iter(store.names("sweeps")))
+    before = {name: store.read(name) for name in store.names()}
+    Path(store.where, lost).unlink()
+    dry = collected(store, "--dry-run")
+    assert dry.exit_code == 0 and "would be moved to" in dry.output and not list(store.names("trash"))
+    done = collected(store)
+    assert done.exit_code == 0 and "2 files" in done.output and "remove that folder to free them" in done.output
+    (folder,) = Path(store.where, "trash").iterdir()
+    assert str(folder) in done.output
+    for path in folder.rglob("*.parquet"):
+        assert before[str(path.relative_to(folder))] == path.read_bytes()
+        path.replace(Path(store.where, path.relative_to(folder)))
+    assert keeping.verified(store) == (4, []) and len(list(store.names("units"))) == 4
+    assert sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=store.where, workers=1).made == 0
+
+
+def flip(path):
+    """One bit in the column of keys."""
+    data = bytearray(path.read_bytes())
+    data[data.index(plans.loaded(Store(path.parent.parent), path.stem)[0].keys[0].encode()) + 3] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (flip, "changed since it was written"),
+        (lambda path: path.rename(path.with_stem(path.stem + " (copy)")), "named as a sweep names it"),
+        (lambda path: path.rename(path.with_stem("0" * 12)), "a plan that a sweep wrote"),
+        (lambda path: [each.unlink() for each in path.parent.iterdir()], "there beside 4 units"),
+        (lambda path: path.write_bytes(b""), "Parquet file"),
+    ],
+)
+def test_nothing_is_collected_where_plans_are_not_known(store, harm, said):
+    before = sorted(store.names("units"))
+    harm(next(Path(store.where, "sweeps").iterdir()))
+    for words in ([], ["--dry-run"]):
+        done = collected(store, *words)
+        assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1
+    assert sorted(store.names("units")) == before and not list(store.names("trash"))
+
+
+def test_nothing_is_collected_while_a_sweep_is_under_way_and_none_begins_meanwhile(store):
+    with store.held(), store.held():  # sweeps do not shut each other out
+        done = collected(store)
+        assert done.exit_code == 2 and "in use by one command at a time" in done.stderr
+    with store.held(alone=True), pytest.raises(InputError, match="in use by one command at a time"):
+        sim.sweep(bandit(), {"staleness": [0]}, replicates=8, store=store.where, workers=1)
+    assert collected(store).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda data: data[:-9], lambda data: data.replace(b"PAR1", b"PAR2"), lambda data: b""]
+)
+def test_a_damaged_unit_is_made_again_and_kept_aside(store, harm, capsys):
+    name = first(store)
+    data = store.read(name)
+    store.write(name, harm(data))
+    sweeps = [{"staleness": [0, 4], "lr": [0.1, 0.2]}, {"staleness": [0, 6]}]
+    made = [sim.sweep(bandit(), grid, replicates=8, store=store.where, workers=1).made for grid in sweeps]
+    assert sorted(made) == [0, 1] and keeping.verified(store) == (4, [])
+    (aside,) = store.names("trash")
+    assert store.read(aside) == harm(data) and "1 damaged units were moved to" in capsys.readouterr().err
+    # A store that only shows its rows does not mend them.
+    store.write(name, harm(data))
+    failed = [call("results", "show", sweep.plan.id, "--store", store.where) for sweep in keeping.sweeps(store)]
+    assert sorted(each.exit_code for each in failed) == [0, 2] and any(
+        "makes the unit anew" in e.stderr for e in failed
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("units/loop", "."), ("units/self", "self"), ("loop", ".."), ("units/up", "..")]
+)
+def test_links_that_lead_back_do_not_hang_a_store(store, link, target):
+    names = set(store.names())
+    Path(store.where, link).symlink_to(target)
+    begun = time.monotonic()
+    assert set(store.names()) - {link} == names and time.monotonic() - begun < 5
+    assert keeping.verified(store) == (4, []) and collected(store).exit_code == 0
+
+
+def test_a_folder_behind_a_link_belongs_to_the_store(store, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("disk")
+    folder = next(Path(store.where, "units").iterdir())
+    folder.rename(elsewhere / "moved")
+    folder.symlink_to(elsewhere / "moved")
+    assert keeping.verified(store) == (4, [])
+    # Two folders that lead to each other end as well.
+    (elsewhere / "moved" / "back").symlink_to(Path(store.where, "units"))
+    assert len([name for name in store.names("units") if name.endswith(".parquet")]) >= 4

@@ -250,7 +250,7 @@ def test_a_store_of_another_version_and_a_foreign_folder_are_refused(tmp_path):
     (tmp_path / "old" / "store.json").write_text('{"kind": "asyncsim results", "format": 0}', encoding="utf-8")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").write_text("x", encoding="utf-8")
-    for folder, reason in (("old", "format 1, not asyncsim results of format 0"), ("foreign", "thesis.tex")):
+    for folder, reason in (("old", "format 2, not asyncsim results of format 0"), ("foreign", "thesis.tex")):
         with pytest.raises(InputError, match=reason):
             sim.sweep(bandit(), {"staleness": [0]}, store=str(tmp_path / folder), workers=1)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["foreign", "old", "store.json", "thesis.tex"]

@@ -1,0 +1,328 @@
+"""Digests of code: they change with what code computes, not with its comments, docstrings, layout and quotes.
+
+Modules that a module reaches are found by reading it: nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from asyncsim.base import plugins
+
+PACKAGE = "asyncsim"
+ROOT = Path(__file__).resolve().parents[1]
+MACHINERY = frozenset(
+    f"{PACKAGE}.{name}"
+    for name in (
+        *("base.digests", "base.files", "base.manifest", "base.outside", "base.progress"),
+        *("base.showing", "base.spec_code", "base.stopping", "base.store", "base.workers"),
+        *("learning.callbacks", "learning.checkpoint"),
+    )
+)
+"""Modules that keep, hand on and show what others compute: a change in them changes no number."""
+BY_SPEC = frozenset(f"{PACKAGE}.{name}" for name in ("base.plugins", "comparing.tuning", "diagnostics._diagnostic"))
+"""Modules that load parts whose names a spec has; others that compute a name may load any part of its kind."""
+LINES = "carried.jsonl"
+"""The file of refactorings, in this package and among experiments; see `carried`."""
+
+
+class Facts(NamedTuple):
+    """What is read of a module: the digest of its syntax tree, and the dotted names that it imports or reads."""
+
+    digest: str
+    names: tuple[str, ...]
+
+
+# Syntax trees.
+
+
+def shape(node: Any) -> Any:
+    """Syntax trees in lists and ASCII, without texts that stand alone."""
+    if isinstance(node, list):
+        return [shape(each) for each in node if not _text(each)]
+    if not isinstance(node, ast.AST):
+        return ascii(node)
+    # Fields that are empty in one version of Python are missing in another.
+    fields = [(name, value) for name, value in ast.iter_fields(node) if value is not None and value != []]
+    return [type(node).__name__, *([name, shape(value)] for name, value in fields if name != "kind")]
+
+
+def _text(node: Any) -> bool:
+    """Whether a statement is a docstring, or reads like one."""
+    alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return alone and isinstance(node.value.value, str)
+
+
+def of(value: Any, digits: int = 16) -> str:
+    """Hexadecimal digits of what a value is as JSON.
+
+    >>> of({"a": 1, "b": 2}) == of({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
+
+
+def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> list[ast.stmt]:
+    """Statements that define the roots, or names that these use and so on, in order; and all that define no name.
+
+    Without `acts` those that define no name are left out, as in a script whose other lines only use a function.
+    """
+    defined = [(node, own) for node in body if (own := names(node)) or acts]
+    wanted, size = set(roots), -1
+    while len(wanted) != size:
+        size = len(wanted)
+        for node, own in defined:
+            if not own or own & wanted:
+                wanted |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return [node for node, own in defined if not own or own & wanted]
+
+
+def names(node: ast.stmt) -> set[str]:
+    """Names that a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names} - {"*"}
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    stored = [each for target in targets for each in ast.walk(target)]
+    return {each.id for each in stored if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
+    """Dotted names that statements of the module `own` of a package `inside` import, or read from what they import.
+
+    `NAME.*` stands for all that a package has: it was used as a value, or one of its parts is loaded by a name that is
+    computed.
+    """
+    nodes = [each for statement in body for each in ast.walk(statement)]
+    imported: dict[str, str] = {}
+    every: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            every |= {alias.name for alias in node.names}
+            imported |= {alias.asname or (top := alias.name.partition(".")[0]): alias.name if alias.asname else top
+                         for alias in node.names}  # fmt: skip
+        elif isinstance(node, ast.ImportFrom):
+            steps = inside.split(".")[: len(inside.split(".")) - max(0, node.level - 1)] if node.level else []
+            place = ".".join([*steps, *([node.module] if node.module else [])])
+            whole = {alias.asname or alias.name: f"{place}.{alias.name}" for alias in node.names}
+            imported |= whole
+            every |= {place if name == "*" else full for name, full in whole.items()}
+    within: set[int] = set()
+    for node in nodes:  # a chain of attributes comes before its parts
+        if isinstance(node, (ast.Attribute, ast.Name)) and id(node) not in within:
+            chain, start = list[str](), cast(ast.expr, node)
+            while isinstance(start, ast.Attribute):
+                chain.append(start.attr)
+                start = start.value
+                within.add(id(start))
+            if isinstance(start, ast.Name) and start.id in imported:
+                full = ".".join([imported[start.id], *reversed(chain)])
+                every.add(f"{full}.*" if full == PACKAGE or _is_kind(full) else full)
+        elif isinstance(node, ast.Call) and own not in BY_SPEC:
+            every |= _loaded(node)
+    return every
+
+
+def _is_kind(name: str) -> bool:
+    return name.startswith(f"{PACKAGE}.") and name[len(PACKAGE) + 1 :] in plugins.PARTS
+
+
+def _loaded(call: ast.Call) -> set[str]:
+    """What `plugins.load(package, name, kind)` loads; all parts where the package is computed."""
+    if not (isinstance(call.func, ast.Attribute) and ast.unparse(call.func) == "plugins.load" and call.args):
+        return set()
+    package, name, *_ = [*(str(each.value) if isinstance(each, ast.Constant) else "" for each in call.args), ""]
+    return {f"{package or PACKAGE}.{name if package and name else '*'}"}
+
+
+# Modules of the package.
+
+
+def stamp(path: Path) -> list[int]:
+    """What changes whenever a file does: nobody but the system sets the third."""
+    state = path.stat()
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def facts(own: str, path: Path) -> Facts:
+    """Facts of the module `own`, read again where its file has changed; no Python is known by its bytes."""
+    return _facts(own, path, *stamp(path))
+
+
+@lru_cache(maxsize=4096)
+def _facts(own: str, path: Path, *_: int) -> Facts:
+    data = path.read_bytes()
+    try:
+        body = ast.parse(data).body
+    except (SyntaxError, ValueError):
+        return Facts(hashlib.sha256(data).hexdigest()[:16], ())
+    inside = own if path.name == "__init__.py" else own.rpartition(".")[0]
+    return Facts(of(shape(body)), tuple(sorted(read_names(body, own, inside))))
+
+
+class _Kept:
+    """Facts of the package's modules, kept on disk beside compiled code: reading them anew takes a second."""
+
+    def __init__(self) -> None:
+        from asyncsim.base.compiling import Shelf
+
+        self._shelf, self._by = Shelf(shape), stamp(Path(__file__))
+        self._name = "digests-{}{}".format(*sys.version_info)
+        by, held = json.loads(self._shelf.read(self._name) or b"[0, {}]")
+        self._held: dict[str, Any] = held if by == self._by else {}
+        self._fresh = False
+
+    def facts(self, module: str, path: Path) -> Facts:
+        """As `facts`, of names in this package."""
+        now, held = stamp(path), self._held.get(module)
+        if held is None or held[0] != now:
+            digest, every = facts(module, path)
+            held = self._held[module] = [now, digest, [each for each in every if each.startswith(f"{PACKAGE}.")]]
+            self._fresh = True
+        return Facts(held[1], tuple(held[2]))
+
+    def write(self) -> None:
+        """Keep what is new."""
+        if self._fresh:
+            self._shelf.write(self._name, json.dumps([self._by, self._held]).encode())
+            self._fresh = False
+
+
+_kept = cache(_Kept)
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """Every module of the package with its file."""
+    files: dict[str, Path] = {}
+    for folder, _, names in os.walk(ROOT):
+        inside = [PACKAGE, *Path(folder).relative_to(ROOT).parts]
+        stems = [name.removesuffix(".py") for name in names if name.endswith(".py")]
+        files |= {".".join([*inside, *[stem] * (stem != "__init__")]): Path(folder, f"{stem}.py") for stem in stems}
+    return files
+
+
+@cache
+def _homes(name: str) -> tuple[str, ...]:
+    """The modules that a dotted name of the package means: one, or all parts of a kind."""
+    steps, files = name.split("."), _files()
+    if steps[-1] == "*":
+        kinds = [steps[1]] if len(steps) > 2 else [*plugins.PARTS]
+        return tuple(module for module in files if module.count(".") == 2 and module.split(".")[1] in kinds)
+    if len(steps) == 2 and (public := sys.modules[PACKAGE].NAMES.get(steps[1])):
+        steps = public.split(".")
+    elif len(steps) > 2 and steps[1] in plugins.PARTS and ".".join(steps[:3]) not in files:
+        home = plugins.home_of(".".join(steps[:2]), steps[2])
+        steps = [*steps[:2], home] if home else steps
+    prefixes = (".".join(steps[:end]) for end in range(len(steps), 1, -1))
+    return tuple(module for module in prefixes if module in files)[:1]
+
+
+@lru_cache(maxsize=1024)
+def modules(*starts: str) -> dict[str, str]:
+    """Digests of the package's modules that are reached from dotted names in it, by name; once a process.
+
+    >>> reached = modules("asyncsim.methods.grpo")
+    >>> "asyncsim.advantages.group_std" in reached, "asyncsim.advantages.leave_one_out" in reached
+    (True, False)
+    """
+    if not starts:
+        return {}
+    kept, reached, left, seen = _kept(), dict[str, str](), list(starts), set(starts)
+    while left:
+        for module in _homes(left.pop()):
+            if module not in reached and module not in MACHINERY:
+                reached[module], read = kept.facts(module, _files()[module])
+                left += [name for name in read if name not in seen]
+                seen.update(read)
+    kept.write()
+    return reached
+
+
+@lru_cache(maxsize=1024)
+def reached(*starts: str) -> str:
+    """Digest of all modules of the package that are reached from dotted names in it.
+
+    >>> reached("asyncsim.methods.grpo") == reached("asyncsim.methods.ppo_clip")
+    False
+    """
+    return of(sorted(carried(modules(*starts)).items()))
+
+
+# Refactorings.
+
+
+def carried(code: Mapping[str, str], folder: Path = ROOT) -> dict[str, str]:
+    """Digests by module, put back behind every refactoring that is known to compute the same.
+
+    A line of the file `LINES` says that modules with the digests `now` compute what those with the digests `before`
+    did, and which `rows` were equal. A module that `before` lacks was split off, one that `now` lacks was merged.
+    """
+    code = dict(code)
+    for line in reversed(refactorings(folder)):
+        now, before = line["now"], line["before"]
+        own = code.keys() & now.keys()
+        if own and all(code[name] == now[name] for name in own):
+            whole = len(own) == len(now)
+            code = {name: digest for name, digest in code.items() if name not in own}
+            code |= {name: digest for name, digest in before.items() if name in own or (whole and name not in now)}
+    return code
+
+
+def refactorings(folder: Path = ROOT) -> list[dict[str, Any]]:
+    """The lines of a folder's file of refactorings, the oldest first."""
+    path = folder / LINES
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+# Modules of a folder beside the package.
+
+
+def own_code(
+    folder: Path,
+    name: str,
+    roots: Iterable[str],
+    apart: frozenset[str],
+    read: Callable[[str], str | None] | None = None,
+) -> dict[str, list[ast.stmt]]:
+    """Statements behind the names `roots` of a module of a folder, by module.
+
+    That is each statement of the module that a root needs, and all of every module of the folder imported there or in
+    such a module, but for those `apart`. `read(stem)` gives a source in place of the file, None where there is none.
+    """
+
+    def found(stem: str) -> str | None:
+        path = folder / f"{stem}.py"
+        return path.read_text(encoding="utf-8") if path.exists() else None
+
+    code: dict[str, list[ast.stmt]] = {}
+    left = [name]
+    while left:
+        stem = left.pop()
+        text = None if stem in code or stem in apart else (read or found)(stem)
+        if text is not None:
+            body = ast.parse(text).body
+            code[stem] = needed(body, roots) if stem == name else body
+            every = read_names(code[stem], f"{folder.name}.{stem}", folder.name)
+            left += [each.split(".")[1] for each in every if each.startswith(f"{folder.name}.")]
+    return code
+
+
+def version(code: Mapping[str, list[ast.stmt]]) -> str:
+    """Digest of statements by module, the same on every Python that can parse them."""
+    return hashlib.sha256(json.dumps([[stem, shape(code[stem])] for stem in sorted(code)]).encode()).hexdigest()[:16]
+
+
+def reached_by(code: Mapping[str, list[ast.stmt]], inside: str) -> tuple[str, ...]:
+    """Dotted names of the package that statements by module read."""
+    every = {name for stem, body in code.items() for name in read_names(body, f"{inside}.{stem}", inside)}
+    return tuple(sorted(name for name in every if name.startswith(f"{PACKAGE}.")))

@@ -1,0 +1,215 @@
+"""The code and the files that a spec needs: modules of the package that it reaches, a user's files, tables and models.
+
+Nothing is imported: what a text names is found by reading, and what is found is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
+from glob import glob
+from inspect import getclosurevars
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
+
+from asyncsim.base import digests, outside, plugins
+from asyncsim.base.digests import PACKAGE
+from asyncsim.base.manifest import version_of
+
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of packages that are installed: nobody writes there while a sweep is planned."""
+
+
+def code_of(written: Any, *roots: str) -> dict[str, Any]:
+    """The code that a spec as JSON needs beside the modules `roots`.
+
+    That is the version of the package, the digest of its modules that are reached, and digests of files that the spec
+    names (code, tables, logs, models) and of the user's modules that those import. Modules of a user count that stand
+    beside the file, in the working directory, or elsewhere on Python's path outside of installed packages. What a file
+    reads or imports by a name that it computes is not seen.
+    """
+    starts, files = set(roots), dict[str, str]()
+    if isinstance(written, Live):
+        written, starts, files = (), starts | written.modules, dict(written.files)
+    if isinstance(written, Mapping) and "task" in written and "diagnostics" not in written:
+        starts.add(f"{PACKAGE}.diagnostics.*")
+    for text in outside.texts(written):
+        starts |= _parts_of(text)
+        files |= {str(path): _bytes(path, *digests.stamp(path)) for path in _data(text)}
+        place, path = _module_of(text)
+        if path is not None:
+            name = "" if place.endswith(".py") else place
+            every = [*_packages(name), *digests.facts(name, path).names]
+            for own, file in {place: path, **_imports(every, path)}.items():
+                files[own], read = digests.facts(own, file)
+                starts.update(each for each in read if each.startswith(f"{PACKAGE}."))
+    return {"asyncsim": version_of("asyncsim"), "code": digests.reached(*sorted(starts)), "files": files}
+
+
+def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two answers of `code_of`, in words.
+
+    >>> changed({"asyncsim": "1", "code": "a", "files": {"my.py": "b"}}, {"asyncsim": "1", "code": "c", "files": {}})
+    ['modules of asyncsim', 'my.py']
+    """
+    files = sorted({*before["files"], *now["files"]})
+    odd = [name for name in files if before["files"].get(name) != now["files"].get(name)]
+    version = [f"asyncsim {before['asyncsim']}"] * (before["asyncsim"] != now["asyncsim"])
+    return version + ["modules of asyncsim"] * (before["code"] != now["code"]) + odd
+
+
+class Live:
+    """The code of a part that cannot be written: `modules` of its classes and functions, and `files`, digests of a
+    user's functions and classes with all that they use of their own file.
+    """  # fmt: skip
+
+    def __init__(self, part: Any) -> None:
+        self.modules, self.files, self._seen = set[str](), dict[str, str](), set[int]()
+        self._visit(part)
+
+    def _visit(self, value: Any) -> None:
+        if id(value) in self._seen or isinstance(value, (str, int, float, type(None))):
+            return
+        self._seen.add(id(value))
+        inside: list[Any] = []
+        if isinstance(value, Mapping):
+            inside = [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            inside = list(value)
+        elif isinstance(value, partial):
+            inside = [value.func, value.args, value.keywords]
+        elif isinstance(value, MethodType):
+            inside = [value.__func__, value.__self__]
+        else:
+            kind = value if isinstance(value, (type, FunctionType)) else type(value)
+            if self._noted(kind) and not isinstance(value, type):
+                inside = [kind, *getattr(value, "__dict__", {}).values()]
+                with suppress(TypeError, ValueError):  # no function, or a name that has no value yet
+                    inside += getclosurevars(value).nonlocals.values()
+        for each in inside:
+            self._visit(each)
+
+    def _noted(self, code: type | FunctionType) -> bool:
+        """Whether it is the package's or the user's own, and not of another package."""
+        if code.__module__.partition(".")[0] == PACKAGE:
+            self.modules.add(code.__module__)
+            return True
+        place = None if isinstance(code, type) else code.__code__.co_filename
+        path = Path(place or getattr(sys.modules.get(code.__module__), "__file__", None) or "")
+        if path.suffix == ".py" and path.is_file() and _is_mine(path.resolve()):
+            own = digests.needed(ast.parse(path.read_bytes()).body, [code.__qualname__.partition(".")[0]], acts=False)
+            every = digests.read_names(own, code.__module__, code.__module__.rpartition(".")[0])
+            self.files[f"{path.name}:{code.__qualname__}"] = digests.of(digests.shape(own))
+            for name, file in _imports(every, path).items():
+                self.files[name], read = digests.facts(name, file)
+                every.update(read)
+            self.modules |= {each for each in every if each.startswith(f"{PACKAGE}.")}
+            return True
+        return False
+
+
+def _parts_of(text: str) -> set[str]:
+    """The dotted name of a part that a spec writes as kind.name, or of a metric by its name alone."""
+    kind, _, name = text.partition(".")
+    if name and kind in plugins.PARTS:
+        return {f"{PACKAGE}.{text}"}
+    metric = text.replace("-", "_")
+    return {f"{PACKAGE}.diagnostics.{metric}"} if metric in plugins.summaries(f"{PACKAGE}.diagnostics") else set()
+
+
+def _data(text: str) -> Iterator[Path]:
+    """Files of data that a text names: a table, @table:column*factor, logs by a pattern, or those of a model."""
+    bare = text.removeprefix("@")
+    for place in (bare, bare.rpartition(":")[0], bare.rpartition("*")[0]):
+        if "." in place or os.sep in place or os.path.isfile(os.path.join(place, "config.json")):
+            for path in map(Path, [place] if os.path.exists(place) else sorted(glob(place))):
+                every = sorted(path.iterdir()) if path.is_dir() else [path]
+                yield from (each for each in every if each.is_file() and each.suffix != ".py")
+
+
+@lru_cache(maxsize=4096)
+def _bytes(path: Path, *_: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+
+
+def _module_of(text: str) -> tuple[str, Path | None]:
+    """The place in a text that names code, and its file; None for other texts.
+
+    A place is that of module:name, path.py:name, or of a part that another package registers.
+    """
+    named = outside.NAMED.fullmatch(_registered(text))
+    place = named[1] if named is not None else ""
+    if place.endswith(".py"):
+        return place, Path(place) if Path(place).is_file() else None
+    return place, _module(place) if MODULE.fullmatch(place) else None
+
+
+def _registered(text: str) -> str:
+    """The module:name of a part that another package registers; other texts stay."""
+    kind, _, name = text.partition(".")
+    if not name or kind not in plugins.PARTS or name in plugins.summaries(f"{PACKAGE}.{kind}"):
+        return text
+    return outside.registered(f"{PACKAGE}.{kind}").get(name, text)
+
+
+def _module(name: str) -> Path | None:
+    """The file of a user's or an installed module, found without importing what is around it; None for no module."""
+    if name == "__main__":
+        return None
+    places: Any = None
+    for end in range(1, name.count(".") + 2):
+        own = ".".join(name.split(".")[:end])
+        found = next((spec for finder in sys.meta_path if (spec := finder.find_spec(own, places)) is not None), None)
+        if found is None:
+            return None
+        places = found.submodule_search_locations
+    origin = Path(found.origin) if found is not None and found.origin else None
+    return origin if origin is not None and origin.is_file() else None
+
+
+def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
+    """The user's modules among dotted names that a file reads, and those that they import, by name."""
+    if not _is_mine(beside.resolve()):
+        return {}
+    roots = list(dict.fromkeys([beside.resolve().parent, *_roots()]))
+    found: dict[str, Path] = {}
+    left = [each for name in every for each in (*_packages(name), name)]
+    while left:
+        own = left.pop()
+        if own in found or not MODULE.fullmatch(own) or own.partition(".")[0] == PACKAGE:
+            continue
+        file = next((each for root in roots if (each := _at(root, own)) is not None), None)
+        if file is not None:
+            found[own] = file
+            left += [each for name in digests.facts(own, file).names for each in (*_packages(name), name)]
+    return found
+
+
+def _roots() -> list[Path]:
+    """Folders of Python's path that hold neither installed packages nor Python's own."""
+    return [path for each in ("", *sys.path) if _is_mine(path := Path(each or ".").resolve())]
+
+
+def _is_mine(path: Path) -> bool:
+    """Whether a whole path belongs neither to an installed package nor to Python."""
+    return not (INSTALLED & set(path.parts) or path.is_relative_to(Path(os.__file__).resolve().parent))
+
+
+def _at(root: Path, name: str) -> Path | None:
+    place = root.joinpath(*name.split("."))
+    return next((each for each in (place / "__init__.py", place.with_name(f"{place.name}.py")) if each.is_file()), None)
+
+
+def _packages(name: str) -> list[str]:
+    """Packages around a module."""
+    steps = name.split(".")
+    return [".".join(steps[:k]) for k in range(1, len(steps))]
