@@ -90,19 +90,15 @@ class Pair:
             "better": f"{self.arm} is better than {self.base}",
             "worse": f"{self.arm} is worse than {self.base}",
             "equal": f"{self.arm} equals {self.base}",
-            SAME_TASK: f"{self.arm}, {self.base}: {SAME_TASK}",
         }.get(word, f"{self.arm}, {self.base}: {word}")
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
         low, high, apart = last.seen
         if (low, high) != (last.low, last.high):
             but = f"{apart} " if word == "undecided" != apart else ""
             numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
+        saved = f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
         if not math.isfinite(self.pairing):
             saved = "the same numbers in every replicate"
-        else:
-            saved = (
-                f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
-            )
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import arms as pairing
-from asyncsim.comparing import statistics
+from asyncsim.comparing import intervals, statistics
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
 from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.learning.running import together
@@ -51,7 +51,7 @@ def compare(
     seeds, with the same draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ...
     replicates an interval for its mean is looked at, whose error rate counts all looks. It ends when every pair is
     decided: better or worse once the interval leaves 0, equal once it lies inside (-smallest, smallest). It counts in
-    what n replicates cannot exclude, an event in up to log(1/error)/n of them (`intervals.planned`), and looks at which
+    what n replicates cannot exclude, an event in up to some 3/n of them (`intervals.planned`), and looks at which
     that alone prevents a word are skipped. With several arms each interval has the level error/(arms - 1), so all words
     of a task together err with probability <= error.
 
@@ -159,9 +159,8 @@ class Question:
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
         seed = seed_of(self.seed, 0, 0)
         if self.tuned is None:
-            return dict(
-                zip(specs, _side_by_side([self._pilot(spec) for spec in specs.values()], seed, site), strict=True)
-            )
+            pilots = [self._pilot(spec) for spec in specs.values()]
+            return dict(zip(specs, _side_by_side(pilots, seed, site), strict=True))
         wanted, given = (self.tuned, None) if isinstance(self.tuned, str) else _only(self.tuned)
         names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
@@ -196,29 +195,24 @@ class Question:
                 numbers = seen[name].numbers, seen[base].numbers
                 exact = self.exact({base: specs[base], name: specs[name]})
                 looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
-            pairs = tuple(
-                Pair(name, base, tuple(series), _saved(seen[name].numbers, seen[base].numbers))
-                for name, series in looks.items()
-            )
-            optimum = task.optimum if self.reading.metric in RETURNS else math.nan
+            saved = {name: _saved(seen[name].numbers, seen[base].numbers) for name in others}
+            pairs = tuple(Pair(name, base, tuple(series), saved[name]) for name, series in looks.items())
             arms = tuple(seen[name].arm(name, best[name]) for name in specs)
-            answer = OnTask(
-                task.describe(), kind, arms, pairs, bounds, optimum, self.smallest, self.in_metric, trace.updates
-            )
+            optimum = task.optimum if self.reading.metric in RETURNS else math.nan
+            about = (bounds, optimum, self.smallest, self.in_metric, trace.updates)
+            answer = OnTask(task.describe(), kind, arms, pairs, *about)
             # Decided pairs stay decided.
             going = [name for name in others if looks[name][-1].word == "undecided"]
             last = [looks[name][-1] for name in going]
             if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
                 return answer
-            look = next(
-                (k for k in range(look + 1, self.looks) if any(self._open(each, k) for each in last)), self.looks
-            )
+            look = min(self._next(look, each) for each in last)
 
-    def _open(self, last: Look, look: int) -> bool:
-        """Whether a later look may decide: unseen events then move less than the smallest effect or what is seen."""
-        chance, event = last.unseen
-        low, high, _ = last.seen
-        return event * chance * last.replicates / (FIRST << (look - 1)) < max(-low, high, self.smallest)
+    def _next(self, look: int, last: Look) -> int:
+        """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""
+        moved, (low, high, _) = math.prod(last.unseen), last.seen
+        wanted = max(-low, high, self.smallest)
+        return next((k for k in range(look + 1, self.looks) if moved * 2.0 ** (look - k) < wanted), self.looks)
 
     def _kind(self, pilots: Sequence[np.ndarray], bounds: tuple[float, float]) -> str:
         """The interval that is used, chosen before any number that it judges is seen."""
@@ -252,7 +246,7 @@ class Question:
         kind = "exact" if exact and kind == "planned" else kind
         value, ends, seen, event = statistics.difference(self.statistic, kind, numbers, base, bounds, self.looks, level)
         word, apart = (_word(*each, self.smallest, sign) for each in (ends, seen))
-        chance = -math.log(level) / len(numbers)
+        chance = -math.log(intervals.MISSED * level) / len(numbers)
         return Look(len(numbers), value, *ends, word, (*seen, apart), (chance, event))
 
 

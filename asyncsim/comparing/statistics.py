@@ -63,8 +63,8 @@ def difference(
 ) -> tuple[float, intervals.Interval, intervals.Interval, float]:
     """The statistic of the paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks.
 
-    Behind them the interval if no event is rarer than those that the numbers show, and how far one that they do not
-    show is assumed to move a number at most: 0 where the interval assumes nothing.
+    Two more are returned: the interval without room for unseen events, and the largest change of a number that it has
+    room for (0: it assumes nothing of them).
     """
     b = b[: len(a)]
     x = a - b

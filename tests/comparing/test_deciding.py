@@ -247,17 +247,17 @@ def test_a_difference_has_the_sign_of_the_means_below_it(reading):
 
 
 def test_an_answer_says_what_its_replicates_cannot_exclude():
-    """What none of n replicates shows has a probability below log(20)/n, and costs an arm at most all it has."""
+    """What none of n replicates shows has a probability below log(25)/n, and costs an arm at most all it has."""
     a, b = bandit(), bandit().replace(system=sim.schedules.fixed(0))
     bounded = sim.compare(a, b, metric="batch_return", smallest=1e-6, tune=None, max_replicates=64)
     last, (arm, other) = bounded.pairs[0].last, bounded.tasks[0].arms
     assert last.word == "undecided" and last.seen[-1] == "better"
     chance, event = last.unseen
-    assert chance == pytest.approx(math.log(20.0) / 64)
+    assert chance == pytest.approx(math.log(25.0) / 64)
     assert event == pytest.approx(max(arm.mean, other.mean, 1.0 - min(arm.mean, other.mean)))
     # All that an arm has, lost as rarely, is in the interval; what was seen is far from 0.
     assert last.low < last.difference - chance * event < 0.0 < last.seen[0]
-    assert f"64 replicates cannot exclude that 1 of 21 changes by up to {event:.3g}, so" in str(bounded)
+    assert f"64 replicates cannot exclude that 1 of 20 changes by up to {event:.3g}, so" in str(bounded)
     assert "undecided; difference" in str(bounded) and "(better [" in str(bounded)
     assert "error rate 0.05 on each task if unseen events are as stated" in str(bounded)
     free = sim.compare(a, b, metric="gradient_norm", smallest=1e-6, tune=None, max_replicates=64)

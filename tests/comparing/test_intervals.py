@@ -86,10 +86,10 @@ def missed(p, event):
     return sides
 
 
-@pytest.mark.parametrize("p", [0.001, 0.004, 0.0059, 0.012, 0.024, 0.047, 0.1, 0.3])
+@pytest.mark.parametrize("p", [0.001, 0.004, 0.0063, 0.0126, 0.0255, 0.0503, 0.1, 0.3])
 def test_planned_looks_count_in_events_that_were_not_seen(p):
-    """Exact: on no side more than 6 percent, of which 4.6 are no event in the 64 numbers of the first look at 0.047."""
-    assert missed(p, (1.0, 1.0)).max() < 0.06
+    """Exact; at 0.0503, the worst, 4 of the 5.2 percent are that none of the 64 numbers of the first look is one."""
+    assert missed(p, (1.0, 1.0)).max() < 0.0525
     if p < 0.02:
         # The planted defect: as if nothing happened that the numbers do not show.
         assert missed(p, (0.0, 0.0))[0] > 0.4
@@ -98,9 +98,9 @@ def test_planned_looks_count_in_events_that_were_not_seen(p):
 @pytest.mark.parametrize(("looks", "freedom"), [(1, 9.0), (1, math.inf), (5, 63.0)])
 def test_a_side_reaches_as_far_as_its_formula(looks, freedom):
     """The worst chance of an unseen event on a fine grid, with quantiles of scipy; without one exactly Student's t."""
-    chances = np.linspace(0.0, math.log(20.0), 97)
-    bounds = np.array([intervals.common_bound(looks, 0.05 * math.exp(missed)) for missed in chances])
-    quantiles = stats.t.isf(stats.norm.sf(bounds), freedom)
+    chances = np.linspace(0.0, math.log(25.0), 97)
+    levels = [min(0.05 * math.exp(missed), 1.0) for missed in chances]
+    quantiles = stats.t.isf(stats.norm.sf([intervals.common_bound(looks, level) for level in levels]), freedom)
     for size in (0.0, 0.3, 1.0, 20.0):
         low, high = intervals.around(records.Estimate(3.0, 2.0, freedom, samples=4), looks, 0.05, (0.0, 8.0 * size))
         assert low == pytest.approx(3.0 - 2.0 * quantiles[0], rel=1e-9)
