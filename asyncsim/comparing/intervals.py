@@ -168,7 +168,7 @@ def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, fl
     of a number in an event that none of them shows. Units of `values`. Raises `InputError` for fewer than two numbers.
     Assumes that no such event is larger. At five looks to 1,024 it misses in 3 percent for normal and for exponential
     numbers, 5 for lognormal(1.5), 3 for Pareto(2.2), but 11 for lognormal(2) and 15 for Pareto(1.5). Where a share of
-    the numbers, whatever it is, loses everything, the mean lies on the same side of it in at most 5.2 percent (exact)
+    the numbers, whatever it is, loses everything, the mean lies on the same side of it in at most 5.3 percent (exact)
     if `event` says so; if not, in nearly all cases.
     Source: Pocock (1977) for c_K; the rest is this package's.
 
