@@ -174,7 +174,7 @@ def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, fl
 
     >>> interval = planned([1.0, 2.0, 3.0, 4.0], looks=1)
     >>> round(interval.low, 3), round(interval.high, 3)
-    (-0.87, 5.87)
+    (-1.121, 6.121)
     """
     x = checks.finite_array("values", values, (None,), "give one number per unit")
     return around(uncertainty.between(x), looks, alpha, unseen(x, event))

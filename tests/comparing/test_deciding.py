@@ -164,6 +164,8 @@ def test_arms_are_paired_and_the_answer_says_what_that_saved(count):
     assert [pair.base for pair in answer.pairs] == [answer.tasks[0].arms[0].name] * count
     assert all(pair.pairing > 1.0 for pair in answer.pairs)
     assert all(pair.word == "better" for pair in answer.pairs)
+    # Replicates that are not paired with their own seed differ six times as much.
+    assert all(pair.last.seen[1] - pair.last.seen[0] < 0.004 for pair in answer.pairs)
     # With several pairs each interval is wider: all words together err with the stated probability.
     width = answer.pairs[0].last.high - answer.pairs[0].last.low
     alone = sim.compare(a, arms[0], smallest=0.005, tune=None).pairs[0].last
