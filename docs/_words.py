@@ -80,7 +80,8 @@ def verdict(on: Result) -> str:
     """
     (pair,) = on["pairs"]
     look = pair["looks"][-1]
-    sign = -1.0 if pair["word"] == "worse" else 1.0
+    # "by" needs a size; where lower is better, a worse arm has a positive difference.
+    sign = -1.0 if pair["word"] in ("better", "worse") and look["difference"] < 0.0 else 1.0
     low, high = sorted((sign * look["low"], sign * look["high"]))
     between = {"better": "better than", "worse": "worse than", "equal": "equal to", "undecided": "undecided against"}
     word = "not significantly different from" if on["blind"] else between[pair["word"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +18,9 @@ UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that do not."""
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
+OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum")
+OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
+"""Fields of the JSON object."""
 SAME_TASK = "not distinguishable on this task"
 
 
@@ -40,20 +44,28 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a pair: after `replicates`, the difference, its interval and the word."""
+    """One look at a pair: after `replicates` of each arm, the difference, its interval and the word.
+
+    `seen`: ends of the interval and the word, if no event is rarer than what the replicates show. `unseen`: the
+    probability up to which they can miss an event, and how far one is assumed to move a replicate at most (0: any, the
+    interval assumes nothing).
+    """
 
     replicates: int
     difference: float
     low: float
     high: float
     word: str
+    seen: tuple[float, float, str]
+    unseen: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Pair:
     """An arm beside the one that it is compared with.
 
-    A positive difference is a better arm. `pairing`: how many times larger the variance would be without common draws.
+    A difference is the arm's number less the base's, so where lower is better, a better arm has a negative one.
+    `pairing`: how many times larger the variance would be without common draws.
     """
 
     arm: str
@@ -78,15 +90,15 @@ class Pair:
             "better": f"{self.arm} is better than {self.base}",
             "worse": f"{self.arm} is worse than {self.base}",
             "equal": f"{self.arm} equals {self.base}",
-            SAME_TASK: f"{self.arm}, {self.base}: {SAME_TASK}",
         }.get(word, f"{self.arm}, {self.base}: {word}")
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
+        low, high, apart = last.seen
+        if (low, high) != (last.low, last.high):
+            but = f"{apart} " if word == "undecided" != apart else ""
+            numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
+        saved = f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
         if not math.isfinite(self.pairing):
             saved = "the same numbers in every replicate"
-        else:
-            saved = (
-                f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
-            )
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
 
     def __str__(self) -> str:
@@ -100,6 +112,7 @@ class Arm:
 
     name: str
     tuned: Tuned
+    replicates: int
     mean: float
     end: float
     end_error: float
@@ -113,14 +126,16 @@ class Arm:
 class OnTask:
     """The answer on one task.
 
-    `interval` names the kind that was used; `optimum` is the best expected return, NaN where unknown; `in_metric`
-    whether differences are in units of the metric; `updates` are those of the arms' curves.
+    `interval` names the kind that was used; `bounds` are the smallest and largest possible number of a replicate;
+    `optimum` is the best expected return, NaN where unknown; `in_metric` whether differences are in units of the
+    metric; `updates` are those of the arms' curves.
     """
 
     task: dict[str, Any]
     interval: str
     arms: tuple[Arm, ...]
     pairs: tuple[Pair, ...]
+    bounds: tuple[float, float]
     optimum: float
     smallest: float
     in_metric: bool
@@ -142,6 +157,19 @@ class OnTask:
             return f"no arm moves by {self.smallest:g} from where it started"
         return ""
 
+    @property
+    def unseen(self) -> str:
+        """What the replicates cannot exclude, and what is assumed of it; "" where the intervals assume nothing."""
+        last = max((pair.last for pair in self.pairs), key=lambda look: look.unseen)
+        chance, event = last.unseen
+        if event == 0.0:
+            return ""
+        beyond = "" if math.isfinite(self.bounds[1] - self.bounds[0]) else "; larger changes are assumed not to occur"
+        missed = (
+            f"{last.replicates} replicates cannot exclude that 1 of {1.0 / chance:.0f} changes by up to {event:.3g}"
+        )
+        return f"unseen events: {missed}, so intervals count this in{beyond}"
+
     def word_of(self, pair: Pair) -> str:
         """The word of a pair, or that the task cannot tell."""
         return SAME_TASK if pair.word in ("equal", "undecided") and self.blind else pair.word
@@ -159,13 +187,16 @@ class OnTask:
 class Answer:
     """The answer to `compare`: one `OnTask` for each task.
 
-    Each word of a task is wrong with probability at most `error`, whatever the number of looks.
+    Each word of a task is wrong with probability at most `error`, whatever the number of looks, as long as events that
+    the replicates do not show move a replicate by no more than is printed (`OnTask.unseen`). `better`: whether "higher"
+    or "lower" numbers, and so differences, are better.
     """
 
     metric: str
     reading: str
     unit: str
     statistic: str
+    better: str
     smallest: float
     error: float
     seed: int
@@ -194,52 +225,42 @@ class Answer:
 
     def __str__(self) -> str:
         """A few lines for each task: words, differences with intervals, steps chosen, replicates."""
-        lines = [f"{self.reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task"]
+        reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
+        assumed = " if unseen events are as stated" if any(on.unseen for on in self.tasks) else ""
+        lines = [f"{reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task{assumed}"]
         for on in self.tasks:
             lines.append(on.name)
             lines += [f"  {pair.sentence(on.word_of(pair))}" for pair in on.pairs]
-            lines += [f"  {on.blind}; try a harder task"] if on.blind else []
-            lines += [f"  {_tuned(arm)}" for arm in on.arms]
+            lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
+            lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)
+
+    def _tuned(self, arm: Arm, on: OnTask) -> str:
+        # A difference of medians or middle halves need not have the sign of one of means, nor one of other replicates.
+        alike = len({other.replicates for other in on.arms}) == 1
+        over = "" if alike else f" of {arm.replicates} replicates"
+        mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
+        text = f"{arm.name}: {mean}end {notation.number(arm.end)}"
+        if arm.tuned.knob:
+            low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
+            text += f", best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
+        else:
+            text += ", not tuned"
+        return text + (f", {arm.diverged} diverged" if arm.diverged else "")
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this answer."""
         tasks = []
         for on in self.tasks:
-            tasks.append(
-                {
-                    "task": plain(on.task),
-                    "interval": on.interval,
-                    "blind": on.blind,
-                    "optimum": plain(on.optimum),
-                    "arms": [_arm_row(arm) for arm in on.arms],
-                    "pairs": [
-                        {
-                            "arm": pair.arm,
-                            "base": pair.base,
-                            "word": on.word_of(pair),
-                            "pairing": plain(pair.pairing),
-                            "looks": [plain(asdict(look)) for look in pair.looks],
-                        }
-                        for pair in on.pairs
-                    ],
-                }
-            )
-        names = ("metric", "reading", "unit", "statistic", "smallest", "error", "seed", "seconds")
-        return {**{name: plain(getattr(self, name)) for name in names}, "word": self.word, "tasks": tasks}
+            pairs = [{**plain(asdict(pair)), "word": on.word_of(pair)} for pair in on.pairs]
+            tasks.append({**_plain(on, OF_TASK), "arms": [_arm_row(arm) for arm in on.arms], "pairs": pairs})
+        return {**_plain(self, OF_ANSWER), "tasks": tasks}
 
 
-def _tuned(arm: Arm) -> str:
-    text = f"{arm.name}: mean {notation.number(arm.mean)}, end {notation.number(arm.end)}"
-    if arm.tuned.knob:
-        low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
-        text += f", best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
-    else:
-        text += ", not tuned"
-    return text + (f", {arm.diverged} diverged" if arm.diverged else "")
+def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: plain(getattr(value, name)) for name in names}
 
 
 def _arm_row(arm: Arm) -> dict[str, Any]:
-    names = ("name", "mean", "end", "end_error", "start", "diverged")
-    tuned = {name: plain(getattr(arm.tuned, name)) for name in ("knob", "chosen", "grid", "scores", "errors", "flat")}
-    return {**{name: plain(getattr(arm, name)) for name in names}, "tuned": tuned}
+    tuned = _plain(arm.tuned, ("knob", "chosen", "grid", "scores", "errors", "flat"))
+    return {**_plain(arm, ("name", "replicates", "mean", "end", "end_error", "start", "diverged")), "tuned": tuned}

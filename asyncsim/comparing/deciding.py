@@ -15,7 +15,7 @@ from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import arms as pairing
-from asyncsim.comparing import statistics
+from asyncsim.comparing import intervals, statistics
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
 from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.learning.running import together
@@ -50,8 +50,10 @@ def compare(
     Each arm first gets its own best learning rate, from the same grid, on seeds of its own. Then all arms run on fresh
     seeds, with the same draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ...
     replicates an interval for its mean is looked at, whose error rate counts all looks. It ends when every pair is
-    decided: better or worse once the interval leaves 0, equal once it lies inside (-smallest, smallest). With several
-    arms each interval has the level error/(arms - 1), so all words of a task together err with probability <= error.
+    decided: better or worse once the interval leaves 0, equal once it lies inside (-smallest, smallest). It counts in
+    what n replicates cannot exclude, an event in up to some 3/n of them (`intervals.planned`), and looks at which
+    that alone prevents a word are skipped. With several arms each interval has the level error/(arms - 1), so all words
+    of a task together err with probability <= error.
 
     Arguments:
         arms: two or more `Spec`s, or one mapping from names to specs; the first is the one that others are compared
@@ -62,16 +64,16 @@ def compare(
         (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
         knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
         grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
-        interval: "planned" (near normal numbers), "betting" (bounded numbers, no further assumption) or "auto": betting
-        where it can decide within `max_replicates` or where the pilot is skewed. seed: of everything. progress and
+        interval: "planned" (near normal numbers, with room for unseen events), "betting" (bounded numbers, no further
+        assumption) or "auto": betting where it can decide within `max_replicates`. seed: of everything. progress and
         workers: as of `run`; arms are trained side by side, and the answer does not depend on it.
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
     arms that differ in nothing or do not pair, a metric that an arm lacks, or smallest = 0. Also for a best value
     at the edge of its grid after three extensions, or a mean of heavy tails. Assumes independent replicates; where
-    schedules are random each replicate has a realization of its own. Planned looks assume numbers near normal: failures
-    rarer than 1 in 30 replicates may not be seen by the first look, and only bets count them in. Source: this package;
-    the intervals' own in `comparing.intervals`.
+    schedules are random each replicate has a realization of its own. Planned looks assume that an event which no
+    replicate shows strikes one arm, and where nothing bounds the metric that it is no larger than the answer says.
+    Source: this package; the intervals' own in `comparing.intervals`.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
@@ -104,6 +106,7 @@ def compare(
         metric=name,
         reading=str(reading) if statistic == "mean" else f"{statistic} of {reading}",
         unit=reading.unit if statistic != "improvement" else "probability",
+        better="higher" if statistic == "improvement" or reading.orientation > 0.0 else "lower",
         statistic=statistic,
         smallest=smallest,
         error=error,
@@ -156,9 +159,8 @@ class Question:
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
         seed = seed_of(self.seed, 0, 0)
         if self.tuned is None:
-            return dict(
-                zip(specs, _side_by_side([self._pilot(spec) for spec in specs.values()], seed, site), strict=True)
-            )
+            pilots = [self._pilot(spec) for spec in specs.values()]
+            return dict(zip(specs, _side_by_side(pilots, seed, site), strict=True))
         wanted, given = (self.tuned, None) if isinstance(self.tuned, str) else _only(self.tuned)
         names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
@@ -177,14 +179,11 @@ class Question:
         seen = {name: Seen() for name in specs}
         base, *others = specs
         looks: dict[str, list[Look]] = {name: [] for name in others}
-        task = specs[base].fitted_task
-        kind = ""
-        for look in range(1, self.looks + 1):
-            count = FIRST if look == 1 else FIRST << (look - 2)
-            # Decided pairs stay decided.
-            going = [name for name in others if not looks[name] or looks[name][-1].word == "undecided"]
-            if not going:
-                break
+        task, kind = specs[base].fitted_task, ""
+        look, going, done = 1, others, 0
+        while True:
+            count = (FIRST << (look - 1)) - done
+            done += count
             seed, names = seed_of(self.seed, 1, look), (base, *going)
             runs = [(spread(specs[name].replace(replicates=count)), seed) for name in names]
             for name, trace in zip(names, together(runs, site), strict=True):
@@ -196,13 +195,24 @@ class Question:
                 numbers = seen[name].numbers, seen[base].numbers
                 exact = self.exact({base: specs[base], name: specs[name]})
                 looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
-        pairs = tuple(
-            Pair(name, base, tuple(series), _saved(seen[name].numbers, seen[base].numbers))
-            for name, series in looks.items()
-        )
-        optimum = task.optimum if self.reading.metric in RETURNS else math.nan
-        arms = tuple(seen[name].arm(name, best[name]) for name in specs)
-        return OnTask(task.describe(), kind, arms, pairs, optimum, self.smallest, self.in_metric, trace.updates)
+            saved = {name: _saved(seen[name].numbers, seen[base].numbers) for name in others}
+            pairs = tuple(Pair(name, base, tuple(series), saved[name]) for name, series in looks.items())
+            arms = tuple(seen[name].arm(name, best[name]) for name in specs)
+            optimum = task.optimum if self.reading.metric in RETURNS else math.nan
+            about = (bounds, optimum, self.smallest, self.in_metric, trace.updates)
+            answer = OnTask(task.describe(), kind, arms, pairs, *about)
+            # Decided pairs stay decided.
+            going = [name for name in others if looks[name][-1].word == "undecided"]
+            last = [looks[name][-1] for name in going]
+            if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
+                return answer
+            look = min(self._next(look, each) for each in last)
+
+    def _next(self, look: int, last: Look) -> int:
+        """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""
+        moved, (low, high, _) = math.prod(last.unseen), last.seen
+        wanted = max(-low, high, self.smallest)
+        return next((k for k in range(look + 1, self.looks) if moved * 2.0 ** (look - k) < wanted), self.looks)
 
     def _kind(self, pilots: Sequence[np.ndarray], bounds: tuple[float, float]) -> str:
         """The interval that is used, chosen before any number that it judges is seen."""
@@ -213,13 +223,12 @@ class Question:
             remedy = "use interval='planned', or a statistic that needs no bounds"
             checks.require(self.interval != "betting" or bounded, "interval", "betting", "for bounded numbers", remedy)
             return self.interval
-        if self.reading.over in ("reached", "collapse"):
-            return "betting"  # events may be rare, and no pilot shows that
-        heavy = any(statistics.heavy(pilot) for pilot in pilots)
-        if bounded and (heavy or statistics.betting_decides(bounds, self.most, self.smallest)):
+        # Events may be rare, and no pilot shows that.
+        event = self.reading.over in ("reached", "collapse")
+        if event or (bounded and statistics.betting_decides(bounds, self.most, self.smallest)):
             return "betting"
         checks.require(
-            not heavy,
+            bounded or not any(statistics.heavy(pilot) for pilot in pilots),
             "statistic",
             "mean",
             "median, iqm or improvement for heavy tails (one replicate holds most of the variance)",
@@ -230,14 +239,15 @@ class Question:
     def _look(
         self, numbers: np.ndarray, base: np.ndarray, kind: str, bounds: tuple[float, float], pairs: int, exact: bool
     ) -> Look:
-        sign = self.reading.orientation
-        if kind == "planned" and not exact and float(np.ptp(numbers - base)) == 0.0:
-            # Differences that have not varied yet say nothing of how rarely they do.
-            kind = "betting" if math.isfinite(bounds[1] - bounds[0]) and self.statistic == "mean" else "unknown"
-        value, (low, high) = statistics.interval(
-            self.statistic, kind, sign * numbers, sign * base, bounds, self.looks, self.error / pairs
-        )
-        return Look(len(numbers), value, low, high, _word(low, high, self.smallest))
+        sign, level = self.reading.orientation, self.error / pairs
+        if self.statistic == "improvement":
+            # A probability to win: more of it is better, whatever is read.
+            numbers, base, sign = sign * numbers, sign * base, 1.0
+        kind = "exact" if exact and kind == "planned" else kind
+        value, ends, seen, event = statistics.difference(self.statistic, kind, numbers, base, bounds, self.looks, level)
+        word, apart = (_word(*each, self.smallest, sign) for each in (ends, seen))
+        chance = -math.log(intervals.MISSED * level) / len(numbers)
+        return Look(len(numbers), value, *ends, word, (*seen, apart), (chance, event))
 
 
 def _side_by_side(arms: Sequence[Generator[Spec, Trace, Tuned]], seed: int, site: Site) -> list[Tuned]:
@@ -283,6 +293,7 @@ class Seen:
         return Arm(
             name=name,
             tuned=tuned,
+            replicates=len(self.numbers),
             mean=float(self.numbers.mean()),
             end=float(ends.mean()),
             end_error=float(ends.std(ddof=1) / math.sqrt(len(ends))),
@@ -299,10 +310,12 @@ def _saved(a: np.ndarray, b: np.ndarray) -> float:
     return apart / together if together > 0.0 else math.inf
 
 
-def _word(low: float, high: float, smallest: float) -> str:
+def _word(low: float, high: float, smallest: float, sign: float) -> str:
     if -smallest < low and high < smallest:
         return "equal"
-    return "better" if low > 0.0 else "worse" if high < 0.0 else "undecided"
+    if low <= 0.0 <= high:
+        return "undecided"
+    return "better" if sign * low > 0.0 else "worse"
 
 
 def seed_of(seed: int, stage: int, look: int) -> int:

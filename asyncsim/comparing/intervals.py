@@ -16,14 +16,20 @@ from scipy import special
 
 from asyncsim.base import checks, uncertainty
 
-HALVINGS = 50
+HALVINGS = 40
 """Halvings of an interval in which an end is looked for."""
 TRUNCATION = 0.5
 """Largest share of the capital that one number can cost."""
 TAIL = 8.0
 """Standard normal values beyond which nothing is integrated."""
-NODES = 240
+NODES = 64
 """Gauss-Legendre nodes of the integral over one look."""
+BEYOND = 3.0
+"""Size of an event that no number has shown yet, in units of the largest deviation to its side that one has."""
+MISSED = 0.8
+"""Share of the error rate with which an event may be missed; the rest is left to chance in the mean of later looks."""
+CHANCES = 24
+"""Steps from an event that cannot happen to the rarest one that is excluded."""
 
 
 class Interval(NamedTuple):
@@ -148,34 +154,57 @@ def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Inte
     return Interval(float(padded[left[0]]), float(padded[left[-1] + 1]))
 
 
-def planned(values: Any, looks: int, alpha: float = 0.05) -> Interval:
-    """Interval for a mean at one of K looks at n, 2n, 4n, ... numbers: mean -+ t_K s/sqrt(n), t_K common to all looks.
+def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, float] = (0.0, 0.0)) -> Interval:
+    """Interval for a mean at one of K looks at n, 2n, 4n, ... numbers, with room for events too rare to be among them.
 
-    The bound c_K is exceeded at any look with probability alpha by normal scores whose correlation is 2^(-|i-j|/2); t_K
-    is the quantile of Student's t at the tail of c_K.
+    An event of probability l/n is missed by all n numbers with probability e^-l and moves their mean by X l/n. So a
+    side reaches as far as the worst l needs:
+        max over 0 <= l <= log(1/(0.8 alpha)) of  X l/n + t_K(alpha e^l) s/sqrt(n).
+    Normal scores whose correlation is 2^(-|i-j|/2) exceed c_K(a) at any look with probability a; t_K(a) is the quantile
+    of Student's t at the tail of c_K(a), 0 for a >= 1. X is three times the largest deviation from the mean to that
+    side, or the caller's `event` where that is larger. Nothing is added while X is below 0.35 s sqrt(n).
 
-    Arguments: `values` [n], all until now; `looks` K; `alpha` of all looks together. Units of `values`.
-    Raises `InputError` for fewer than two numbers. Assumes numbers near normal: with K = 7 it misses in 5 to 6 percent
-    for normal numbers, 7 for exponential, 13 for lognormal(1), 20 where 3 percent of runs lose everything.
-    Source: Pocock (1977).
+    Arguments: `values` [n], all until now; `looks` K; `alpha` of all looks together; `event`, the largest fall and rise
+    of a number in an event that none of them shows. Units of `values`. Raises `InputError` for fewer than two numbers.
+    Assumes that no such event is larger. At five looks to 1,024 it misses in 3 percent for normal and for exponential
+    numbers, 5 for lognormal(1.5), 3 for Pareto(2.2), but 11 for lognormal(2) and 15 for Pareto(1.5). Where a share of
+    the numbers, whatever it is, loses everything, the mean lies on the same side of it in at most 5.3 percent (exact)
+    if `event` says so; if not, in nearly all cases.
+    Source: Pocock (1977) for c_K; the rest is this package's.
 
     >>> interval = planned([1.0, 2.0, 3.0, 4.0], looks=1)
     >>> round(interval.low, 3), round(interval.high, 3)
-    (0.446, 4.554)
+    (-1.121, 6.121)
     """
     x = checks.finite_array("values", values, (None,), "give one number per unit")
-    return around(uncertainty.between(x), looks, alpha)
+    return around(uncertainty.between(x), looks, alpha, unseen(x, event))
 
 
-def around(estimate: Any, looks: int, alpha: float = 0.05) -> Interval:
-    """The same interval around any estimate with a standard error and degrees of freedom.
+def unseen(x: np.ndarray, event: tuple[float, float]) -> tuple[float, float]:
+    """Largest fall and rise of a number in an event that no number shows: `event`, or three times what one shows."""
+    mean = float(x.mean())
+    return max(event[0], BEYOND * (mean - float(x.min()))), max(event[1], BEYOND * (float(x.max()) - mean))
+
+
+def around(estimate: Any, looks: int, alpha: float = 0.05, event: tuple[float, float] = (0.0, 0.0)) -> Interval:
+    """The same around an `Estimate` from n samples, where an unseen event is a fall or rise of `event` at most.
 
     >>> around(uncertainty.between([1.0, 2.0, 3.0, 4.0]), looks=4).high > 4.554
     True
     """
-    tail = 2.0 * float(special.ndtr(-common_bound(looks, _level(alpha))))
-    half = uncertainty.critical(tail, estimate.freedom) * estimate.error
-    return Interval(estimate.value - half, estimate.value + half)
+    missed, bounds = _worst(looks, _level(alpha), estimate.freedom)
+    sizes = (x / estimate.samples for x in event)
+    fall, rise = (np.max(missed * x + bounds * estimate.error) if math.isfinite(x) else x for x in sizes)
+    return Interval(float(estimate.value - fall), float(estimate.value + rise))
+
+
+@lru_cache(maxsize=256)
+def _worst(looks: int, alpha: float, freedom: float) -> tuple[np.ndarray, np.ndarray]:
+    """l from 0 to its largest and t_K(alpha e^l), `[CHANCES + 1]` each."""
+    missed = np.linspace(0.0, -math.log(MISSED * alpha), CHANCES + 1)
+    levels = np.minimum(alpha * np.exp(missed), 1.0)
+    tails = [2.0 * float(special.ndtr(-common_bound(looks, float(level)))) for level in levels]
+    return missed, np.array([uncertainty.critical(tail, freedom) for tail in tails])
 
 
 @lru_cache(maxsize=256)

@@ -10,8 +10,9 @@ from typing import Any
 from scipy import special
 
 from asyncsim.base import checks, notation
+from asyncsim.base.records import Estimate
 from asyncsim.comparing import arms as pairing
-from asyncsim.comparing import intervals
+from asyncsim.comparing import intervals, statistics
 from asyncsim.comparing.deciding import FIRST, recorded, seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import spread
@@ -62,10 +63,12 @@ def power(
 ) -> Plan:
     """Replicates after which `compare` finds a true difference of `effect`, from a pilot of paired runs.
 
-    With s the spread of a paired difference, K looks at 64, 128, ..., n replicates and their common bound c_K,
-        n >= ((c_K + z_power) s' / effect)^2,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
-    the spread that the true one exceeds in 1 of 20 pilots of m. At no difference "equal" within the effect is then said
-    with probability 2 power - 1 at least. Give `compare` that number as `max_replicates`: its looks are those planned.
+    With s the spread of a paired difference and K looks at 64, 128, ..., n replicates,
+        r_n + z_power s'/sqrt(n) <= effect,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
+    the spread that the true one exceeds in 1 of 20 pilots of m. r_n is how far an interval of `intervals.planned`
+    reaches at s', for the unseen events that `compare` would count in after the pilot. At no difference "equal" within
+    the effect is then said with probability 2 power - 1 at least. Give `compare` that number as `max_replicates`: its
+    looks are those planned.
 
     Arguments: `arms`, two or more specs or a mapping, at the learning rates that they have; `effect` > 0 in units of
     the reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates
@@ -92,9 +95,11 @@ def power(
     for spec in specs.values():
         start = time.monotonic()
         few = spread(spec.replace(diagnostics=diagnostics, replicates=pilot, block=None, realizations=None))
-        numbers.append(reading.numbers(run(few, seed_of(seed, 2, 0), progress=False)))
+        trace = run(few, seed_of(seed, 2, 0), progress=False)
+        numbers.append(reading.numbers(trace))
         seconds.append(time.monotonic() - start)
     base, *others = numbers
+    bounds = reading.bounds(trace, few.fitted_task)
     # The first run may have compiled something.
     each = len(specs) * min(seconds) / pilot
     # The pair that varies most decides.
@@ -103,15 +108,19 @@ def power(
     remedy = "raise pilot, or read something that differs between replicates"
     checks.require(paired > 0.0, "spread of the pilot", paired, "above 0", remedy)
     wide = paired * math.sqrt((pilot - 1) / float(special.chdtri(pilot - 1, SURE)))
-    count = _enough(wide / effect, power, error / len(others))
+    event = max(max(intervals.unseen(other - base, statistics.events(other, base, bounds))) for other in others)
+    count = _enough(wide, event, effect, power, error / len(others))
     unpaired = math.sqrt(float(worst.var(ddof=1) + base.var(ddof=1)))
     return Plan(count, effect, power, error, paired, unpaired, each * count)
 
 
-def _enough(ratio: float, power: float, level: float) -> int:
-    """The first planned look at which spread/effect is small enough."""
+def _enough(spread: float, event: float, effect: float, power: float, level: float) -> int:
+    """The first planned look whose interval, and the chance of the mean beside it, the effect exceeds."""
     count, looks = FIRST, 1
-    while math.sqrt(count) < (intervals.common_bound(looks, level) + float(special.ndtri(power))) * ratio:
+    while True:
+        error = spread / math.sqrt(count)
+        mean = Estimate(float(special.ndtri(power)) * error, error, samples=count)
+        if intervals.around(mean, looks, level, (event, event)).high < effect:
+            return count
         count, looks = 2 * count, looks + 1
         checks.require(count <= MOST, "replicates", count, f"at most {MOST}", "ask for a larger effect")
-    return count

@@ -41,26 +41,51 @@ def betting_decides(bounds: tuple[float, float], most: int, smallest: float) -> 
     return reach * math.log(2.0 * most) / most < smallest / 2.0
 
 
-def interval(
+def events(a: np.ndarray, b: np.ndarray, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Largest fall and rise of a difference a - b when one arm leaves its mean for an end of the range [l, h].
+
+    max(mean a - l, h - mean b) and max(h - mean a, mean b - l). Where nothing bounds the numbers `a`, `b` `[n]`, the
+    largest magnitude seen counts for both: an arm loses everything, or doubles.
+
+    >>> events(np.array([0.5, 0.75]), np.array([0.25, 0.5]), (0.0, 1.0))
+    (0.625, 0.375)
+    """
+    low, high = bounds
+    if not math.isfinite(high - low):
+        largest = max(float(np.abs(a).max()), float(np.abs(b).max())) or math.inf
+        return largest, largest
+    mean, base = float(a.mean()), float(b.mean())
+    return max(mean - low, high - base), max(high - mean, base - low)
+
+
+def difference(
     statistic: str, kind: str, a: np.ndarray, b: np.ndarray, bounds: tuple[float, float], looks: int, alpha: float
-) -> tuple[float, intervals.Interval]:
-    """The statistic of the paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks."""
+) -> tuple[float, intervals.Interval, intervals.Interval, float]:
+    """The statistic of the paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks.
+
+    Two more are returned: the interval without room for unseen events, and the largest change of a number that it has
+    room for (0: it assumes nothing of them).
+    """
     b = b[: len(a)]
     x = a - b
-    if kind == "unknown":
-        return float(x.mean()), intervals.Interval(-math.inf, math.inf)
+    value = float(x.mean())
     if statistic == "median":
-        return float(np.median(x)), intervals.quantile(x, 0.5, alpha)
-    if statistic == "improvement":
+        value, interval = float(np.median(x)), intervals.quantile(x, 0.5, alpha)
+    elif statistic == "improvement":
         wins = np.sign(x) / 2.0
-        return float(wins.mean()), intervals.betting(wins, -0.5, 0.5, alpha)
-    if statistic == "iqm":
+        value, interval = float(wins.mean()), intervals.betting(wins, -0.5, 0.5, alpha)
+    elif statistic == "iqm":
         estimate = trimmed(a, b)
-        return estimate.value, intervals.around(estimate, looks, alpha)
-    if kind == "betting":
-        reach = bounds[1] - bounds[0]
-        return float(x.mean()), intervals.betting(x, -reach, reach, alpha)
-    return float(x.mean()), intervals.planned(x, looks, alpha)
+        value, interval = estimate.value, intervals.around(estimate, looks, alpha)
+    elif kind == "exact":
+        interval = intervals.Interval(value, value)
+    elif kind == "betting":
+        interval = intervals.betting(x, bounds[0] - bounds[1], bounds[1] - bounds[0], alpha)
+    else:
+        event = intervals.unseen(x, events(a, b, bounds))
+        interval = intervals.planned(x, looks, alpha, event)
+        return value, interval, intervals.planned(x, looks, alpha), max(event)
+    return value, interval, interval, 0.0
 
 
 def trimmed(a: np.ndarray, b: np.ndarray) -> Estimate:

@@ -65,7 +65,7 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
     ax.get_xaxis().set_major_formatter(lambda value, _: f"{value:.0f}")
     ax.minorticks_off()
     ax.set_xlabel("replicates")
-    ax.set_ylabel(f"difference in {answer.unit}")
+    ax.set_ylabel(f"difference in {answer.unit}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
     # On a ground of its own: the line at 0 may run behind it.
     ax.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")

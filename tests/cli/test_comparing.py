@@ -25,7 +25,7 @@ COMMON = [
 def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
     result = call(
         *("compare", "staleness=8", "fresh: staleness=0", "method=ppo-clip method.low=0.3 staleness=8"),
-        *(*COMMON, "--smallest", "0.01", "--also", "task.arms=20"),
+        *(*COMMON[:-1], "512", "--smallest", "0.01", "--also", "task.arms=20"),
         *("--plot", tmp_path / "a.png", "--json", tmp_path / "a.json"),
     )
     assert result.exit_code == 0, result.stderr

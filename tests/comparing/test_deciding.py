@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base import uncertainty
 from asyncsim.base.checks import InputError
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import deciding
@@ -95,7 +96,7 @@ def words(case, bank, difference, smallest, monkeypatch, repetitions, planned=No
     drawn = Drawn(moved, specs.values())
     monkeypatch.setattr(deciding, "together", lambda runs, site: [drawn(*each) for each in runs])
     if planned is not None:
-        monkeypatch.setattr(deciding.statistics, "interval", planned)
+        monkeypatch.setattr(deciding.statistics, "difference", planned)
     plain = Reading(reading.metric)
     # Moved numbers leave the range of a return: the bounds widen with them.
     wide = (float(moved.min()), float(moved.max()))
@@ -145,7 +146,9 @@ def test_fixed_intervals_give_wrong_words_too_often(banks, monkeypatch):
     """The planted defect: a 95 percent interval for one look, looked at five times."""
 
     def fixed(statistic, kind, a, b, bounds, looks, alpha):
-        return float((a - b).mean()), deciding.statistics.intervals.planned(a - b, 1, alpha)
+        mean = uncertainty.between(a - b[: len(a)])
+        interval = deciding.statistics.intervals.around(mean, 1, alpha)
+        return mean.value, interval, interval, 0.0
 
     bank = banks["bandit"]
     # So small an effect that no look is narrow enough for "equal".
@@ -157,13 +160,16 @@ def test_fixed_intervals_give_wrong_words_too_often(banks, monkeypatch):
 def test_arms_are_paired_and_the_answer_says_what_that_saved(count):
     a = bandit()
     arms = [a.replace(system=sim.schedules.fixed(k)) for k in range(count)]
-    answer = sim.compare(a, *arms, smallest=0.005, tune=None, max_replicates=64)
+    answer = sim.compare(a, *arms, smallest=0.005, tune=None)
     assert [pair.base for pair in answer.pairs] == [answer.tasks[0].arms[0].name] * count
     assert all(pair.pairing > 1.0 for pair in answer.pairs)
     assert all(pair.word == "better" for pair in answer.pairs)
+    # Replicates that are not paired with their own seed differ six times as much.
+    assert all(pair.last.seen[1] - pair.last.seen[0] < 0.004 for pair in answer.pairs)
     # With several pairs each interval is wider: all words together err with the stated probability.
     width = answer.pairs[0].last.high - answer.pairs[0].last.low
-    alone = sim.compare(a, arms[0], smallest=0.005, tune=None, max_replicates=64).pairs[0].last
+    alone = sim.compare(a, arms[0], smallest=0.005, tune=None).pairs[0].last
+    assert alone.replicates == answer.pairs[0].last.replicates
     assert width >= alone.high - alone.low
 
 
@@ -174,7 +180,7 @@ def test_the_same_method_under_another_scale_is_equal():
     untuned = sim.compare(a, b, smallest=0.01, tune=None)
     assert untuned.word in ("better", "worse")
     tuned = sim.compare(a, b, smallest=0.02)
-    assert tuned.pairs[0].word == "equal"
+    assert tuned.pairs[0].last.seen[-1] == "equal" and tuned.word == "not distinguishable on this task"
     for arm in tuned.tasks[0].arms:
         assert arm.tuned.grid[0] < arm.tuned.chosen < arm.tuned.grid[-1]
 
@@ -186,6 +192,8 @@ def test_a_task_that_both_solve_cannot_tell():
     answer = sim.compare(a, b, smallest=0.02, tune=None)
     assert answer.word == "not distinguishable on this task"
     assert "optimum 1" in str(answer)
+    # No number of replicates would change that: unseen events are not waited for.
+    assert answer.pairs[0].last.replicates == 64
 
 
 def test_arms_that_never_move_cannot_be_told_apart():
@@ -203,6 +211,70 @@ def test_an_answer_is_the_same_at_the_same_seed_and_goes_into_json():
     row = json.loads(json.dumps(first.row(), allow_nan=False))
     assert row["tasks"][0]["pairs"][0]["word"] == first.word
     assert row["tasks"][0]["arms"][0]["tuned"]["knob"] == "sgd.lr"
+
+
+SIGNS = {
+    "higher": {},
+    "lower": {"metric": "entropy", "better": "lower"},
+    "time": {"over": "time", "target": 0.52},
+    "collapse": {"over": "collapse"},
+    "reached": {"over": "reached", "target": 0.95},
+    "end": {"over": "end"},
+}
+
+
+@pytest.mark.parametrize("reading", SIGNS)
+def test_a_difference_has_the_sign_of_the_means_below_it(reading):
+    """Whatever is better: the word says that, in print, JSON and picture."""
+    a = bandit().replace(update=sim.chain(sim.updates.sgd(8.0)))
+    arms = {"slow": a, "fast": a.replace(system=sim.schedules.fixed(0))}
+    options = {"metric": "batch_return", **SIGNS[reading]}
+    answer = sim.compare(arms, smallest=1e-6, tune=None, max_replicates=256, **options)
+    slow, fast = answer.tasks[0].arms
+    assert answer.difference == pytest.approx(fast.mean - slow.mean) and answer.difference != 0.0
+    lower = reading in ("lower", "time", "collapse")
+    better = (answer.difference < 0.0) == lower
+    assert answer.pairs[0].word in ("better" if better else "worse", "undecided")
+    row = answer.row()
+    assert row["better"] == ("lower" if lower else "higher")
+    assert row["tasks"][0]["pairs"][0]["looks"][-1]["difference"] == answer.difference
+    text = str(answer)
+    assert ("lower is better" in text) == lower
+    assert f"difference {answer.difference:+.3g} [" in text
+    label = sim.plot(answer).axes[1].get_ylabel()
+    assert label.startswith(f"difference in {answer.unit}") and ("lower is better" in label) == lower
+    # A probability to win is above one half for the better arm, whatever is read.
+    wins = sim.compare(arms, smallest=1e-6, tune=None, max_replicates=64, statistic="improvement", **options)
+    assert (wins.difference > 0.0) == better and wins.better == "higher" and "lower is better" not in str(wins)
+
+
+def test_an_answer_says_what_its_replicates_cannot_exclude():
+    """What none of n replicates shows has a probability below log(25)/n, and costs an arm at most all it has."""
+    a, b = bandit(), bandit().replace(system=sim.schedules.fixed(0))
+    bounded = sim.compare(a, b, metric="batch_return", smallest=1e-6, tune=None, max_replicates=64)
+    last, (arm, other) = bounded.pairs[0].last, bounded.tasks[0].arms
+    assert last.word == "undecided" and last.seen[-1] == "better"
+    chance, event = last.unseen
+    assert chance == pytest.approx(math.log(25.0) / 64)
+    assert event == pytest.approx(max(arm.mean, other.mean, 1.0 - min(arm.mean, other.mean)))
+    # All that an arm has, lost as rarely, is in the interval; what was seen is far from 0.
+    assert last.low < last.difference - chance * event < 0.0 < last.seen[0]
+    assert f"64 replicates cannot exclude that 1 of 20 changes by up to {event:.3g}, so" in str(bounded)
+    assert "undecided; difference" in str(bounded) and "(better [" in str(bounded)
+    assert "error rate 0.05 on each task if unseen events are as stated" in str(bounded)
+    free = sim.compare(a, b, metric="gradient_norm", smallest=1e-6, tune=None, max_replicates=64)
+    assert "; larger changes are assumed not to occur" in str(free)
+    # Bets, medians and populations assume nothing of events that were not seen.
+    listed = [spec.replace(sampling="enumerate") for spec in (a, b)]
+    for arms, options in (
+        ((a, b), {"interval": "betting"}),
+        ((a, b), {"statistic": "median"}),
+        (listed, {"metric": "exact_return"}),
+    ):
+        answer = sim.compare(
+            *arms, **{"metric": "batch_return", **options}, smallest=1e-6, tune=None, max_replicates=64
+        )
+        assert str(answer).splitlines()[0].endswith("error rate 0.05 on each task") and "exclude" not in str(answer)
 
 
 def test_other_tasks_are_asked_too():

@@ -17,7 +17,8 @@ from tests.comparing.test_deciding import bandit
 def test_a_planned_number_finds_the_effect_as_often_as_it_says():
     """400 comparisons of normal numbers at the planned number: 90 percent find it, within a band of 1 in 1,000."""
     level, effect, spread = 0.05, 0.1, 0.5
-    count = planning._enough(spread / effect, 0.9, level)
+    # Three times the largest deviation of a thousand numbers.
+    count = planning._enough(spread, 9.7 * spread, effect, 0.9, level)
     looks = int(math.log2(count / planning.FIRST)) + 1
     rng = np.random.default_rng(4)
     found = 0
@@ -39,8 +40,12 @@ def test_the_spread_that_is_counted_with_is_rarely_too_small():
 def test_a_plan_scales_with_the_effect_and_is_printed():
     a = bandit()
     b = a.replace(method=sim.methods.ppo_clip())
+    # Replicates that a spread takes grow with the square of 1/effect, those that rare events take with 1/effect.
+    assert planning._enough(1.0, 0.0, 0.1, 0.9, 0.05) >= 8 * planning._enough(1.0, 0.0, 0.4, 0.9, 0.05)
     small, large = sim.power(a, b, effect=0.0002), sim.power(a, b, effect=0.0008)
-    assert small.replicates >= 8 * large.replicates
+    assert small.replicates >= 4 * large.replicates
+    # A loss of half of the range, as rare as the planned replicates may miss, stays below the effect.
+    assert 0.5 * math.log(20.0) / small.replicates < 0.0002
     assert small.spread == large.spread < small.unpaired
     assert f"{small.replicates} replicates" in str(small)
 

@@ -100,7 +100,7 @@ def test_a_target_that_is_never_reached_takes_all_updates(every):
 
 def test_a_decided_pair_stays_decided():
     a = bandit()
-    arms = {"a": a, "far": a.replace(system=sim.schedules.fixed(0)), "near": a.replace(samples_per_group=17)}
+    arms = {"a": a, "far": a.replace(update=sim.chain(sim.updates.sgd(8.0))), "near": a.replace(samples_per_group=17)}
     answer = sim.compare(arms, smallest=0.0005, tune=None, max_replicates=256)
     far, near = answer.pairs
     assert far.word == "better" and len(far.looks) == 1

@@ -119,13 +119,13 @@ slip(259, "errors of estimates", "end of a trace: averaged from its beginning", 
 slip(260, "comparisons", "trimmed mean: error over all numbers, not over those left", f"{C}.statistics:trimmed",
      "(h * (h - 1))", "(n * (n - 1))",
      killer="comparing/test_intervals.py::test_an_interquartile_mean_is_that_of_scipy")  # fmt: skip
-slip(261, "comparisons", "bound of one look for all looks", f"{C}.intervals:around",
+slip(261, "comparisons", "bound of one look for all looks", f"{C}.intervals:_worst",
      "common_bound(looks, ", "common_bound(1, ",
      killer="comparing/test_intervals.py::test_no_interval_misses_too_often[planned-normal]")  # fmt: skip
 slip(262, "comparisons", "betting: both sides at the whole level", f"{C}.intervals:betting",
      "math.log(2.0 / alpha)", "math.log(1.0 / alpha)",
      killer="comparing/test_intervals.py::test_a_bet_is_the_product_of_its_gains")  # fmt: skip
-slip(263, "comparisons", "arms paired with the wrong seeds", f"{C}.statistics:interval",
+slip(263, "comparisons", "arms paired with the wrong seeds", f"{C}.statistics:difference",
      "x = a - b", "x = a - b[::-1]",
      killer="comparing/test_deciding.py"
      "::test_arms_are_paired_and_the_answer_says_what_that_saved[3]")  # fmt: skip

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import asyncsim as sim
 from asyncsim.base import checks
@@ -202,6 +203,15 @@ def test_sizes_refuse_what_is_no_share():
         with pytest.raises(checks.InputError):
             call()
     assert not sim.predicting.differ(0, 0, runs=10) and not sim.predicting.differ(10, 10, runs=10)
+
+
+@pytest.mark.parametrize(("runs", "stated"), [(2, 0.125), (25, 0.065), (102, 0.065)])
+def test_two_equal_rates_differ_as_often_as_stated(runs, stated):
+    """Exact, over all counts; these numbers of runs are the worst below 20, from 20 and from 100 on."""
+    counts = np.arange(runs + 1)
+    found = np.array([[sizes.differ(one, two, runs) for two in counts] for one in counts])
+    chances = [stats.binom.pmf(counts, runs, rate) for rate in np.linspace(0.01, 0.5, 50)]
+    assert 0.05 < max(chance @ found @ chance for chance in chances) <= stated + 1e-9
 
 
 def test_a_level_is_judged_by_other_runs_than_those_that_set_it():
