@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
+from asyncsim.base.notation import TRAINED
 from asyncsim.learning.step import Step
 from asyncsim.policies._policy import Policy
 
@@ -93,23 +94,18 @@ class Accumulator(Protocol):
     def result(self) -> dict[str, np.ndarray]: ...
 
 
-def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]:
+def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Accumulator]]:
     """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
     metrics: list[Metric] = []
     accumulators: list[Accumulator] = []
-    # Take the defaults that the policy can compute.
+    # Take the defaults that the policy can compute, without samples of their own.
     if isinstance(names, str) and names in ("default", "none"):
-        defaults = (
-            []
-            if names == "none"
-            else [
-                plugins.load("asyncsim.diagnostics", n, "diagnostics")
-                for n in plugins.summaries("asyncsim.diagnostics")
-            ]
-        )
-        return [
-            m for m in defaults if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)
-        ], []
+        listed = plugins.summaries("asyncsim.diagnostics") if names == "default" else {}
+        every = [plugins.load("asyncsim.diagnostics", name, "diagnostics") for name in listed]
+        usual = [each for each in every if isinstance(each, Metric) and each.default]
+        solved = getattr(task, "solved", False)
+        usual = [each for each in usual if solved or each.name != TRAINED]
+        return [each for each in usual if set(each.outputs) <= set(policy.outputs)], []
     # Load and check every named value.
     for item in (names,) if isinstance(names, str) else names:
         value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
@@ -179,16 +175,16 @@ class Recorder:
 
     def __init__(
         self,
-        diagnostics: Any,
-        policy: Policy,
+        chosen: tuple[list[Metric], list[Accumulator]],
         updates: int,
         every: int,
         replicates: int,
         size: int,
         hear: Hear | None = None,
+        fresh: Any = None,
     ) -> None:
-        self.hear, self.room = hear, -(-updates // every)
-        self.metrics, self.accumulators = chosen(diagnostics, policy)
+        self.hear, self.room, self.fresh = hear, -(-updates // every), fresh
+        self.metrics, self.accumulators = chosen
         self.every, self.active = every, bool(self.metrics or self.accumulators)
         everything: list[Any] = [*self.metrics, *self.accumulators]
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
@@ -206,7 +202,7 @@ class Recorder:
             self.hear(step.update, {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()})
 
     def _record(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
-        self.alive, step.previous = alive, self.previous
+        self.alive, step.previous, step.fresh = alive, self.previous, self.fresh
         for accumulator in self.accumulators:
             accumulator.observe(step)
         if step.update % self.every == 0:

@@ -15,10 +15,12 @@ import numpy as np
 import torch
 
 from asyncsim.base import calls, checks, feeds, files, knobs, plugins, records, showing
+from asyncsim.base.notation import TRAINED
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning import minibatches
 from asyncsim.learning.drawing import DRAWING
+from asyncsim.learning.evaluating import Evaluation, evaluation
 from asyncsim.learning.rollouts import SAMPLING
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
@@ -117,7 +119,7 @@ class Spec:
         checks.require(apart, "cut", "tokens", "another for a policy that reads whole responses", remedy)
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
-        metrics, _ = chosen(self.diagnostics, policy)
+        metrics = self.recorded[0]
         self._check_engine(policy, metrics)
         if self.rewards is not None:
             self.rewards.check(self, [metric.name for metric in metrics])
@@ -298,6 +300,17 @@ class Spec:
         return self.task.fit(self.trained_policy)
 
     @property
+    def recorded(self) -> tuple[list[Any], list[Any]]:
+        """Metrics and fresh accumulators."""
+        return chosen(self.diagnostics, self.trained_policy, self.fitted_task)
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """How the trained policy's return is sampled; None where it is not recorded, or known without."""
+        sampled = not getattr(self.fitted_task, "solved", False)
+        return evaluation(self) if sampled and TRAINED in [each.name for each in self.recorded[0]] else None
+
+    @property
     def rounds(self) -> int:
         """How often each batch is gone through: `epochs` as given, or as the system recommends."""
         return self.epochs or int(feeds.recommended(self.system, "epochs"))
@@ -466,6 +479,7 @@ class Spec:
                 else {}
             ),
             **({} if self.rewards is None else {"rewards": self.rewards.describe()}),
+            **({} if self.evaluation is None else {TRAINED: str(self.evaluation)}),
             "drawing": self.drawn,
             "dtype": self.precision,
         }

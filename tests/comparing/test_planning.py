@@ -39,7 +39,7 @@ def test_the_spread_that_is_counted_with_is_rarely_too_small():
 def test_a_plan_scales_with_the_effect_and_is_printed():
     a = bandit()
     b = a.replace(method=sim.methods.ppo_clip())
-    small, large = sim.power(a, b, effect=0.0002), sim.power(a, b, effect=0.0008)
+    small, large = (sim.power(a, b, effect=effect, metric="batch_return") for effect in (0.0002, 0.0008))
     assert small.replicates >= 8 * large.replicates
     assert small.spread == large.spread < small.unpaired
     assert f"{small.replicates} replicates" in str(small)
