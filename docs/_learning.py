@@ -115,8 +115,8 @@ def different(found: Results) -> str:
     answer = "Not here." if not lost else "Yes." if lost == most else f"On {lost} of {most} tasks."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
-        f"{answer} {verdicts(compared)} What is compared is the return of the policy that is trained. The reward of the "
-        "data, as trainers log it, is that of older policies: it shows a difference even where nothing is lost. "
+        f"{answer} {verdicts(compared)} What is compared is the return of the policy that is trained. The reward of "
+        "the data, as trainers log it, is that of older policies: it shows a difference even where nothing is lost. "
         f"One seed each would see nothing below {1.96 * hard['unpaired']:.2f} on the {hard['task']}. "
         f"A difference of {hard['effect']:g} takes {hard['replicates']:,} paired replicates for a power of "
         f"{share(hard['power'])}."
