@@ -17,7 +17,7 @@ from torch import Tensor
 from asyncsim.base import checks, plugins
 from asyncsim.base.notation import TRAINED
 from asyncsim.learning.step import Step
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Policy, require_outputs
 
 SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray]], None]
@@ -96,39 +96,24 @@ class Accumulator(Protocol):
 
 def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Accumulator]]:
     """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
-    metrics: list[Metric] = []
-    accumulators: list[Accumulator] = []
     # Take the defaults that the policy can compute, without samples of their own.
     if isinstance(names, str) and names in ("default", "none"):
         listed = plugins.summaries("asyncsim.diagnostics") if names == "default" else {}
         every = [plugins.load("asyncsim.diagnostics", name, "diagnostics") for name in listed]
         usual = [each for each in every if isinstance(each, Metric) and each.default]
-        solved = getattr(task, "solved", False)
-        usual = [each for each in usual if solved or each.name != TRAINED]
+        usual = [each for each in usual if each.name != TRAINED or getattr(task, "solved", False)]
         return [each for each in usual if set(each.outputs) <= set(policy.outputs)], []
     # Load and check every named value.
-    for item in (names,) if isinstance(names, str) else names:
-        value: Any = plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
-        checks.require(
-            hasattr(value, "outputs") and hasattr(value, "name"),
-            "diagnostics",
-            value,
-            "names or values of sim.diagnostics",
-            "see `asyncsim list diagnostics`",
-        )
-        absent = set(value.outputs) - set(policy.outputs)
-        checks.require(
-            not absent,
-            "diagnostics",
-            value.name,
-            "computable from the policy's outputs " + ", ".join(policy.outputs),
-            f"leave it out; this policy has no {', '.join(sorted(absent))}",
-        )
-        if isinstance(value, Metric):
-            metrics.append(value)
-        else:
-            accumulators.append(value.fresh())
-    return metrics, accumulators
+    values: list[Any] = [
+        plugins.load("asyncsim.diagnostics", item, "diagnostics")() if isinstance(item, str) else item
+        for item in ((names,) if isinstance(names, str) else names)
+    ]
+    for value in values:
+        fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
+        checks.require(fits, "diagnostics", value, bound, "see `asyncsim list diagnostics`")
+        require_outputs(policy, value.outputs, "diagnostics", value.name)
+    metrics = [value for value in values if isinstance(value, Metric)]
+    return metrics, [value.fresh() for value in values if not isinstance(value, Metric)]
 
 
 PILE = 64

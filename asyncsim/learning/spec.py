@@ -23,7 +23,7 @@ from asyncsim.learning.drawing import DRAWING
 from asyncsim.learning.evaluating import Evaluation, evaluation
 from asyncsim.learning.rollouts import SAMPLING
 from asyncsim.methods._method import Method
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
@@ -31,16 +31,6 @@ FORMAT = 1
 """Number of the form in which specs are written."""
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
-_REMEDIES = {
-    "value": "use a policy with a critic: policies.mlp(critic=True), policies.causal_lm(critic=True)",
-    "action_value": "use policies.mlp(critic='action')",
-    "action_values": "use policies.mlp(critic='action')",
-    "log_probs": "use a policy with a finite number of actions",
-    "reference": "use policies.tabular(reference=...)",
-    "log_prob": "the quadratic goes with methods.gradient()",
-    "loss": "the quadratic goes with methods.gradient()",
-}
-"""Where an output that a method reads can be had."""
 ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 WIDE = 6
@@ -203,24 +193,10 @@ class Spec:
         checks.require(not (keeps and self.task.tools), "policy.cache", "keep", "'reread' for tasks with tools", remedy)
 
     def _check_outputs(self, policy: Policy) -> None:
-        lacking = {*self.method.outputs, *self.method.advantage.outputs} - set(policy.outputs)
-        remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "use a policy that offers it")
-        checks.require(
-            not lacking,
-            "method",
-            self.method.name,
-            "computable from the policy's outputs " + ", ".join(policy.outputs),
-            f"it reads {', '.join(sorted(lacking))}; {remedy}",
-        )
+        asked = {*self.method.outputs, *self.method.advantage.outputs}
+        require_outputs(policy, asked, "method", self.method.name)
         for link in self.update.links:
-            lacking = set(getattr(link, "outputs", ())) - set(policy.outputs)
-            checks.require(
-                not lacking,
-                "update",
-                link,
-                "computable from the policy's outputs " + ", ".join(policy.outputs),
-                f"leave it out; it reads {', '.join(sorted(lacking))}",
-            )
+            require_outputs(policy, getattr(link, "outputs", ()), "update", link)
 
     def _check_engine(self, policy: Policy, metrics: Sequence[Any]) -> None:
         """Refuse lists of outcomes where every token has noise of its own, or where no version's noise is known."""

@@ -83,6 +83,10 @@ class Task(Protocol):
     still: bool
     segments: bool
     tools: bool
+    solved: bool
+
+    @property
+    def whole(self) -> Task: ...
 
     @property
     def listed(self) -> int: ...
@@ -126,12 +130,6 @@ class Task(Protocol):
     def outcomes(self, prompt: Tensor) -> Outcomes: ...
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]: ...
-
-    @property
-    def solved(self) -> bool: ...
-
-    @property
-    def whole(self) -> Task: ...
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor: ...
 

@@ -50,31 +50,29 @@ class TokenBandit(TabularTask):
     @property
     def solved(self) -> bool:  # type: ignore[override]
         """Whether there is no penalty and little to sum over, or a short list."""
-        counted = self.horizon * (self.horizon + 1 if self.success is not None else 1)
-        small = self.dependence != "markov" or counted * self.rows * self.actions <= 16 * SUMMED
+        terms = self.horizon * self.rows * self.actions * (1 if self.success is None else self.horizon + 1)
+        small = self.dependence != "markov" or terms <= 16 * SUMMED
         return (self.penalty.coefficient == 0.0 and small) or super().solved
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` from the probability of each row, with each number of right tokens where these are rewarded together.
+        """J `[R]` from the chance of each row, with each number of right tokens where `success` counts them together.
 
-        No sequence is listed, and each replicate is summed over by itself: a product of matrices would round it by how
-        many stand beside it.
+        Each replicate is summed by itself: a product of matrices would round it by how many stand beside it.
         """
         if self.penalty.coefficient:
             return super().expected(policy, parameters, weights)
-        prob, T, chained = self.chances(policy, parameters, weights), self.horizon, self.dependence == "markov"
-        if self.success is None and not self.ends and not chained:
+        prob, T = self.chances(policy, parameters, weights), self.horizon
+        chained, joint = self.dependence == "markov", self.success is not None
+        if not (chained or joint or self.ends):
             return prob[:, :, 0].mean(-1)
-        counts = 0 if self.success is None else T
-        enough = (torch.arange(counts + 1) >= (self.success or 0.0) * T - 1e-9).to(prob.dtype)
-        worth = enough if counts else torch.zeros(1, dtype=prob.dtype)
-        reached = prob.new_zeros((len(prob), self.rows if chained else 1, counts + 1))
+        worth = (torch.arange(T + 1 if joint else 1) >= (self.success or 0.0) * T - 1e-9).to(prob.dtype) * joint
+        reached = prob.new_zeros((len(prob), self.rows if chained else 1, len(worth)))
         reached[:, 0, 0] = 1.0
         earned = prob.new_zeros(len(prob))
         for t in range(T):
             rows = prob if chained else prob[:, t % self.rows].unsqueeze(1)
             taken = (rows.unsqueeze(-1) * reached.unsqueeze(-2)).sum(1)
-            if counts:
+            if joint:
                 # No more than t of t tokens are right, so that nothing is rolled over.
                 taken[:, 0] = taken[:, 0].roll(1, -1)
             else:
