@@ -93,14 +93,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Compare speed with named peers.")
     parser.add_argument("names", nargs="*", help="benchmarks to run; all of them by default")
     parser.add_argument("--rounds", type=int, default=7, help="paired measurements of each")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "bench.json", metavar="PATH")
-    parser.add_argument("--page", action="store_true", help="also measure limits and growth; write README.md here")
+    parser.add_argument("--out", type=Path, metavar="PATH", help="default: build/bench.json, of some bench-part.json")
+    parser.add_argument("--page", action="store_true", help="of all: also measure limits and growth; write README.md")
     options = parser.parse_args(arguments)
     try:
         checks.integer("rounds", options.rounds, 1, "measure at least once")
         known = collect()
         for name in options.names:
             checks.one_of("benchmark", name, known, "run without names for all of them")
+        remedy = "run it without names: the page has all of them"
+        checks.require(not (options.page and options.names), "--page", options.names, "asked for without names", remedy)
+        options.out = options.out or HERE.parent / "build" / f"bench{'-part' * bool(options.names)}.json"
         options.out.parent.mkdir(parents=True, exist_ok=True)
         rows = compare_all(options.names or list(known), known, options.rounds)
     except checks.InputError as error:

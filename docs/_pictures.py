@@ -242,6 +242,7 @@ def verdict_on_three(found: Results) -> Figure:
         ax.errorbar([look["difference"]], [place], xerr=apart, color=COLORS["measured"], **_style.MEASURED)
     names = [on["task"]["task"].replace("_", " ") for on in tasks]
     ax.set(yticks=range(len(tasks)), yticklabels=names, ylim=(len(tasks) - 0.4, -0.6))
-    ax.set(xlabel="mean reward at staleness 3 minus that at staleness 1\n(shaded: too small to matter)")
-    ax.set_title("Staleness 3 learns less than staleness 1")
+    ax.set(xlabel="mean return at staleness 3 minus that at staleness 1\n(shaded: too small to matter)")
+    lost = {on["pairs"][0]["word"] for on in tasks} == {"worse"}
+    ax.set_title("Staleness 3 learns less than staleness 1" if lost else "Staleness 3 beside staleness 1")
     return figure

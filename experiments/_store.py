@@ -60,9 +60,9 @@ def folder(name: str, quick: bool) -> Path:
     return HERE.parent / "build" / "experiments" / snake if quick else HERE / "results" / snake
 
 
-def digest(module: Any, quick: bool) -> str:
-    """Settings and columns of the rows, 16 hexadecimal digits."""
-    return _contract.digest([settings_of(module, quick), list(module.COLUMNS)])
+def digest(settings: list[dict[str, Any]], columns: Iterable[str]) -> str:
+    """Settings and columns of rows, 16 hexadecimal digits."""
+    return _contract.digest([settings, list(columns)])
 
 
 def version(name: str) -> str:
@@ -199,30 +199,35 @@ def _filled(
     return planned.where
 
 
-def read(name: str, quick: bool = False, out: Path | None = None) -> Any:
-    """All rows of an experiment as a pandas table with the declared columns.
+def read(name: str, quick: bool = False, out: Path | None = None, own: bool = False) -> Any:
+    """All rows of an experiment as a pandas table with the declared columns; `attrs["settings"]` made them.
 
-    Raises `InputError`, naming the command that makes them, where rows are missing, altered, of other settings or
-    columns, or made by another version of the experiment.
+    With `own` the settings are those that the folder `out` says, which `--set` may have changed. Raises `InputError`,
+    naming the command that makes them, where rows are missing, altered, of other settings or columns, or made by
+    another version of the experiment.
     """
     import pyarrow as pa
 
-    module, parts = _trusted(name, quick, out)
+    module, parts, settings = _trusted(name, quick, out, own)
     remedy = f"make them with `{command(name, quick, out)}`"
     tables = [storing.unpack(data, part, remedy)[0] for part, data in parts.items()]
     table = pa.concat_tables(tables, promote_options="permissive")
     columns = list(module.COLUMNS)
     checks.require(table.column_names == columns, "columns", table.column_names, f"exactly {columns}", remedy)
-    return table.to_pandas()
+    rows = table.to_pandas()
+    rows.attrs["settings"] = settings
+    return rows
 
 
-def content(name: str, quick: bool = False, out: Path | None = None) -> str:
+def content(name: str, quick: bool = False, out: Path | None = None, own: bool = False) -> str:
     """Digest of the rows themselves, 16 hexadecimal digits. Raises `InputError` as `read` does."""
-    return _contract.digest([_hash(data) for data in _trusted(name, quick, out)[1].values()])
+    return _contract.digest([_hash(data) for data in _trusted(name, quick, out, own)[1].values()])
 
 
-def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, bytes]]:
-    """The module and the bytes of its parts in order, each of the current settings and version and unaltered."""
+def _trusted(
+    name: str, quick: bool, out: Path | None, own: bool = False
+) -> tuple[Any, dict[str, bytes], list[dict[str, Any]]]:
+    """The module, the bytes of its parts in order, each of the current settings and version and unaltered, settings."""
     module = experiment(name)
     where = out or folder(name, quick)
     how = command(name, quick, out)
@@ -230,12 +235,12 @@ def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, b
     found = _manifest(where)
     if found is None:
         raise checks.InputError("rows", where.name, "made before they are read", remedy)
-    mine, theirs = digest(module, quick), found["digest"]
+    settings = found["spec"].get("settings", []) if own else settings_of(module, quick)
+    mine, theirs = digest(settings, module.COLUMNS), found["digest"]
     checks.require(theirs == mine, f"settings of the rows in {where.name}", theirs, f"{mine}, the experiment's", remedy)
     source, made = version(name), found.get("source")
     current = made is not None and _same_code(name, found, source)
     checks.require(current, f"code of the rows in {where.name}", made, f"{source}, the experiment's", remedy)
-    settings = settings_of(module, quick)
     expected = [_part(where, index).name for index in range(len(settings))]
     listed = found.get("parts", {})
     missing = [part for part in expected if part not in listed or not (where / part).is_file()]
@@ -248,7 +253,7 @@ def _trusted(name: str, quick: bool, out: Path | None) -> tuple[Any, dict[str, b
     data = {part: (where / part).read_bytes() for part in expected}
     altered = [part for part in expected if _hash(data[part]) != listed[part]["sha256"]]
     checks.require(not altered, f"rows altered in {where.name}", altered, "as they were written", again)
-    return module, data
+    return module, data, plain(settings)
 
 
 def _agrees(name: str, entry: dict[str, Any], setting: dict[str, Any], source: str) -> bool:
@@ -278,7 +283,7 @@ def _begin(planned: Plan, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     entry = {
         **first,
         "format": FORMAT,
-        "digest": _contract.digest([settings, list(module.COLUMNS)]),
+        "digest": digest(settings, module.COLUMNS),
         "source": source,
         "modules": " ".join(f"{module}:{digest}" for module, digest in sorted(planned.code.items())),
         "resumed": resumed,

@@ -78,6 +78,7 @@ def objective(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Each arm at its own best rate, beside the decoupled objective at its own."""
     arms = {arm: spec(setting, arm) for arm in setting["arms"]}
     choices = {"smallest": SMALLEST, "tune": "adam.lr", "max_replicates": setting["most"], "seed": setting["seed"]}
+    choices["metric"] = league.RETURN
     return _compared.rows(arms, BASE, over=setting["over"], progress=False, workers=1, **choices)
 
 

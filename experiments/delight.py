@@ -180,6 +180,11 @@ def compared(setting: dict[str, Any]) -> list[dict[str, Any]]:
             updates=setting["updates"],
         )
 
-    choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "max_replicates": setting["most"]}
+    choices = {
+        "smallest": league.SMALLEST,
+        "metric": league.RETURN,
+        "tune": "adam.lr",
+        "max_replicates": setting["most"],
+    }
     arms = {arm: spec(arm) for arm in setting["arms"]}
     return _compared.rows(arms, BASE, seed=setting["seed"], progress=False, workers=1, **choices)

@@ -27,6 +27,8 @@ from experiments import _compared
 COLUMNS = ["task", "law", *_compared.COLUMNS]
 SMALLEST = 0.02
 """Least difference in return that matters; returns lie between 0 and 1."""
+RETURN = "batch_return"
+"""What is compared: the reward of the data, thus of policies as old as these; `trained_return` has the trained ones."""
 BASE = "RLOO"
 GROUPS, SAMPLES = 4, 8
 RATE = 0.1
@@ -94,6 +96,12 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of all arms at one place."""
     arms = {arm: spec(setting["task"], setting["law"], arm, setting["updates"]) for arm in setting["arms"]}
     found = _compared.rows(
-        arms, BASE, smallest=SMALLEST, tune="adam.lr", max_replicates=setting["most"], seed=setting["seed"]
+        arms,
+        BASE,
+        smallest=SMALLEST,
+        metric=RETURN,
+        tune="adam.lr",
+        max_replicates=setting["most"],
+        seed=setting["seed"],
     )
     return [{"task": setting["task"], "law": setting["law"], **row} for row in found]

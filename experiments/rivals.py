@@ -29,6 +29,11 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     task, updates = setting["task"], setting["updates"]
     laws = {arm: "fresh" if arm == "fresh" else setting["law"] for arm in [setting["base"], *setting["arms"]]}
     arms = {arm: league.spec(task, law, "RLOO" if arm == "fresh" else arm, updates) for arm, law in laws.items()}
-    choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "max_replicates": setting["most"]}
+    choices = {
+        "smallest": league.SMALLEST,
+        "metric": league.RETURN,
+        "tune": "adam.lr",
+        "max_replicates": setting["most"],
+    }
     found = _compared.rows(arms, setting["base"], seed=setting["seed"], progress=False, workers=1, **choices)
     return [{name: ({**setting, **row}).get(name) for name in COLUMNS} for row in found]

@@ -68,6 +68,8 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
         arms = {base: spec(setting, METHODS["PPO"], 0)}
         arms |= {name: spec(setting, arm, setting["ratio"]) for name, arm in METHODS.items()}
     choices = {"smallest": league.SMALLEST, "tune": "adam.lr", "seed": setting["seed"], "progress": False}
-    found = _compared.rows(arms, base, over=over, max_replicates=setting["most"], workers=1, **choices)
+    found = _compared.rows(
+        arms, base, metric=league.RETURN, over=over, max_replicates=setting["most"], workers=1, **choices
+    )
     shared = {name: setting.get(name) for name in ("part", "task", "law", "pair", "ratio")}
     return [{name: (shared | row).get(name) for name in COLUMNS} for row in found]

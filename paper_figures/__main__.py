@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from asyncsim.base.checks import InputError
 from asyncsim.base.files import write_atomically
@@ -17,10 +18,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m paper_figures", description="Draw figures from result rows.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures; without any, all of them and README.md")
     parser.add_argument("--quick", action="store_true", help="from rows of `--quick` runs, into build/figures/")
+    parser.add_argument(
+        "--rows",
+        type=Path,
+        metavar="DIR",
+        help="from rows of `python -m experiments ... --set ... --out DIR`, into build/figures/; of several, DIR/NAME",
+    )
     parser.add_argument("--text", action="store_true", help="README.md alone, where the pictures stand")
     options = parser.parse_args(arguments)
+    if options.rows and not options.names:
+        parser.error("name the figures that --rows are for")
     try:
-        wrong = make(options.names, options.quick, options.text)
+        wrong = make(options.names, options.quick, options.text, options.rows)
     except KeyboardInterrupt:
         print("interrupted; figures drawn so far are written", file=sys.stderr)
         return 130
@@ -29,16 +38,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 2 if wrong else 0
 
 
-def make(names: list[str], quick: bool, text: bool = False) -> list[str]:
-    """Draw the named figures, or all and the gallery; returns what is wrong in one line each."""
+def make(names: list[str], quick: bool, text: bool = False, rows: Path | None = None) -> list[str]:
+    """Draw the named figures, or all and the gallery; returns what is wrong in one line each.
+
+    Those of other `rows` than the committed ones go under build/, like quick ones.
+    """
     wrong, numbers = [], {}
-    where = _pipeline.folder(quick)
+    where = _pipeline.folder(quick or rows is not None)
     for name in names or _pipeline.names():
         try:
             if text:
                 numbers[name] = _pipeline.numbers(name, _pipeline.tables(name, quick))
                 continue
-            picture = _pipeline.drawn(name, quick)
+            picture = _pipeline.drawn(name, quick, rows)
             print(*(path.name for path in _pipeline.write(picture, where)), "in", where / _gallery.PICTURES)
             numbers[picture.name] = picture.numbers
         except InputError as error:

@@ -81,17 +81,26 @@ def script(name: str) -> Any:
     return module
 
 
-def origin(name: str, quick: bool = False) -> dict[str, str]:
+def origin(name: str, quick: bool = False, where: Path | None = None) -> dict[str, str]:
     """Digests of the rows and of the script that a picture says it was drawn from."""
-    rows = [_store.content(each, quick) for each in script(name).EXPERIMENTS]
+    rows = [_store.content(each, quick, *place) for each, place in places(name, where).items()]
     roots = ("EXPERIMENTS", "draw", "numbers")
     code = digests.version(digests.own_code(HERE, name.replace("-", "_"), roots, _contract.MACHINERY))
     return {ROWS: _contract.digest(rows), SCRIPT: code}
 
 
-def tables(name: str, quick: bool = False) -> list[Any]:
-    """Rows of a figure's experiments, in order."""
-    return [_store.read(each, quick) for each in script(name).EXPERIMENTS]
+def tables(name: str, quick: bool = False, where: Path | None = None) -> list[Any]:
+    """Rows of a figure's experiments, in order: the committed ones, or those that a folder `where` holds."""
+    return [_store.read(each, quick, *place) for each, place in places(name, where).items()]
+
+
+def places(name: str, where: Path | None) -> dict[str, tuple[Path | None, bool]]:
+    """The folder of each experiment of a figure, and whether its rows have settings of their own.
+
+    In a folder `where` of rows, those of several experiments stand in folders of their names.
+    """
+    asked = script(name).EXPERIMENTS
+    return {each: (where if where is None or len(asked) == 1 else where / each, where is not None) for each in asked}
 
 
 @contextmanager
@@ -151,13 +160,13 @@ def numbers(name: str, rows: list[Any]) -> dict[str, str]:
     return found
 
 
-def drawn(name: str, quick: bool = False) -> Drawn:
+def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
     """Draw a figure from its rows. Raises `InputError` that names rows which the figure lacks."""
-    rows = tables(name, quick)
+    rows = tables(name, quick, where)
     figure, looks = picture(name, rows)
     if quick:
         figure.text(0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color="#c22f2f")
-    notes = origin(name, quick) | {LOOKS: looks, LEVELED: levels(rows)}
+    notes = origin(name, quick, where) | {LOOKS: looks, LEVELED: levels(rows)}
     return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes, page(name, rows))
 
 

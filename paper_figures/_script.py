@@ -28,6 +28,16 @@ def shades(values: Any) -> list[tuple[int, Any]]:
     ]
 
 
+def finding(holds: Any, words: str, drawn: str) -> str:
+    """A title: what the rows show where they do (`holds`), else what is drawn, without a verdict."""
+    return words if bool(holds) else drawn
+
+
+def settings(rows: Any, name: str) -> list[Any]:
+    """Values of a setting of the experiment that made these rows; none where they do not say."""
+    return sorted({each[name] for each in rows.attrs.get("settings", []) if name in each})
+
+
 def pick(rows: Any, **place: Any) -> Any:
     """Rows whose columns have these values."""
     chosen = np.ones(len(rows), dtype=bool)

@@ -24,7 +24,6 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 AS_FRESH = {"a3c": "a2c", "vtrace": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
-TITLE = "On FrozenLake A3C's old gradients fail early; at staleness 16 all lose return on tables"
 ANCHORS = {"none": "ppo_proximal", "behavior": "ppo_behavior"}
 SPEED = {"firm": ("FrozenLake, not slippery", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
 
@@ -54,6 +53,20 @@ def curve(best: Any, task: str, arm: str) -> Any:
     fresh = _script.pick(best, task=task, arm=AS_FRESH.get(arm, arm), staleness=0)
     old = best[(best.task == task) & (best.arm == arm) & (best.staleness > 0)]
     return pd.concat([fresh, old]).sort_values("staleness")
+
+
+def title(best: Any) -> str:
+    """What the tables show of stale gradients, if they do."""
+    near, last = actor_critic.STALENESS[1], actor_critic.STALENESS[-1]
+
+    def at(task: str, arm: str, staleness: int) -> Any:
+        return _script.pick(curve(best, task, arm), staleness=staleness).iloc[0]
+
+    others = [at("lake", arm, near).low for arm in ARMS if arm != "a3c"]
+    lost = [at(task, arm, last).value < at(task, arm, 0).low for task in ("lake", "cliff") for arm in ARMS]
+    words = f"On FrozenLake A3C's old gradients fail early; at staleness {last} all lose return on tables"
+    drawn = "Final return at the best learning rates, and A3C's speed"
+    return _script.finding(at("lake", "a3c", near).high < min(others) and all(lost), words, drawn)
 
 
 def draw_returns(ax: Axes, best: Any, task: str) -> None:
@@ -119,7 +132,7 @@ def draw(rows: Any, committed: Any) -> Figure:
         marks = [
             axes[0].plot([], [], label=name, markersize=4, linewidth=0.8, **style)[0] for name, style in ARMS.values()
         ]
-        figure.legend(handles=marks, loc="outside upper left", ncols=5, frameon=False, title=TITLE)
+        figure.legend(handles=marks, loc="outside upper left", ncols=5, frameon=False, title=title(best))
     return figure
 
 

@@ -25,6 +25,8 @@ SHOWN: dict[str, dict[str, Any]] = {
 }
 """Alarms that are followed over leads."""
 NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "KL to behavior", "return": "low return"}
+RATIOS = {"token ESS", "ESS", "KL", "mean weight"}
+"""Alarms that read importance ratios."""
 NAMES |= {"mean weight": "low mean weight", "norm": "large gradient", "entropy": "low entropy", "cosine": "high cosine"}
 
 
@@ -62,11 +64,13 @@ def draw_places(ax: Axes, rows: Any, means: Any) -> None:
         look.points(ax, [y], _script.pick(means, alarm=alarm, lead=alarms.LEAD), sideways=True, color=color)
     ax.axvline(0.5, **_style.REFERENCE)
     ax.set_yticks(range(len(order)), [NAMES[alarm] for alarm in order])
-    ax.set(
-        xlim=(0.0, 1.05),
-        xlabel=f"AUC {alarms.LEAD} updates before",
-        title="Only alarms on ratios beat chance at every place (tick: a place; dot: all)",
-    )
+    least = {
+        alarm: own.value.min() for alarm, own in _script.pick(rows, quantity="area", lead=alarms.LEAD).groupby("alarm")
+    }
+    sure = {alarm for alarm in NAMES if least[alarm] > 0.5}
+    words = "Only alarms on ratios beat chance at every place (tick: a place; dot: all)"
+    title = _script.finding(sure and sure <= RATIOS, words, "Each alarm at every place (tick), and over all (dot)")
+    ax.set(xlim=(0.0, 1.05), xlabel=f"AUC {alarms.LEAD} updates before", title=title)
 
 
 def draw(rows: Any) -> Figure:
@@ -78,12 +82,13 @@ def draw(rows: Any) -> Figure:
         left, right = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
         draw_leads(left, areas)
         left.axhline(0.5, **_style.REFERENCE)
-        left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy", title="Token ESS sees falls coming …")
+        left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy")
+        seen, told = one(areas, "token ESS").low > 0.75, one(announced, "token ESS").high < 0.5
+        left.set_title(_script.finding(seen, "Token ESS sees falls coming …", "How well alarms rank runs …"))
+        right.set_title(_script.finding(seen and told, "… yet announces few of them", "… and what they announce"))
         draw_leads(right, announced)
         look.shares(right)
-        right.set(
-            ylabel=f"falls announced,\nat {100 * alarms.FALSE:.0f} % false alarms", title="… yet announces few of them"
-        )
+        right.set(ylabel=f"falls announced,\nat {100 * alarms.FALSE:.0f} % false alarms")
         draw_places(figure.add_subplot(grid[1, :]), rows, areas)
         handles = [Line2D([], [], label=NAMES[alarm], **look.CONNECTED, **style) for alarm, style in SHOWN.items()]
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -79,6 +80,30 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     look.ticks(ax.yaxis, [0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
 
 
+def title(rows: Any) -> str:
+    """What staleness costs while learning and at the end, if it does."""
+
+    def cost(arm: str, over: str) -> list[float]:
+        """What fresh data bring beyond an arm, wherever both were compared."""
+        both = [
+            [pair(rows, task, eta, each, over) for each in ("fresh", arm)] for task in TASKS for eta in bounds(rows)
+        ]
+        return [fresh.difference - own.difference for fresh, own in both if fresh is not None and own is not None]
+
+    naive, bare = cost("naive", "mean"), cost("uncorrected", "mean")
+    ends = _script.pick(rows, part="objective", arm="fresh", over="end")
+    ends = ends[ends.word.notna()]
+    holds = (
+        naive
+        and bare
+        and min(naive) > -areal.SMALLEST
+        and max(naive) > max(bare)
+        and np.mean(ends.word == "equal") > 0.8
+    )
+    words = "While learning, staleness costs return, naive PPO most; at the end, hardly any"
+    return _script.finding(holds, words, "Return beside decoupled PPO's, over training and at its end; speed")
+
+
 def draw(rows: Any) -> Figure:
     """A panel a task, then speed."""
     with _style.applied():
@@ -92,7 +117,7 @@ def draw(rows: Any) -> Figure:
         figure.legend(
             [handle for _, handle in own],
             [label for label, _ in own],
-            title="While learning, staleness costs return, naive PPO most; at the end, hardly any",
+            title=title(rows),
             title_fontsize=8.5,
             loc="outside upper left",
             ncols=len(ARMS),

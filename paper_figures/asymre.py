@@ -17,7 +17,11 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("asymre",)
 TASKS = {"bandit": "tuned", "graded": "measured", "sparse": "contrast"}
-TITLES = {"constant 32": "32 updates stale: no shift helps", "frozen": "frozen data: nor here"}
+TITLES = {
+    "constant 32": ("32 updates stale: no shift helps", "32 updates stale"),
+    "frozen": ("frozen data: nor here", "frozen data"),
+}
+"""What a panel says where no shift is better than 0, and where one is."""
 
 
 def predicted(bandit: int, shift: float) -> np.ndarray:
@@ -75,7 +79,8 @@ def draw_tuned(ax: Axes, rows: Any, law: str) -> None:
         look.points(ax, x, own, color=look.COLOR[shade], marker="o^s"[place], markersize=3.5, label=task)
     ax.axhline(0.0, **_style.REFERENCE)
     look.ticks(ax.xaxis, range(len(lab.TUNED)), [f"{shift:g}".replace("-", "−") for shift in sorted(lab.TUNED)])
-    ax.set(xlabel="shift of the baseline", title=TITLES[law])
+    none = not (_script.pick(rows, part="tuned", law=law).word == "better").any()
+    ax.set(xlabel="shift of the baseline", title=_script.finding(none, *TITLES[law]))
 
 
 def draw(rows: Any) -> Figure:
@@ -89,7 +94,10 @@ def draw(rows: Any) -> Figure:
         look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
         left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="trained to the end on frozen data")
         draw_limit(right, rows, support)
-        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="below 0 it keeps several arms")
+        kept = [support(policy).mean() for shift, policy in limits(rows).items() if shift <= 0.0]
+        more = kept == sorted(kept, reverse=True) and kept[0] > 2.0
+        title = _script.finding(more, "further below 0 it keeps more arms", "arms that are kept")
+        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title=title)
         axes = below.subplots(1, 2, sharey=True)
         for ax, law in zip(axes, lab.LAWS, strict=True):
             draw_tuned(ax, rows, law)

@@ -28,6 +28,7 @@ SHOWN = {
     "gspo": "sequence clip",
 }
 """One method and more of each family that aims at the gradient, with its kind; the best at the reading point first."""
+KINDS = ("token ratio", "no ratio", "sequence ratio", "token clip", "sequence clip")
 STALENESS = 16
 """The reading point, with the usual length and size of `part`."""
 
@@ -51,7 +52,13 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
     )
     ax.set_yticks(range(len(SHOWN)), [f"{method}\n{kind}" for method, kind in SHOWN.items()])
     ax.tick_params(axis="y", length=0)
-    ax.set_title("At staleness 16 token ratios keep direction; sequence ratios and clips lose it")
+    here = part(rows, staleness=STALENESS).set_index("method").loc[list(SHOWN)].progress
+    kinds = {kind: [here[method] for method, own in SHOWN.items() if own.startswith(kind)] for kind in KINDS}
+    apart = min(kinds["token ratio"]) > max(kinds["sequence ratio"] + kinds["token clip"] + kinds["sequence clip"])
+    alone = apart and min(kinds["token ratio"]) > max(kinds["no ratio"])
+    words = f"At staleness {STALENESS} token ratios keep direction; sequence ratios and clips lose it"
+    others = f"At staleness {STALENESS} sequence ratios and clips lose direction; token ratios, and none, keep more"
+    ax.set_title(_script.finding(alone, words, _script.finding(apart, others, "Progress of one step on stale data")))
     return ax
 
 

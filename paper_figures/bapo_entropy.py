@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
-from paper_figures._script import pick
+from paper_figures._script import finding, pick
 
 EXPERIMENTS = ("bapo",)
 SHOWN = ("fresh", "clip", "bapo", "none")
@@ -47,6 +47,15 @@ def panel(ax: Axes, rows: Any, task: str) -> None:
     look.ticks(ax.yaxis, range(len(LINES)), list(LINES.values()))
 
 
+def headline(rows: Any) -> str:
+    """What clips do to entropy at both kinds of rates, if they do it on all tasks."""
+    found = [{line: entropy(rows, task, line) for line in ("fresh", "clip", "same")} for task in arms.TASKS]
+    less = all(own["clip"].value < own["fresh"].value for own in found)
+    more = all(own["same"] is not None and own["same"].value > own["fresh"].value for own in found)
+    words = "At best rates clips have less entropy than fresh data, at fresh data's rate more"
+    return finding(less and more, words, "Entropy on old data, at best rates and at fresh data's")
+
+
 def draw(rows: Any) -> Figure:
     """A panel a task."""
     with _style.applied():
@@ -57,8 +66,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set_xlabel(
             f"entropy at half of the possible gain (nats), data {arms.age(arms.laws(rows)[-1])} updates old"
         )
-        title = "At best rates clips have less entropy than fresh data, at fresh data's rate more"
-        figure.suptitle(title, x=0.01, ha="left")
+        figure.suptitle(headline(rows), x=0.01, ha="left")
     return figure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -11,7 +12,7 @@ from asyncsim.plotting import _style
 from experiments import bapo
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
-from paper_figures._script import pick
+from paper_figures._script import finding, pick
 
 EXPERIMENTS = ("bapo",)
 ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
@@ -65,7 +66,19 @@ def draw(rows: Any) -> Figure:
         style = {"linestyle": "none", "markersize": 3.5, "color": look.INK}
         drawn = [axes[1].plot([], [], marker=marker, **style)[0] for marker in MARKS.values()]
         labels = [arms.TASKS[task] for task in MARKS]
+        found = {
+            arm: [
+                row
+                for law in laws(rows)
+                for task in MARKS
+                if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None
+            ]
+            for arm in ORDER
+        }
+        near = np.mean([abs(row.value) <= bapo.SMALLEST for row in found["start"]]) > 0.5
+        free = [row.value > 0.0 for arm in ("none", "rloo") for row in found[arm]]
         title = "BAPO ≈ its first bounds held fixed; arms without a clip return more"
+        title = finding(near and np.mean(free) > 0.8, title, "Share of positive advantages; returns beside BAPO's")
         figure.legend(drawn, labels, loc="outside upper left", ncols=3, title=title, alignment="left")
     return figure
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
-from paper_figures._script import pick
+from paper_figures._script import finding, pick
 
 EXPERIMENTS = ("bapo",)
 RULES = ("clip", "higher", "start", "bapo", "released", "intent")
@@ -72,7 +72,10 @@ def draw(rows: Any) -> Figure:
         style = {"linestyle": "none", "markersize": 4.0}
         drawn = [axes[1].plot([], [], color=color, marker=marker, **style)[0] for _, color, marker in WAYS.values()]
         names = [f"updates that {name}" for name, _, _ in WAYS.values()]
+        down = [pushes(rows, task, rule, "down").value > pushes(rows, task, rule, "up").value
+                for task in arms.TASKS for rule in ("clip", "higher")]  # fmt: skip
         title = "Clips block what lowers entropy more than what raises it"
+        title = finding(all(down), title, "What each rule blocks of updates that raise and lower entropy")
         figure.legend(drawn, names, loc="outside upper left", ncols=2, title=title, alignment="left")
     return figure
 

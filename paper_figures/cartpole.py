@@ -13,9 +13,10 @@ from paper_figures import _script
 
 EXPERIMENTS = ("cartpole_staleness",)
 ANCHORS = {
-    "none": "Clip around recomputed\nlog-probs: return falls",
-    "behavior": "Clip around recorded\nlog-probs: return holds better",
+    "none": ("Clip around recomputed\nlog-probs", ": return falls"),
+    "behavior": ("Clip around recorded\nlog-probs", ": return holds better"),
 }
+"""What the clip is around, and what the stalest data show at best rates, if they do."""
 LARGEST = 500.0
 """Return of an episode that is never lost."""
 
@@ -36,7 +37,11 @@ def draw_rates(ax: Axes, rows: Any, correction: str) -> Axes:
     ax.set(xlabel="learning rate (1/1000)", ylim=(0, 515), xticks=rates, xlim=(rates[0] / 1.25, rates[-1] * 1.25))
     ax.set_xticklabels([f"{1e3 * rate:g}" for rate in rates])
     ax.minorticks_off()
-    ax.set_title(ANCHORS[correction])
+    final = rows.groupby(["correction", "staleness", "rate"]).final_return.mean().groupby(level=[0, 1]).max().unstack()
+    last, first = final.iloc[:, -1], final.iloc[:, 0]
+    found = {"none": last["none"] < 0.9 * first["none"], "behavior": last["behavior"] > 1.1 * last["none"]}
+    name, words = ANCHORS[correction]
+    ax.set_title(_script.finding(found[correction], name + words, name))
     return ax
 
 

@@ -15,6 +15,8 @@ from paper_figures import _script
 
 EXPERIMENTS = ("cartpole_parity", "cartpole_minibatches")
 SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
+NEAR = 10.0
+"""Percent within which the whole interval of a difference is no difference."""
 LEVEL = 0.9
 """Level of the interval of the difference between both sides."""
 
@@ -37,8 +39,11 @@ def draw(curves: Any, minibatches: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.4)
         left, right = figure.subplots(1, 2, sharey=True)
-        draw_curves(left, curves).set(ylabel="episode return", title="Whole batches: the same curve")
-        draw_curves(right, minibatches).set(title="Minibatches: the same curve")
+        draw_curves(left, curves).set(ylabel="episode return")
+        draw_curves(right, minibatches)
+        for ax, rows, name in ((left, curves, "Whole batches"), (right, minibatches, "Minibatches")):
+            low, high = (float(compare_areas(rows)[end]) for end in ("low", "high"))
+            ax.set_title(_script.finding(-NEAR < low < high < NEAR, f"{name}: the same curve", name))
         for side, place in zip(SIDES, (0.16, 0.06), strict=True):
             color = _style.COLORS[SIDES[side]]
             left.text(0.97, place, side, color=color, ha="right", transform=left.transAxes)

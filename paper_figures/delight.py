@@ -81,7 +81,11 @@ def draw(rows: Any) -> Figure:
             draw_returns(ax, rows, task, arms)
             ax.set_yticks(range(len(arms)), arms)
             ax.set_xlabel("return − that without correction")
-        title = "DG (gate: advantage × surprisal) points worse than exact IS, and loses return on stale data"
+        worse = (course(rows, "cosine", "bug", "mean", "DG") < course(rows, "cosine", "bug", "mean", "exact IS")).all()
+        lost = _script.pick(rows, part="compare", law="constant 32", arm="DG").dropna(subset="difference").difference
+        words = "DG (gate: advantage × surprisal) points worse than exact IS, and loses return on stale data"
+        drawn = "DG (gate: advantage × surprisal) beside exact IS: direction, and return"
+        title = _script.finding(worse and len(lost) and (lost < 0.0).all(), words, drawn)
         figure.legend(handles=marks(), loc="outside upper left", ncols=4, title=title)
     return figure
 

@@ -31,7 +31,8 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
         shown = one.assign(value=one.off)
         look.points(ax, one.staleness, shown, **look.CONNECTED, **{"markersize": 3.5, **style})
     ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", ylim=(0.003, 2.0), xlabel="staleness, updates", title=task)
+    ax.set(xscale="log", yscale="log", ylim=(0.003, 2.0), xlabel="staleness, updates")
+    ax.set_title(f"{task}, {ess_five.BATCH} in a batch")
     look.ticks(ax.xaxis, sorted(own.staleness.unique()))
 
 
@@ -56,12 +57,12 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, ess_five.TASKS, strict=False):
             draw_task(ax, rows, task)
             ax.set_ylabel("ESS per sample / its worth")
-        axes[0].set_title("bandit, 32 in a batch")
-        axes[1].set_title("graded, 32 in a batch")
-        axes[2].set_title("sparse, 32 in a batch")
         draw_batches(axes[3], rows)
         marks = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STYLES.items()]
-        title = "Effective sample sizes undercount what stale samples are worth to the gradient"
+        late = rows[(rows.staleness == rows.staleness.max()) & (rows.batch == ess_five.BATCH)]
+        under = late[late["size"].isin(list(STYLES))].off < 1.0
+        words = "Effective sample sizes undercount what stale samples are worth to the gradient"
+        title = _script.finding(under.mean() > 0.9, words, "Effective sample sizes over what samples are worth")
         figure.legend(handles=marks, loc="outside upper left", ncols=len(marks), title=title, alignment="left")
     return figure
 

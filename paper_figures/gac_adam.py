@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import BEHIND, MOMENTUM, PLAIN, only, shrunk, written
 
@@ -42,7 +43,11 @@ def draw_known(ax: Axes, rows: Any) -> None:
     ax.text(0.009, 1.05, "before Adam, one coordinate", color=DARK, fontsize=7)
     ax.text(1.2, 0.8, f"before Adam,\n{spread} coordinates", color=DARK, fontsize=7, ha="right", va="center")
     ax.text(0.009, 0.42, "after Adam", color=LIGHT, fontsize=7)
-    ax.set_title("Half of the mean gradient removed:\nAdam undoes it on strong signals")
+    first = own[(own.dimension == spread) & (own.arm == "before")].sort_values("signal").value
+    last = own[(own.dimension == spread) & (own.arm == AFTER)].sort_values("signal").value
+    undone = first.iloc[-1] > 0.9 and first.iloc[0] < 0.7 and last.iloc[-1] < 0.7
+    words = "Half of the mean gradient removed:\nAdam undoes it on strong signals"
+    ax.set_title(_script.finding(undone, words, "Half of the mean gradient\nremoved, before and after Adam"))
 
 
 def draw_previous(ax: Axes, rows: Any) -> None:
@@ -53,7 +58,10 @@ def draw_previous(ax: Axes, rows: Any) -> None:
     ax.set(yscale="log", ylim=(2e-4, 2.0))
     ax.text(0.012, 0.45, "without momentum", color=LIGHT, fontsize=7)
     ax.text(0.012, 0.012, f"momentum {MOMENTUM}", color=LIGHT, fontsize=7)
-    ax.set_title("All along the last step removed,\nafter Adam: momentum leaves little")
+    left = {arm: own[own.arm == arm].set_index("signal").value for arm in looks}
+    little = (left[BEHIND] < 0.5 * left[AFTER]).all()
+    name = "All along the last step removed,\nafter Adam"
+    ax.set_title(_script.finding(little, f"{name}: momentum leaves little", name))
 
 
 def draw(rows: Any) -> Figure:

@@ -48,7 +48,10 @@ def draw_training(ax: Axes, rows: Any) -> None:
     ax.set_xscale("log")
     ax.set(xlim=(1, 1500), xticks=[1, 10, 100, 1000], xticklabels=["1", "10", "100", "1000"])
     ax.set(xlabel="updates of training", ylabel="correlation of consecutive gradients")
-    ax.set_title("Early in training, synchronous\ngradients align too")
+    early = trained(rows, 0)
+    early = early[early["update"] <= 4].iloc[-1]
+    words = "Early in training, synchronous\ngradients align too"
+    ax.set_title(_script.finding(early.low > 0.2, words, "Correlation along training"))
 
 
 def draw_steady(ax: Axes, rows: Any) -> None:
@@ -65,7 +68,11 @@ def draw_steady(ax: Axes, rows: Any) -> None:
     zero(ax, 0.95)
     ax.set(xlim=(0.0, 1.25), xticks=[0.0, 0.2, 0.4, 0.6, 0.8])
     ax.set_xlabel(f"learning rate / stability limit at staleness {LATE}")
-    ax.set_title("At the optimum, only stale gradients\nalign, strongly only near the limit")
+    own = rows[(rows.part == "steady") & (rows.task == "gaussian")]
+    fresh, stale = (own[own.staleness == tau].sort_values("fraction") for tau in ARMS)
+    near = stale.value.iloc[-1] > 2.0 * stale.value.iloc[len(stale) // 2] > 0.0
+    words = "At the optimum, only stale gradients\nalign, strongly only near the limit"
+    ax.set_title(_script.finding((fresh.value <= 0.0).all() and near, words, "At the optimum, three tasks"))
 
 
 def draw(rows: Any) -> Figure:

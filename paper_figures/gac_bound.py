@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from asyncsim import theory
 from asyncsim.plotting import _style
 from experiments import gac_bound as experiment
+from paper_figures import _script
 from paper_figures._gac_points import points
 
 EXPERIMENTS = ("gac_bound",)
@@ -108,7 +109,9 @@ def draw_arrival(ax: Axes, own: Any) -> None:
     ax.text(0.1, 0.53, "quadratic", fontsize=7)
     ax.text(0.1, 0.17, "bandit", fontsize=7)
     ax.set_xlabel("mean staleness (updates)")
-    ax.set_title("Random delays: at most\nhalf of the upper bound")
+    half = own[(own.fraction == LATE) & own.bound.notna()].value_ratio.max() <= 0.5
+    words = "Random delays: at most\nhalf of the upper bound"
+    ax.set_title(_script.finding(half, words, "Random delays: share\nof the upper bound"))
 
 
 def draw(rows: Any) -> Figure:
@@ -120,8 +123,16 @@ def draw(rows: Any) -> Figure:
         draw_constant(first, own, "quadratic")
         draw_constant(second, own, "bandit")
         draw_arrival(third, own[own.schedule == "arrival"])
-        first.set_title("Quadratic: bound is\nmet at staleness 0, 1")
-        second.set_title("Bandit: far below\nthe upper bound")
+        plain = own[(own.schedule == "constant") & (own.rule == "none") & own.bound.notna()]
+        tight = largest(plain[plain.task == "quadratic"])
+        met = tight[tight.high_ratio >= 0.97].staleness.tolist()
+        ages = _script.listed(f"{age:.0f}" for age in met)
+        words = f"Quadratic: bound is\nmet at staleness {ages}"
+        first.set_title(_script.finding(met, words, "Quadratic: share\nof the upper bound"))
+        far = plain[plain.task == "bandit"].value_ratio.max() < 0.5
+        second.set_title(
+            _script.finding(far, "Bandit: far below\nthe upper bound", "Bandit: share\nof the upper bound")
+        )
         first.set_ylabel("average squared gradient /\nits upper bound")
         first.text(6.2, 0.56, "largest allowed\nlearning rate", fontsize=7, ha="right")
         first.text(6.2, 0.3, "a quarter of it", fontsize=7, ha="right")

@@ -65,7 +65,10 @@ def draw_constant(ax: Axes, rows: Any) -> None:
     zero(ax, 1.0)
     ax.set(xlabel="learning rate / largest stable one", xlim=(0.0, 1.5), xticks=[0.0, 0.25, 0.5, 0.75, 1.0])
     ax.set_ylabel("correlation of consecutive gradients")
-    ax.set_title("Stale gradients align strongly\nonly near their stability limit")
+    own = of(rows, "fixed", LATE)
+    near = at(rows, "fixed", LATE, "correlation", 1.0).value > 2.0 * own[own.fraction <= 0.5].value.max()
+    words = "Stale gradients align strongly\nonly near their stability limit"
+    ax.set_title(_script.finding(near, words, "Constant staleness, by share\nof the largest stable rate"))
 
 
 def draw_same_step(ax: Axes, rows: Any) -> None:
@@ -80,7 +83,13 @@ def draw_same_step(ax: Axes, rows: Any) -> None:
     ax.text(np.mean(edges), -0.75, "stability limits of each", color=_style.COLORS["muted"], fontsize=7, ha="center")
     zero(ax, 0.48)
     ax.set(xlabel="learning rate × curvature", xlim=(0.0, 0.48))
-    ax.set_title("At one learning rate, varying\nstaleness aligns gradients less")
+    fixed = of(rows, "fixed", LATE)
+    known = curve("fixed", LATE)[-1]
+    last = {name: of(rows, name, LATE) for name in OTHERS if name != "fixed"}
+    # Every other schedule at the largest rate that it shares with constant staleness.
+    less = [own[own.step <= fixed.step.max()].value.max() < 0.5 * fixed.value.max() for own in last.values()]
+    words = "At one learning rate, varying\nstaleness aligns gradients less"
+    ax.set_title(_script.finding(all(less) and known > 0.0, words, "Three schedules, by learning rate"))
 
 
 def draw(rows: Any) -> Figure:

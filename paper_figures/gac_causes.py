@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from asyncsim import theory
 from asyncsim.plotting import _style
 from experiments import gac_alignment as made
+from paper_figures import _script
 from paper_figures._gac_alignment import causes
 from paper_figures._gac_points import ramp, written
 
@@ -70,7 +71,10 @@ def draw(rows: Any) -> Figure:
             xlabel="correlation of consecutive gradients",
         )
         ax.set_yticks([-line for line in range(len(CAUSES))], list(CAUSES.values()))
-        ax.set_title("Signal, reused batches and momentum\nalign gradients without staleness")
+        fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
+        aligned = all(fresh.low[name] > 0.1 for name in ("far, batch 256", "batch used 4 times", "momentum"))
+        words = "Signal, reused batches and momentum\nalign gradients without staleness"
+        ax.set_title(_script.finding(aligned, words, "Correlation under each condition"))
     return figure
 
 

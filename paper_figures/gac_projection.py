@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import boundary, only, restored
 
@@ -56,7 +57,11 @@ def draw(rows: Any) -> Figure:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel="staleness (updates)", ylabel="largest stable\nlearning rate × curvature")
-        ax.set_title("Projection restores the synchronous stability limit of plain descent")
+        own = only(rows, "boundary")
+        fresh = own[(own.arm == "none") & (own.staleness == 0)].value.iloc[0]
+        ratio = measured(rows, "raw").value / fresh
+        words = "Projection restores the synchronous stability limit of plain descent"
+        ax.set_title(_script.finding((ratio > 0.95).all(), words, "Largest stable rate, with and without projection"))
     return figure
 
 

@@ -52,7 +52,12 @@ def draw_correlogram(ax: Axes, rows: Any) -> None:
         ax.text(made.LAGS + 1.0, base, f"staleness\n{tau}", color=color, fontsize=7, va="center")
     ax.set(xlabel="lag (updates)", xlim=(0.3, made.LAGS + 8), xticks=[1, 4, 8, 16, 24])
     ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="autocorrelation of gradients\n(each scaled)")
-    ax.set_title("Autocorrelation drops to its opposite\nright after lag = staleness (shaded)")
+    ends = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
+    flips = all(
+        one[tau] > 0.0 > one[tau + 1] and -one[tau + 1] > 0.7 * one[tau] for tau, one in zip(shown, ends, strict=True)
+    )
+    words = "Autocorrelation drops to its opposite\nright after lag = staleness (shaded)"
+    ax.set_title(_script.finding(flips, words, "Autocorrelation, lag =\nstaleness shaded"))
 
 
 def draw_reading(ax: Axes, rows: Any) -> None:
@@ -72,7 +77,8 @@ def draw_reading(ax: Axes, rows: Any) -> None:
     ax.set(xticks=[30, 100, 300, 1000, 3000], xticklabels=["30", "100", "300", "1000", "3000"])
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="replicates with the right staleness")
-    ax.set_title("Enough updates give\nthe staleness")
+    last = own.loc[own.groupby("staleness")["update"].idxmax()].value
+    ax.set_title(_script.finding((last > 0.9).all(), "Enough updates give\nthe staleness", "Readings by updates"))
 
 
 def passed(rows: Any) -> Any:
@@ -102,7 +108,12 @@ def draw_passed(ax: Axes, rows: Any) -> None:
         xlabel="replicates with one drop to the opposite sign, clear of noise",
     )
     ax.set_yticks([-line for line in range(len(NAMES))], list(NAMES.values()))
-    ax.set_title("Settled plain descent shows the drop; chosen batches fake it")
+    own = passed(rows)
+    blank = [name for name in NAMES if not name.startswith("stale") and name != FOOLED]
+    shows = own.value["stale"] > 0.5 and own.right["stale"] and (own.value[blank] < 0.5).all()
+    fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
+    words = "Settled plain descent shows the drop; chosen batches fake it"
+    ax.set_title(_script.finding(shows and fake, words, "Where the checks let a reading pass"))
 
 
 def draw(rows: Any) -> Figure:

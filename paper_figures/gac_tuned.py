@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import BEHIND, at, best, delays, gain, less, only, over, signed, table, written
 
@@ -37,7 +38,13 @@ def draw_regret(ax: Axes, rows: Any) -> None:
     for arm, (x, y) in places.items():
         side = "left" if arm in ("before", BEHIND) else "right"
         ax.text(x, y, {"synchronous": "synchronous", **NAMES}[arm], color=LOOK[arm]["color"], fontsize=7, ha=side)
-    ax.set_title(f"At staleness {delays(rows)[-1]}, projection helps only\nlearning rates that are too large")
+    late = delays(rows)[-1]
+    top = own.step[own.staleness == late].max()
+    bold = at(rows, "before", late, top).high < at(rows, "none", late, top).low
+    tuned = [at(rows, arm, late, best(rows, arm, late)) for arm in ("before", "none")]
+    words = f"At staleness {late}, projection helps only\nlearning rates that are too large"
+    helps_only = bold and tuned[0].value >= tuned[1].low
+    ax.set_title(_script.finding(helps_only, words, f"Final regret at staleness {late},\nsynchronous at 0"))
 
 
 def draw_tuned(ax: Axes, rows: Any) -> None:
@@ -57,7 +64,10 @@ def draw_tuned(ax: Axes, rows: Any) -> None:
     ax.set(ylim=(0.0, 1.2 * float(tuned.high.max())), xticks=range(len(ages)), xticklabels=ages)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("staleness (updates)")
-    ax.set_title("Tuned learning rates: staleness costs\nnothing, projection cannot help")
+    end = tuned[tuned.staleness == ages[-1]].set_index("arm")
+    free = end.low["none"] <= float(fresh.high) and (end.value >= end.low["none"]).all()
+    words = "Tuned learning rates: staleness costs\nnothing, projection cannot help"
+    ax.set_title(_script.finding(free, words, "At tuned learning rates"))
 
 
 def draw(rows: Any) -> Figure:

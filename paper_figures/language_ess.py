@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 
 EXPERIMENTS = ("language_ess",)
 CHARACTERS = ("char", "coin", "float32")
@@ -41,7 +42,11 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.set(xlabel="staleness (updates)", ylabel="ESS / answers", ylim=(0.0, 1.06), xticks=levels)
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
-    ax.set_title("One update of a language model predicts the ESS of its stale answers")
+    met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)
+    words = "One update of a language model predicts the ESS of its stale answers"
+    ax.set_title(
+        _script.finding(len(met) and met.all(), words, "ESS of stale answers beside the prediction of one update")
+    )
     return ax
 
 

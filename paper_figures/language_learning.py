@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
+from paper_figures import _script
 
 EXPERIMENTS = ("language_learning",)
 ARMS = {False: ("synchronous", "o"), True: ("stale", "s")}
@@ -53,7 +54,11 @@ def draw_model(ax: Axes, rows: Any) -> Axes:
     ax.set(
         xlabel="updates", ylim=(0.0, 1.02), xlim=(-3, 300), xticks=range(0, 201, 50), ylabel="share of right answers"
     )
-    ax.set_title("A language model learns sums from stale data, slower")
+    held = curve(rows[(rows.staleness == rows.staleness.max()) & (rows.quantity == "held out")])[1]
+    trained = rows[rows.quantity == "trained"].groupby("staleness").exact_match.mean()
+    learns, slower = held[-1] > held[0] + 0.1, trained.iloc[-1] < trained.iloc[0]
+    words = "A language model learns sums from stale data, slower"
+    ax.set_title(_script.finding(learns and slower, words, "A language model learns sums"))
     return ax
 
 

@@ -78,7 +78,10 @@ def draw(rows: Any) -> Figure:
         axes[0].set_yticks(range(len(arms)), arms)
         axes[1].set_xlabel("staleness in updates; heavy: mostly 0, at random up to 128")
         found = numbers(rows)
-        title = "Doing nothing (RLOO) is rarely seen to lose on stale data:"
+        rare = int(found["better"]) <= 0.1 * int(found["judged"])
+        title = _script.finding(
+            rare, "Doing nothing (RLOO) is rarely seen to lose on stale data:", "RLOO on stale data loses"
+        )
         title += f"\n{found['better']} of {found['judged']} comparisons, but {found['open']} are undecided"
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=marks(), ncols=5, title=title, columnspacing=1.2, **more)

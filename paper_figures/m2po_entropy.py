@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _m2po as arms
+from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("m2po",)
@@ -39,7 +40,13 @@ def draw(rows: Any) -> Figure:
             ax.set(xscale="log", xlabel="learning rate", title=name)
         axes[0].set_ylim(0.0, 1.05 * axes[0].get_ylim()[1])
         axes[0].set_ylabel("entropy at masked tokens\nover that at all")
-        figure.suptitle("Clip and M2PO mask uncertain tokens where tokens differ in certainty", x=0.01, ha="left")
+        found = {(task, arm): ratios(rows, task, arm) for task in arms.TASKS for arm in SHOWN}
+        values = {place: own[own.rate <= RATE].value for place, own in found.items()}
+        apart, *alike = ([values[task, arm] for arm in SHOWN] for task in arms.TASKS)
+        some = all((own > 1.2).all() for own in apart) and all((own < 1.1).all() for each in alike for own in each)
+        words = "Clip and M2PO mask uncertain tokens where tokens differ in certainty"
+        title = _script.finding(some, words, "Entropy at masked tokens, over that at all")
+        figure.suptitle(title, x=0.01, ha="left")
         for y, arm, text in ((0.9, "clip", "masked by clip"), (0.8, "m2po", "masked by M2PO")):
             axes[2].text(0.05, y, text, color=arms.ARMS[arm]["color"], transform=axes[2].transAxes, **look.LETTERS)
     return figure

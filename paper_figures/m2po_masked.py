@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter
 
 from asyncsim.plotting import _style
 from paper_figures import _m2po as arms
+from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("m2po",)
@@ -33,7 +34,15 @@ def draw(rows: Any) -> Figure:
             arms.lines(ax, rows, task, SHOWN)
             for level in (CLIPPED, MASKED):
                 ax.axhline(level, **_style.REFERENCE)
-        figure.suptitle("M2PO masks far fewer tokens than the clip at small rates only", x=0.01, ha="left")
+        first, last = [], []
+        for task in arms.TASKS:
+            m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate").value for arm in ("m2po", "clip"))
+            ratio = (m2po / clip)[clip > 0.0].dropna()
+            first.append(ratio.iloc[0])
+            last.append(ratio.iloc[-1])
+        words = "M2PO masks far fewer tokens than the clip at small rates only"
+        title = _script.finding(max(first) < 0.2 and min(last) > 0.4, words, "Tokens that M2PO and the clip mask")
+        figure.suptitle(title, x=0.01, ha="left")
         axes[0].set_ylabel("tokens masked")
         axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
         for y, arm, name in zip((4e-3, 2.2e-4, 1e-4), LABELS, ("PPO's clip", "M2PO", "released code"), strict=True):

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from experiments import m2po
 from paper_figures import _m2po as arms
+from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("m2po",)
@@ -58,7 +59,12 @@ def draw(rows: Any) -> Figure:
                 tick.set_color(LOOKS[arm]["color"])
         for ax in axes:
             ax.axvline(0.0, **_style.REFERENCE)
-        title = "Old data without a trust region end as fresh data do; M2PO ends far lower on graded"
+        ends = {(task, arm): arms.verdict(rows, task, arm, "end") for task in arms.TASKS for arm in ENDS}
+        free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
+        graded = ends["graded", "m2po"]
+        lower = graded is not None and graded.high < -m2po.SMALLEST
+        words = "Old data without a trust region end as fresh data do; M2PO ends far lower on graded"
+        title = _script.finding(free and lower, words, "Returns beside fresh training's at the end, and beside M2PO's")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -44,7 +44,11 @@ def draw_ess(ax: Axes, rows: Any) -> Axes:
     ticks = np.sort(rows.horizon.unique())
     ax.set_xticks(ticks, [f"{tick}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_title("Ten steps predict the ESS of twenty times longer episodes")
+    found = numbers(rows)
+    times = rows.horizon.max() / rows.horizon.min()
+    words = f"{found['shortest']} steps predict the ESS of {times:.0f} times longer episodes"
+    drawn = f"ESS of longer episodes beside the prediction of {found['shortest']} steps"
+    ax.set_title(_script.finding(found["held"] == found["levels"], words, drawn))
     return ax
 
 

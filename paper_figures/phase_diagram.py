@@ -69,6 +69,18 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
 
 
+def falls(rows: Any) -> bool:
+    """Whether boundaries of the bandit without a ratio fall as 1/staleness, and others by far less."""
+    late, slopes = int(rows.staleness.max()), {}
+    for arm in phase.ARMS:
+        own = _script.pick(rows, part="boundary", task="bandit", arm=arm).dropna(subset="value")
+        own = own[own.staleness > 0]
+        slopes[arm] = np.polyfit(np.log(own.staleness), np.log(own.value), 1)[0] if len(own) > 1 else 0.0
+        if arm == "plain" and (own.empty or own.staleness.max() < late):
+            return False
+    return -1.3 < slopes["plain"] < -0.7 and all(slope > -0.5 for arm, slope in slopes.items() if arm != "plain")
+
+
 def draw(rows: Any) -> Figure:
     """A panel for each arm, and one for the boundaries of all."""
     with _style.applied():
@@ -79,7 +91,10 @@ def draw(rows: Any) -> Figure:
         draw_boundaries(axes[3], rows)
         for ax in axes[::2]:
             ax.set_ylabel("learning rate × curvature")
-        axes[0].set_title("no ratio: bandit runs collapse (red)")
+        some = (_script.pick(rows, part="share", task="bandit", arm="plain").value > 0.5).any()
+        axes[0].set_title(
+            _script.finding(some, "no ratio: bandit runs collapse (red)", "no ratio: share that collapses (red)")
+        )
         axes[1].set_title("importance weights")
         axes[2].set_title("PPO's clip")
         marks = [Line2D([], [], color=look.COLOR[color], label=arm) for arm, color in COLOR.items()]
@@ -88,7 +103,8 @@ def draw(rows: Any) -> Figure:
             Line2D([], [], linestyle="none", color=look.COLOR["muted"], marker=MARKS[task], label=task, **style)
             for task, style in shapes
         ]
-        title = "Without a ratio the stable rate falls as 1/staleness; with weights or a clip far less"
+        words = "Without a ratio the stable rate falls as 1/staleness; with weights or a clip far less"
+        title = _script.finding(falls(rows), words, "Learning rates at which runs collapse, by staleness")
         figure.legend(handles=marks, loc="outside upper left", ncols=len(marks), title=title, alignment="left")
     return figure
 

@@ -119,7 +119,11 @@ def draw(rows: Any) -> Figure:
             Line2D([], [], label=f"held rate, {HELD:g}", **ink, **look.HOLLOW),
         ]
         batches = {f"buffer of {n} batch{'es' if n > 1 else ''}": shade for n, shade in BUFFERS.items()}
-        title = "Replay saves compute at a small, held rate, not reliably at best ones"
+        saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
+        sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
+        words = "Replay saves compute at a small, held rate, not reliably at best ones"
+        drawn = "Updates and compute with replay, beside fresh data's"
+        title = _script.finding(all(sure[True]) and not all(sure[False]), words, drawn)
         figure.legend(handles=[*rates, *lines(batches)], loc="outside upper left", ncols=3, title=title)
         last.legend(handles=lines(SHADES), frameon=False, fontsize=7)
     return figure

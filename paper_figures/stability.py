@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from asyncsim import theory
 from asyncsim.plotting import _style
 from asyncsim.theory._recursion import autocovariance
+from paper_figures._script import finding
 
 EXPERIMENTS = ("stability",)
 SCHEDULES = {
@@ -130,8 +131,14 @@ def draw(rows: Any) -> Figure:
         draw_boundary(left, steps)
         draw_correlations(right, lags, predicted)
         draw_difference(below_right, lags, predicted)
-        left.set_title("Staler gradients need\nsmaller learning rates")
-        right.set_title("Their correlation flips past\nlag = staleness")
+        own = steps[steps.schedule == "fixed"].sort_values("staleness")
+        smaller = (own.value * own.curvature).is_monotonic_decreasing and own.value.iloc[-1] < 0.5 * own.value.iloc[0]
+        words = "Staler gradients need\nsmaller learning rates"
+        left.set_title(finding(smaller, words, "Largest stable\nlearning rate"))
+        before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
+        flips = before.low > 0.0 > after.high
+        words = "Their correlation flips past\nlag = staleness"
+        right.set_title(finding(flips, words, "Correlation of gradients"))
     return figure
 
 

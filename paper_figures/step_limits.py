@@ -20,6 +20,8 @@ EXPERIMENTS = ("step_limits",)
 LONG, SHORT, STALE = 512, 128, 64
 FINE, MOST = 1.03, 3.0
 """Factor between rates at which the noise-free recursion is read, and largest staleness times rate that is drawn."""
+RISE = 1.2
+"""Factor from which on a limit rises."""
 COLOR = {
     "linear": look.COLOR["muted"],
     "tokens": look.COLOR["controlled"],
@@ -82,6 +84,13 @@ def limits(rows: Any, task: str, arm: str, horizon: int) -> Any:
     return own.sort_values("staleness").astype({"staleness": int})
 
 
+def grown(rows: Any, task: str, arm: str, since: int = 0) -> float:
+    """Limit at the largest staleness inside the grid over that at the least one, from `since` on; NaN without two."""
+    own = limits(rows, task, arm, LONG)
+    own = own[own.value.notna() & (own.staleness >= since)]
+    return float(own.value.iloc[-1] / own.value.iloc[0]) if len(own) > 1 else math.nan
+
+
 def plot(ax: Axes, own: Any, color: str, horizon: int, label: str = "") -> None:
     """Limits with their intervals; an open end reaches to the top."""
     own = own[own.value.notna()]
@@ -106,7 +115,9 @@ def draw_linear(ax: Axes, rows: Any) -> None:
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
         ax.plot(fine + 0.5, rule(fine, horizon), **_style.PREDICTED)
         look.say(ax, 0.55, 1.65 * float(rule(0, horizon)), f"T = {horizon}", look.COLOR[shade])
-    axis(ax, "linear: flat, then 1/S", ylim=(0.005, 4.0))
+    early = limits(rows, "linear", "gradient", LONG).set_index("staleness").value
+    flat = early.iloc[1] == early.iloc[0] and grown(rows, "linear", "gradient", 16) < 0.2
+    axis(ax, _script.finding(flat, "linear: flat, then 1/S", "linear"), ylim=(0.005, 4.0))
 
 
 def draw_drift(ax: Axes, rows: Any) -> None:
@@ -116,7 +127,9 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         plot(ax, own, COLOR[task], horizon)
         found = [ascended(task, s, horizon) for s in own.staleness]
         ax.plot(own.staleness + 0.5, found, **{**_style.PREDICTED, "color": COLOR[task]})
-    axis(ax, "REINFORCE on a proxy: the limit rises", ylim=(0.7, 100.0))
+    rises = all(grown(rows, task, "none") > RISE for task in ("tokens", "bandit"))
+    name = "REINFORCE on a proxy"
+    axis(ax, _script.finding(rises, f"{name}: the limit rises", name), ylim=(0.7, 100.0))
     look.say(ax, 0.6, 5.0, "tokens, 128", COLOR["tokens"])
     look.say(ax, 0.5, 3.8, "bandit", COLOR["bandit"])
     look.say(ax, 0.5, 1.0, "tokens", COLOR["tokens"])
@@ -126,7 +139,9 @@ def draw_grpo(ax: Axes, rows: Any) -> None:
     """GRPO on all tasks."""
     for task, horizon in (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG), ("graded", LONG), ("sparse", LONG)):
         plot(ax, limits(rows, task, "grpo", horizon), COLOR[task], horizon)
-    axis(ax, "GRPO: rises on a proxy, else falls", ylim=(0.0035, 6.0))
+    up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
+    down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))
+    axis(ax, _script.finding(up and down, "GRPO: rises on a proxy, else falls", "GRPO"), ylim=(0.0035, 6.0))
     look.say(ax, 0.5, 0.057, "tokens, 128", COLOR["tokens"])
     look.say(ax, 0.5, 0.0205, "bandit", COLOR["bandit"])
     look.say(ax, 0.5, 0.0047, "tokens", COLOR["tokens"])
@@ -148,7 +163,14 @@ def draw_times(ax: Axes, rows: Any) -> None:
         ax.plot(own.drift, own["product"], ".", markersize=3.5, color=COLOR[task])
     ax.plot([2e-2, stale_constant()], [drift_constant()] * 2, **_style.PREDICTED)
     ax.set(xscale="log", yscale="log", xlabel="S times rate", ylabel="update of collapse times rate")
-    ax.set(title="time × rate: constant if linear, else rises", xlim=(0.01, MOST), ylim=(1.0, 400.0))
+    spread = {}
+    for task, arm in (("linear", "gradient"), ("tokens", "grpo"), ("bandit", "grpo")):
+        own = products(_script.pick(rows, quantity="time", task=task, arm=arm)).sort_values("drift")["product"]
+        third = max(1, len(own) // 3)
+        spread[task] = own.iloc[-third:].median() / own.iloc[:third].median()
+    holds = spread["linear"] < 1.3 and min(spread["tokens"], spread["bandit"]) > 1.5
+    title = _script.finding(holds, "time × rate: constant if linear, else rises", "time of collapse × rate")
+    ax.set(title=title, xlim=(0.01, MOST), ylim=(1.0, 400.0))
     look.say(ax, 0.012, 95.0, "linear", COLOR["linear"])
     look.say(ax, 0.2, 1.6, "linear, at once", COLOR["linear"])
     look.say(ax, 0.03, 10.5, "bandit", COLOR["bandit"])
@@ -159,7 +181,10 @@ def draw(rows: Any) -> Figure:
     """Four panels."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 5.2)
-        title = "Linear gradients: the largest stable rate falls as 1/S; with a shortcut in the reward it rises"
+        falls, rises = grown(rows, "linear", "gradient", 16) < 0.2, grown(rows, "tokens", "none") > RISE
+        words = "Linear gradients: the largest stable rate falls as 1/S; with a shortcut in the reward it rises"
+        drawn = "Largest stable rates against staleness, and when runs collapse"
+        title = _script.finding(falls and rises, words, drawn)
         figure.suptitle(title, x=0.01, ha="left")
         axes = figure.subplots(2, 2).ravel()
         draw_linear(axes[0], rows)

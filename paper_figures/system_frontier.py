@@ -64,7 +64,10 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         xlabel="mean staleness, measured (versions); a point for each limit",
         ylabel="groups a second",
     )
-    ax.set_title("Staleness buys throughput, until the trainer is busy")
+    stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
+    gains = np.diff(speed[np.argsort(stale)])
+    words = "Staleness buys throughput, until the trainer is busy"
+    ax.set_title(_script.finding(gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], words, "Throughput and staleness"))
     return ax
 
 

@@ -17,9 +17,10 @@ EXPERIMENTS = ("system_frontier",)
 ETAS = (0, 1, 4, 16)
 """Allowances of areal; 0 is the synchronous system."""
 TITLES = {
-    "long tails": "Long tails: some staleness\nis fastest at its best rate",
-    "slow trainer": "Slow trainer: synchronous\nis fastest at its best rate",
+    "long tails": ("Long tails", ": some staleness\nis fastest at its best rate"),
+    "slow trainer": ("Slow trainer", ": synchronous\nis fastest at its best rate"),
 }
+"""A machine, and what its hours to the target show, if they do."""
 
 
 def hours(rows: Any, regime: str, eta: int) -> np.ndarray:
@@ -33,6 +34,18 @@ def hours(rows: Any, regime: str, eta: int) -> np.ndarray:
     return np.array(found).reshape(-1, 3)
 
 
+def title(rows: Any, regime: str) -> str:
+    """The machine, with what is fastest on it at the best learning rates where intervals are apart."""
+    cells = {eta: hours(rows, regime, eta) for eta in ETAS}
+    best = {eta: cell[np.argmin(cell[:, 1])] for eta, cell in cells.items() if len(cell)}
+    fresh, stale = best.get(0), [cell for eta, cell in best.items() if eta]
+    if fresh is None or not stale:
+        return TITLES[regime][0]
+    quick = min(stale, key=lambda cell: float(cell[1]))
+    first, second = (quick, fresh) if regime == "long tails" else (fresh, quick)
+    return _script.finding(first[1] + first[2] < second[1] - second[2], "".join(TITLES[regime]), TITLES[regime][0])
+
+
 def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
     """Hours to the target against the learning rate."""
     for place, eta in enumerate(ETAS):
@@ -43,7 +56,7 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         ax.plot(x, mean, color=shade, linewidth=0.9)
         look = {**_style.MEASURED, "marker": "o" if eta else "*", "color": shade}
         ax.errorbar(x, mean, yerr=half, label=f"allowance {eta}" if eta else "synchronous", **look)
-    ax.set(xscale="log", yscale="log", xlabel="learning rate", title=TITLES[regime])
+    ax.set(xscale="log", yscale="log", xlabel="learning rate", title=title(rows, regime))
     ax.set(xticks=system_frontier.STEPS, xticklabels=[f"{step:g}" for step in system_frontier.STEPS])
     ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 20))
     ax.xaxis.set_minor_locator(NullLocator())

@@ -22,8 +22,8 @@ RACERS: dict[str, tuple[str, str]] = {
 }
 """Color and marker of each system."""
 SPREAD = max(system_frontier.SIGMAS)
-TRAINING = {0.5: "Quick trainer: long tails decide", 2.0: "Slow trainer: the gain is smaller"}
-"""Seconds of training in mean lengths, with what was found."""
+TRAINING = {0.5: ("Quick trainer", ": long tails decide"), 2.0: ("Slow trainer", ": the gain is smaller")}
+"""Seconds of training in mean lengths, with what the speed-ups show, if they do."""
 
 
 def predicted(system: str, sigma: float, train_time: float) -> float:
@@ -68,7 +68,11 @@ def draw_speed(ax: Axes, rows: Any, train_time: float) -> Axes:
     ax.set(
         xlabel=r"spread $\sigma$ of log-normal lengths", ylim=(0.0, 11.5), xlim=(-0.05, 2.35), xticks=[0, 0.5, 1, 1.5]
     )
-    ax.set_title(TRAINING[train_time])
+    quick, own = (speeds(rows, "open loop", each) for each in (min(TRAINING), train_time))
+    ends = [own.loc[sigma].mean() for sigma in (min(system_frontier.SIGMAS), SPREAD)]
+    holds = ends[1] > 2.0 * ends[0] if train_time == min(TRAINING) else ends[1] < 0.75 * quick.loc[SPREAD].mean()
+    name, words = TRAINING[train_time]
+    ax.set_title(_script.finding(holds, name + words, name))
     return ax
 
 

@@ -75,7 +75,10 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
     ax.text(9.5, 2.5e-5, "with hard\nlimits", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(xticks=[1, 4, 10, 40, 200], xticklabels=["1", "4", "10", "40", "200"], ylabel="P(staleness $\\geq k$)")
-    ax.set_title("A mean of 4 lets stragglers\ngrow very stale")
+    own = rows[rows.system == "areal"]
+    mean, largest = number(own, "mean")[0], number(own, "largest")[0]
+    words = f"A mean of {mean:.0f} lets stragglers\ngrow very stale"
+    ax.set_title(_script.finding(largest > 10.0 * mean, words, "Staleness behind a mean"))
     return ax
 
 
@@ -103,7 +106,9 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
         xlabel="throughput, % of a busy trainer",
         ylabel="mean length trained / generated",
     )
-    ax.set_title("Limits cost speed or\nlong samples")
+    ends = {s: [number(rows[rows.system == s], q)[0] for q in ("throughput", "length_trained")] for s in LOOKS}
+    costs = [ends[s][0] < 0.9 * ends["areal"][0] or ends[s][1] < 0.9 for s in LOOKS if s != "areal"]
+    ax.set_title(_script.finding(all(costs), "Limits cost speed or\nlong samples", "Speed and lengths trained"))
     return ax
 
 

@@ -11,7 +11,7 @@ from asyncsim import theory
 from asyncsim.plotting import _style
 from experiments import tba_optimum
 from paper_figures import _vcpo as look
-from paper_figures._script import pick
+from paper_figures._script import finding, pick
 
 EXPERIMENTS = ("tba_optimum",)
 TASK = "bandit"
@@ -48,6 +48,19 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
             ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0)
 
 
+def headline(rows: Any) -> str:
+    """Who ends at the optimum on which data, if they do."""
+
+    def last(law: str, arm: str) -> float:
+        own = pick(rows, task=TASK, law=law, arm=arm, quantity="distance").sort_values("update")
+        return float(own.value.iloc[-1])
+
+    there = all(last(law, "TBA") < THERE for law in TITLES if law != "narrow")
+    needed = last("frozen", "RLOO") > THERE and all(last(law, "RLOO, ratio") < THERE for law in TITLES)
+    words = "On data that cover it TBA ends at its optimum; old ones need a ratio in RLOO (one rate)"
+    return finding(there and needed, words, "Distance from TBA's optimum over updates, at one rate")
+
+
 def draw(rows: Any) -> Figure:
     """A panel for each law."""
     with _style.applied():
@@ -64,8 +77,7 @@ def draw(rows: Any) -> Figure:
         for place, (arm, color) in enumerate(ARMS.items()):
             y = 0.06 + 0.1 * (len(ARMS) - 1 - place)
             axes[0].text(0.03, y, arm, color=color, transform=axes[0].transAxes, **look.LETTERS)
-        title = "On data that cover it TBA ends at its optimum; old ones need a ratio in RLOO (one rate)"
-        figure.suptitle(title, x=0.01, ha="left")
+        figure.suptitle(headline(rows), x=0.01, ha="left")
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from experiments import tba_returns
 from paper_figures import _vcpo as look
-from paper_figures._script import pick
+from paper_figures._script import finding, pick
 
 EXPERIMENTS = ("tba_returns",)
 TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely paid"}
@@ -67,7 +67,12 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=False):
             draw_task(ax, rows, task)
         draw_recent(axes[3], rows)
-        title = "At best rates TBA wins little, and on old data loses where rewards are rare"
+        found = numbers(rows)
+        little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
+        rare = cell(rows, "rare", STALE[0], "RLOO")
+        loses = rare is not None and rare.word == "better"
+        words = "At best rates TBA wins little, and on old data loses where rewards are rare"
+        title = finding(little and loses, words, "Returns at best rates beside TBA's")
         look.legend(figure, axes, dict(LAWS.values()), tba_returns.SMALLEST, title)
     return figure
 

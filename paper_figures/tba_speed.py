@@ -128,7 +128,12 @@ def draw(rows: Any) -> Figure:
         draw_speed(figure.add_subplot(grid[:, 0]), rows)
         draw_clock(figure.add_subplot(grid[0, 1]), rows)
         draw_search(figure.add_subplot(grid[1, 1]), rows)
-        figure.suptitle("Four times the updates; whether a target comes sooner is undecided", x=0.01, ha="left")
+        factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
+        ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
+        undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
+        words = f"{factor:.1f} times the updates; whether a target comes sooner is undecided"
+        title = _script.finding(factor > 1.0 and undecided, words, "Updates a second, and time to a target")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -46,7 +46,11 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
         axes[0].set_ylabel("staleness, updates")
-        title = "Sequence ratios lose to token ratios on most old data, and never win"
+        own = compared(rows).word
+        words = "Sequence ratios lose to token ratios on most old data, and never win"
+        title = _script.finding(
+            (own == "worse").mean() > 0.5 and not (own == "better").any(), words, "Sequence ratios beside token ratios"
+        )
         look.legend(figure, axes, dict(PAIRS.values()), league.SMALLEST, title)
     return figure
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("vcpo_baselines",)
@@ -73,10 +74,16 @@ def draw(rows: Any) -> Figure:
             for ax, quantity in zip(grid[:, column], ("variance", "worth"), strict=True):
                 draw_panel(ax, own, quantity)
         cap = cut.cap.iloc[0]
-        grid[0, 0].set_title("Full ratios: OPOB has less variance")
-        grid[0, 1].set_title(f"Ratios cut at {cap:g}: it has less, too")
-        grid[1, 0].set_title("… and keeps progress longer")
-        grid[1, 1].set_title("… and a batch mean points away")
+        less = [(select(own, "OPOB", "variance").high < 1.0).all() for own in (full, cut)]
+        opob, mean = (select(full, arm, "worth").set_index("staleness").value for arm in ("OPOB", "group mean"))
+        longer = (opob >= mean).all() and opob.iloc[-1] > mean.iloc[-1]
+        away = select(cut, "group mean", "worth").high.iloc[-1] < 0.0
+        finding = _script.finding
+        grid[0, 0].set_title(finding(less[0], "Full ratios: OPOB has less variance", "Full ratios"))
+        name = f"Ratios cut at {cap:g}"
+        grid[0, 1].set_title(finding(all(less), f"{name}: it has less, too", name))
+        grid[1, 0].set_title(finding(longer, "… and keeps progress longer", "Progress, full ratios"))
+        grid[1, 1].set_title(finding(away, "… and a batch mean points away", "Progress, cut ratios"))
         grid[0, 0].set_ylabel("variance of the gradient\n(batch mean: 100 %)")
         grid[1, 0].set_ylabel("progress (exact gradient: 1)")
         look.say(grid[0, 0], 9.0, 1.5, "batch mean", look.COLOR["stale"])

@@ -23,8 +23,13 @@ GROUPS: dict[str, dict[str, Any]] = {
     "collapsing": {"color": look.COLOR["violated"], "marker": "o"},
     "healthy": {"color": look.COLOR["muted"], "marker": "^", **look.HOLLOW},
 }
-SHOWN = {"return": ("Chain: these runs collapse at 0 …", "expected return"),
-         "ess": ("… their ESS was low all along", "ESS / number of samples")}  # fmt: skip
+SHOWN = {
+    "return": ("Chain: these runs collapse at 0 …", "Chain: return before collapse", "expected return"),
+    "ess": ("… their ESS was low all along", "… and effective sample size", "ESS / number of samples"),
+}
+"""What a panel says where medians of both groups are apart, what else, and its axis."""
+SURE, GUESS = 0.7, 0.65
+"""Areas above and below which a score predicts, and hardly predicts, who collapses."""
 WARNING = 10
 """Updates before a collapse at which alarms are counted."""
 
@@ -40,7 +45,12 @@ def draw_aligned(ax: Axes, rows: Any, statistic: str) -> None:
         own = _script.pick(rows, regime="chain", quantity="aligned", statistic=statistic, group=group)
         own = own.sort_values("lead")
         look.points(ax, -own.lead, own, **look.CONNECTED, **{"markersize": 2.8, **style})
-    title, label = SHOWN[statistic]
+    title, drawn, label = SHOWN[statistic]
+    own = _script.pick(rows, regime="chain", quantity="aligned", statistic=statistic)
+    gap = own.pivot_table(index="lead", columns="group", values="value").sort_index()
+    apart = gap["collapsing"] < gap["healthy"]
+    holds = apart.iloc[0] if statistic == "return" else apart.all()
+    title = _script.finding(holds, title, drawn)
     ax.set(ylim=(-0.03, 1.05), xlabel="updates from collapse", ylabel=label, title=title)
     if statistic == "ess":
         look.shares(ax)
@@ -58,6 +68,21 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
     ax.set(ylim=(0.0, 1.05), xlabel="update at which the score is taken")
 
 
+def said(rows: Any, regime: str) -> str:
+    """What ESS and its drop tell of a collapse ten updates and more ahead."""
+    own = areas_of(rows, regime)
+    own = own[own.lead >= WARNING]
+    low, drop = (_script.pick(own, statistic=name) for name in ("ess", "ess_drop"))
+    name = regime.capitalize()
+    strong, weak = len(low) and (low.low > SURE).all(), len(low) and (low.value < GUESS).all()
+    words = _script.finding(
+        strong, "low ESS predicts collapse", _script.finding(weak, "ESS hardly\npredicts collapse", "")
+    )
+    if strong and len(drop) and (drop.value < GUESS).all():
+        words += ",\na drop of ESS does not"
+    return f"{name}: {words or 'who is about to collapse'}"
+
+
 def draw(rows: Any) -> Figure:
     """Before collapse above; who is about to collapse below."""
     with _style.applied():
@@ -67,10 +92,9 @@ def draw(rows: Any) -> Figure:
             draw_aligned(ax, rows, statistic)
         for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
             draw_areas(ax, rows, regime)
-        grid[1, 0].set(
-            ylabel="AUC, collapsing or healthy", title="Chain: low ESS predicts collapse,\na drop of ESS does not"
-        )
-        grid[1, 1].set_title("Tokens: ESS hardly\npredicts collapse")
+        grid[1, 0].set_ylabel("AUC, collapsing or healthy")
+        for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
+            ax.set_title(said(rows, regime))
         look.say(grid[0, 0], -70, 0.62, "collapsing", GROUPS["collapsing"]["color"])
         look.say(grid[0, 0], -70, 0.92, "healthy", GROUPS["healthy"]["color"])
         for x, y, text, name in (
@@ -102,8 +126,8 @@ def percent(row: Any) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """What the entry quotes."""
-    stale = {str(regime["staleness"]) for regime in vcpo_collapse.REGIMES.values()}
-    found = {"staleness": _script.listed(sorted(stale)), "rate": f"{100 * vcpo_collapse.RATE:.0f}"}
+    stale = [str(value) for value in _script.settings(rows, "staleness")]
+    found = {"staleness": _script.listed(stale) or "unknown", "rate": f"{100 * vcpo_collapse.RATE:.0f}"}
     for regime in vcpo_collapse.REGIMES:
         own = _script.pick(rows, regime=regime)
         row = value(own, quantity="share", statistic="collapsed")

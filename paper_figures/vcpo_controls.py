@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("vcpo_controls",)
@@ -56,8 +57,14 @@ def draw(rows: Any) -> Figure:
         for ax, tuned in zip(axes, (False, True), strict=True):
             draw_arms(ax, rows, tuned)
             ax.tick_params(axis="y", length=0)
-        axes[0].set_title(f"Rate {rate:g} for all: VCPO ends highest")
-        axes[1].set_title("Tuned rates: the baseline suffices")
+        place = ends(rows)[-1]
+        plain, tuned = ({name: of(rows, own[k], "final", *place).iloc[0] for name, own in ARMS.items()} for k in (1, 2))
+        highest = plain["vcpo"].value == max(row.value for row in plain.values())
+        axes[0].set_title(
+            _script.finding(highest, f"Rate {rate:g} for all: VCPO ends highest", f"Rate {rate:g} for all")
+        )
+        enough = tuned["baseline"].high >= tuned["vcpo"].low
+        axes[1].set_title(_script.finding(enough, "Tuned rates: the baseline suffices", "Tuned rates"))
         look.ticks(axes[0].yaxis, range(len(ARMS)), [name for name, *_ in ARMS.values()])
         for tick, (*_, style) in zip(axes[0].get_yticklabels(), ARMS.values(), strict=True):
             tick.set_color(style["color"])

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._vcpo_ess import drift as numbers
 from paper_figures._vcpo_ess import forecast, law, means
@@ -25,6 +26,14 @@ LEAST = 0.01
 """Variance of the log ratio below which every sample counts."""
 
 
+def met(rows: Any) -> bool:
+    """Whether variances of batches from before training lie within a factor of 1.5 of the law of one update."""
+    own = means(rows, "start", "log_variance", "tokens")
+    own = own[own.length == LENGTH]
+    ratio = own.value / LENGTH / law(rows, "tokens", own.staleness.to_numpy(dtype=float))
+    return bool(((ratio > 1 / 1.5) & (ratio < 1.5)).all())
+
+
 def draw_drift(ax: Axes, rows: Any) -> None:
     """Variance of a token's log ratio against staleness, with the law of one update."""
     every = np.geomspace(1.0, 128.0, 60)
@@ -35,7 +44,12 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
-    ax.set(yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (updates)", title="The first update forecasts the drift …")
+    ax.set(
+        yscale="log",
+        ylim=(8e-6, 2.0),
+        xlabel="staleness (updates)",
+        title=_script.finding(met(rows), "The first update forecasts the drift …", "Drift of the policy …"),
+    )
     ax.set_ylabel("variance of a token's\nlog ratio (nats²)")
 
 
@@ -51,7 +65,11 @@ def draw_law(ax: Axes, rows: Any) -> None:
         variance = length * law(rows, "tokens", own.staleness.to_numpy(dtype=float))
         shown = variance >= LEAST
         look.points(ax, variance[shown], own[shown], color=look.COLOR["measured"], marker=marker)
-    ax.set(xscale="log", xlabel="forecast variance of a sequence's\nlog ratio (nats²)", title="… and with it the ESS")
+    ax.set(
+        xscale="log",
+        xlabel="forecast variance of a sequence's\nlog ratio (nats²)",
+        title=_script.finding(met(rows), "… and with it the ESS", "… and ESS"),
+    )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)
     ax.set_ylabel("ESS / number of samples")

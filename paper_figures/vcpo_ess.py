@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._vcpo_ess import FEW, means, numbers, readings, realized
 
@@ -38,6 +39,10 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
         look.say(ax, *places[length], f"{length}{' tokens' * (length != 16)}", look.COLOR["measured"])
     ax.axhline(1.0 / int(rows.batch.iloc[0]), **_style.REFERENCE)
     ax.set_xscale("log", base=2)
+    own = means(rows, "training", quantity)
+    ends = [part.sort_values("staleness").value.iloc[[0, -1]].tolist() for _, part in own.groupby("length")]
+    falls = all(first > last if quantity == "ess" else first < last for first, last in ends)
+    title = _script.finding(falls, title, label.capitalize())
     ax.set(xlim=(0.8, 260.0), xlabel="staleness (updates)", ylabel=label, title=title)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
     look.shares(ax)

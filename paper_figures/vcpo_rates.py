@@ -9,19 +9,37 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _vcpo as look
+from paper_figures._script import finding
 from paper_figures._vcpo_training import rates as numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = ("vcpo_training",)
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}
-TASKS = {"graded": "Graded: VCPO ends higher at every rate", "noisy": "Pass or fail: alike but for twice the rate"}
+TASKS = {
+    "graded": ("Graded", ": VCPO ends higher at every rate"),
+    "noisy": ("Pass or fail", ": alike but for twice the rate"),
+}
+"""A problem, and what its ends show, if they do."""
+
+
+def last(ends: Any) -> Any:
+    """Final returns at the largest staleness, at the last end that is read."""
+    own = ends[(ends.optimizer == "adam") & (ends.staleness == ends.staleness.max()) & (ends.quantity == "final")]
+    return own[own.horizon == own.groupby("factor").horizon.transform("max")]
+
+
+def shows(ends: Any, problem: str) -> bool:
+    """Whether VCPO ends higher at every rate, or, of the other problem, at the boldest one alone."""
+    own = last(ends[ends.problem == problem])
+    low, high = (own[own.arm == arm].set_index("factor") for arm in ("vcpo", "truncated"))
+    higher = (low.low > high.high).sort_index()
+    return bool(higher.all() if problem == "graded" else higher.loc[2.0] and not higher.drop(2.0).any())
 
 
 def draw_factors(ax: Axes, ends: Any) -> None:
-    """Final return of both arms of a problem at multiples of the learning rate, at the last end that is read."""
-    own = ends[(ends.optimizer == "adam") & (ends.staleness == ends.staleness.max()) & (ends.quantity == "final")]
-    own = own[own.horizon == own.groupby("factor").horizon.transform("max")]
+    """Final return of both arms of a problem at multiples of the learning rate."""
+    own = last(ends)
     for arm, side in (("truncated", 0.97), ("vcpo", 1.03)):
         part = own[own.arm == arm].sort_values("factor")
         look.points(ax, part.factor * side, part, **ARMS[arm], **look.CONNECTED)
@@ -39,7 +57,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (problem, title) in zip(axes, TASKS.items(), strict=True):
             draw_factors(ax, ends[ends.problem == problem])
-            ax.set_title(title)
+            ax.set_title(finding(shows(ends, problem), "".join(title), title[0]))
         axes[0].set_ylabel(
             f"return at staleness {int(ends.staleness.max())}\n({int(ends.horizon.max())} updates; best: 1)"
         )

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _vcpo as look
+from paper_figures._script import finding
 from paper_figures.vcpo_controls import ends, of
 
 EXPERIMENTS = ("vcpo_controls",)
@@ -19,6 +20,8 @@ AGAINST = {
     "learning": "constant: mean while\nreturn < 0.9",
 }
 """What the factors on the learning rate are that VCPO's own are compared with, from the top down."""
+NEAR = 0.02
+"""Difference in return that is small."""
 SHADE = {8: 0.4, 32: 0.7, 128: 1.0}
 """Place of a staleness on the ramp."""
 
@@ -46,7 +49,13 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         ax = figure.subplots()
         draw_gains(ax, rows)
-        ax.set_title("A constant does as well: VCPO's mean while learning, not over the run")
+        gains = {
+            name: [of(rows, ("opob", "ess"), "difference", *place, name).iloc[0] for place in places]
+            for name in AGAINST
+        }
+        as_well = all(row.low <= NEAR for row in gains["learning"]) and any(row.low > 0.0 for row in gains["constant"])
+        words = "A constant does as well: VCPO's mean while learning, not over the run"
+        ax.set_title(finding(as_well, words, "VCPO beside other learning rates"))
         for which, (staleness, horizon) in enumerate(places):
             late = f", {horizon} updates (hollow)" if horizon > places[0][1] else ""
             y = 0.24 * (which - (len(places) - 1) / 2)

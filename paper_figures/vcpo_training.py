@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import _vcpo
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._vcpo_training import SHOWN, at, numbers
 
@@ -81,15 +82,24 @@ def draw(rows: Any) -> Figure:
         top, bottom = figure.subfigures(2, 1, height_ratios=(1.15, 1.0))
         curves, (final, lost) = top.subplots(), bottom.subplots(1, 2)
         draw_curves(curves, rows[(rows.part == "curve")])
-        curves.set_title(
-            f"Staleness {SHOWN}: VCPO gets there; truncated IS stalls, {100 * fallen:.0f} % of runs collapse"
-        )
+        main, largest = rows[rows.part == "end"], int(ends.staleness.max())
+        there, stalled = (at(main, "graded", "adam", SHOWN, arm, "final").value for arm in ("vcpo", "truncated"))
+        words = f"Staleness {SHOWN}: VCPO gets there; truncated IS stalls, {100 * fallen:.0f} % of runs collapse"
+        holds = there > 0.9 > stalled and fallen > 0.05
+        curves.set_title(_script.finding(holds, words, f"Return over updates at staleness {SHOWN}"))
         draw_ends(final, ends, "final")
-        final.set(ylim=(0, 1.08), ylabel="return at the end", title="At staleness 128 VCPO needs longer")
+        early, late = (at(main, "graded", "adam", largest, "vcpo", "final", later).value for later in (False, True))
+        words = f"At staleness {largest} VCPO needs longer"
+        title = _script.finding(early < 0.9 and late > early + 0.05, words, "Return at the end")
+        final.set(ylim=(0, 1.08), ylabel="return at the end", title=title)
         final.axhline(1.0, **_style.REFERENCE)
         draw_ends(lost, ends, "collapsed")
         look.shares(lost)
-        lost.set(ylabel="runs that collapse", title="VCPO hardly ever collapses")
+        never = (ends[(ends.arm == "vcpo") & (ends.quantity == "collapsed")].value < 0.05).all()
+        lost.set(
+            ylabel="runs that collapse",
+            title=_script.finding(never, "VCPO hardly ever collapses", "Runs that collapse"),
+        )
         look.say(final, -0.3, 0.3, "truncated IS", look.COLOR["stale"])
         look.say(final, -0.3, 0.18, "VCPO", look.COLOR["controlled"])
         words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}"

@@ -14,7 +14,7 @@ def returns_at(arm: Any, rates: Any, replicates: int, seed: int) -> np.ndarray:
     """Mean return over the updates of a run at each learning rate of Adam, `[rate, replicate]`.
 
     One run has them all: rates are its replicates. Arms with the same seed share draws. Arguments: `arm`, a `Spec`
-    whose chain has `adam` and whose diagnostics have "batch_return". Raises `InputError`.
+    whose chain has `adam` and whose diagnostics have "trained_return". Raises `InputError`.
     """
     from asyncsim.comparing.tuning import set_knob, spread
     from asyncsim.learning.running import run
@@ -23,7 +23,7 @@ def returns_at(arm: Any, rates: Any, replicates: int, seed: int) -> np.ndarray:
     checks.integer("replicates", replicates, 1, "run each rate at least once")
     tried = set_knob(arm, "adam.lr", tuple(np.repeat(values, replicates).tolist()), len(values) * replicates)
     trace = run(spread(tried), seed=seed, progress=False)
-    return np.asarray(trace["batch_return"]).mean(0).reshape(len(values), replicates)
+    return np.asarray(trace["trained_return"]).mean(0).reshape(len(values), replicates)
 
 
 def picks(returns: Mapping[str, np.ndarray], best: str, sizes: Any, paired: bool, seed: int) -> list[float]:

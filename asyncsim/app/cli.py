@@ -32,7 +32,7 @@ import typer
 
 from asyncsim.app import commands, comparing, complaints, completing, conforming, logs, streams, sweeping, wording
 from asyncsim.app.commands import KINDS
-from asyncsim.base import checks, stopping
+from asyncsim.base import checks, notation, stopping
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -335,7 +335,7 @@ def compare(
         typer.Option(
             help="What is compared; see `asyncsim list metrics`.", autocompletion=completing.named("diagnostics")
         ),
-    ] = "batch_return",
+    ] = notation.TRAINED,
     over: Over = "mean",
     statistic: Annotated[str, typer.Option(help="mean, median, iqm or improvement.")] = "mean",
     error: Annotated[float, typer.Option(help="Probability of a wrong word.")] = 0.05,
@@ -395,7 +395,7 @@ def sweep(
     ] = None,
     metric: Annotated[
         str, typer.Option(help="Names separated by commas; see `asyncsim list metrics`.")
-    ] = "batch_return",
+    ] = notation.TRAINED,
     over: Over = "mean",
     target: Target = None,
     better: Better = "higher",
@@ -516,8 +516,12 @@ def verify(
         int | None, typer.Option(help="Seed of the measurements (default: 0, or a fresh one with --size long).")
     ] = None,
     report: Annotated[
-        Path, typer.Option(help="Report: HTML with a figure per claim, or Markdown where the path ends in .md.")
-    ] = Path("build/report.html"),
+        Path | None,
+        typer.Option(
+            help="Report: HTML with a figure per claim, or Markdown where the path ends in .md (default: "
+            "build/report.html of all claims, build/report-part.html of fewer)."
+        ),
+    ] = None,
     evidence: Annotated[
         Path | None, typer.Option(help="File in which the runs of --size long add up (default: build/evidence.json).")
     ] = None,
@@ -527,7 +531,7 @@ def verify(
     """Measure claims of the theory beside their predictions, with verdicts of stated error rates."""
     from asyncsim.app import verdicts
 
-    commands.outputs(report=report, json=json_path, evidence=evidence)
+    commands.outputs(report=report or verdicts.REPORT, json=json_path, evidence=evidence)
     parameters = wording.settings(at, "--at") if at else None
     point = None if parameters is None else {key: wording.understood(value, None) for key, value in parameters.items()}
     checks.require(point is None or len(claims or ()) == 1, "--at", at, "used with one claim", "name the claim")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from asyncsim.app import announcing, logs, streams, wording
-from asyncsim.base import checks, files, outside, plugins, records, stopping
+from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -298,15 +298,16 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
     for name, part in list(trace.split().items())[:SETTINGS]:
         of = f"{part.replicates} replicate{'s' * (part.replicates != 1)}" + f" of {name}" * bool(name)
         print(f"\nlast tenth of {updates} updates, mean and 95 percent interval over {of}:")
+        width = max([24, *(len(notation.whose(metric)) for metric in ends[name])])
         for metric, end in ends[name].items():
             if end["value"] is not None:
                 known = end["low"] is not None
                 bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
-                print(f"  {metric:24} {end['value']:12.5g}  {bounds}")
+                print(f"  {notation.whose(metric):{width}} {end['value']:12.5g}  {bounds}")
         if not _has_errors(part):
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
-        print(f"  {'diverged replicates':24} {int((part.diverged >= 0).sum()):12d}")
+        print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
     if len(ends) > SETTINGS:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 

@@ -15,6 +15,8 @@ from asyncsim.base import checks, progress, records, stopping, workers
 from asyncsim.trials._trial import SIZES
 
 EVIDENCE = Path("build/evidence.json")
+REPORT, PART = Path("build/report.html"), Path("build/report-part.html")
+"""Reports of all claims and of fewer, unless one is named: the second leaves the first alone."""
 LONG = "long"
 """Size whose runs are at fresh seeds and add up; each measures as the full size does."""
 
@@ -41,7 +43,7 @@ def announced(*arguments: Any) -> records.Verdict:
         return verifying.verify_one(*arguments)
 
 
-def verify(request: Request, report: Path, json_path: Path | None = None) -> tuple[dict[str, Any], int]:
+def verify(request: Request, report: Path | None, json_path: Path | None = None) -> tuple[dict[str, Any], int]:
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
     # Choose claims and seed.
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
@@ -55,6 +57,7 @@ def verify(request: Request, report: Path, json_path: Path | None = None) -> tup
     # Workers end in any order.
     verdicts.sort(key=lambda verdict: ids.index(verdict.id))
     # Write the JSON and the report.
+    report = report or (REPORT if len(verdicts) == len(verifying.every_claim()) else PART)
     bets = {} if ledger is None else _bets(ledger, verdicts)
     whole = page.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
     result = whole.json()

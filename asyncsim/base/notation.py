@@ -47,6 +47,7 @@ WORDS: dict[str, Word] = {
         r"\cos", "", "cosine between the batch gradient and the exact gradient", "cosine to exact gradient"
     ),
     "exact_gradient_norm": Word(r"|\nabla J|", "", "norm of the exact gradient at the current parameters"),
+    "trained_return": Word(r"J", "", "expected reward of the policy that is trained"),
     "batch_return": Word(r"\hat J", "", "mean reward of the batch under the behavior policy"),
     "exact_return": Word(r"J", "", "expected reward of the current policy"),
     "entropy": Word(r"H", "nats", "mean entropy of the current policy at the batch's states"),
@@ -60,6 +61,21 @@ WORDS: dict[str, Word] = {
     "batch": Word(r"b", "batches", "groups dequeued together"),
     "return": Word(r"J", "", "expected reward"),
 }
+
+
+TRAINED = "trained_return"
+"""The metric that every task answers and that settings are compared by: the return of the policy that is trained."""
+BEHAVIOR = ("batch_return", "episode_return")
+"""Returns of the data: of policies as old as these are, whose reward says nothing of what was learned since."""
+
+
+def whose(name: str) -> str:
+    """A metric's name, with whose return it is where that is not the trained policy.
+
+    >>> whose("trained_return"), whose("batch_return")
+    ('trained_return', 'batch_return (behavior policy)')
+    """
+    return f"{name} (behavior policy)" if name in BEHAVIOR else name
 
 
 def label(name: str) -> str:

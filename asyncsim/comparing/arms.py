@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from asyncsim.base import checks, knobs, plugins
+from asyncsim.base import checks, knobs, notation, plugins
 from asyncsim.base.records import Schedule, plain
 from asyncsim.learning.spec import Spec
 
@@ -55,6 +55,22 @@ def short_names(specs: Sequence[Spec]) -> list[str]:
     methods = [str(header["method"]) for header in headers]
     systems = [str(plugins.name_of(spec.system)) for spec in specs]
     return next((names for names in (methods, systems) if len(set(names)) == len(names)), [])
+
+
+def caution(metric: str, specs: Mapping[str, Spec]) -> str:
+    """What a reading adds: samples that its metric takes, or that of these arms it is not the trained policies."""
+    base, *others = specs.values()
+    if metric == notation.TRAINED and base.evaluation is not None:
+        return f", {base.evaluation}"
+    ages: dict[str, Callable[[Spec], Any]] = {
+        "system": lambda spec: content(spec.system),
+        "updates on a batch": lambda spec: (spec.rounds, spec.parts),
+        "late rewards": lambda spec: content(spec.rewards),
+    }
+    unlike = [name for name, age in ages.items() if any(age(each) != age(base) for each in others)]
+    if metric not in notation.BEHAVIOR or not unlike:
+        return ""
+    return f"; the arms differ in {', '.join(unlike)}, so this compares policies of different age, not those trained"
 
 
 def _meaning(spec: Spec) -> Any:

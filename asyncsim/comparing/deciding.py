@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import checks
 from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals, statistics
+from asyncsim.comparing.beforehand import recorded, refuse
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
 from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.learning.running import together
@@ -31,7 +33,7 @@ PILOT = 32
 def compare(
     *arms: Any,
     smallest: float,
-    metric: Any = "batch_return",
+    metric: Any = TRAINED,
     over: str = "mean",
     statistic: str = "mean",
     error: float = 0.05,
@@ -58,7 +60,8 @@ def compare(
     Arguments:
         arms: two or more `Spec`s, or one mapping from names to specs; the first is the one that others are compared
         with. smallest: the smallest difference that matters, in units of the reading (of a probability, for
-        "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`. over: what of its curve counts,
+        "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`; by default the return of the
+        policy that is trained, whatever the age of its data. over: what of its curve counts,
         "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
         has a "collapse". statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
         (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
@@ -96,15 +99,14 @@ def compare(
     specs = {key: spec.replace(diagnostics=diagnostics, block=None, realizations=None) for key, spec in specs.items()}
     tasks = (tasks,) if hasattr(tasks, "horizon") else tuple(tasks)
     reading = Reading(name, over, target, better)
+    every = [specs, *({key: spec.replace(task=task) for key, spec in specs.items()} for task in tasks)]
+    refuse([reading], ((f"arm {key}", spec) for asked in every for key, spec in asked.items()))
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     with Site(workers) as site:
-        answers = [question.on(specs, progress, site)]
-        for task in tasks:
-            elsewhere = {key: spec.replace(task=task) for key, spec in specs.items()}
-            answers.append(question.on(elsewhere, progress, site))
+        answers = [question.on(asked, progress, site) for asked in every]
     return Answer(
         metric=name,
-        reading=str(reading) if statistic == "mean" else f"{statistic} of {reading}",
+        reading=("" if statistic == "mean" else f"{statistic} of ") + str(reading) + pairing.caution(name, specs),
         unit=reading.unit if statistic != "improvement" else "probability",
         better="higher" if statistic == "improvement" or reading.orientation > 0.0 else "lower",
         statistic=statistic,
@@ -340,11 +342,3 @@ def _grid(starts: Sequence[float]) -> tuple[float, ...]:
         checks.real("learning rate", value, remedy, 0.0, open_low=True)
     middle = math.exp(sum(map(math.log, starts)) / len(starts))
     return tuple(middle * 2.0**k for k in range(-STEPS, STEPS + 1))
-
-
-def recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
-    """The diagnostics that are needed, none where a link or method reports the number, and its name in the trace."""
-    if not isinstance(metric, str):
-        return (metric,), str(getattr(metric, "name", metric))
-    known = plugins.summaries("asyncsim.diagnostics")
-    return ((metric,) if metric in known else ()), metric

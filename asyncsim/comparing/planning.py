@@ -13,7 +13,8 @@ from asyncsim.base import checks, notation
 from asyncsim.base.records import Estimate
 from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals, statistics
-from asyncsim.comparing.deciding import FIRST, recorded, seed_of
+from asyncsim.comparing.beforehand import recorded, refuse
+from asyncsim.comparing.deciding import FIRST, seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import spread
 from asyncsim.learning.running import run
@@ -53,7 +54,7 @@ def power(
     *arms: Any,
     effect: float,
     power: float = 0.9,
-    metric: Any = "batch_return",
+    metric: Any = notation.TRAINED,
     over: str = "mean",
     target: float | None = None,
     better: str = "higher",
@@ -90,11 +91,13 @@ def power(
     specs = pairing.named(arms)
     diagnostics, name = recorded(metric)
     reading = Reading(name, over, target, better)
+    specs = {key: spec.replace(diagnostics=diagnostics) for key, spec in specs.items()}
+    refuse([reading], ((f"arm {key}", spec) for key, spec in specs.items()))
     # Run every arm once on the same seed.
     numbers, seconds = [], []
     for spec in specs.values():
         start = time.monotonic()
-        few = spread(spec.replace(diagnostics=diagnostics, replicates=pilot, block=None, realizations=None))
+        few = spread(spec.replace(replicates=pilot, block=None, realizations=None))
         trace = run(few, seed_of(seed, 2, 0), progress=False)
         numbers.append(reading.numbers(trace))
         seconds.append(time.monotonic() - start)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, notation
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 
 OVER = ("mean", "end", "time", "reached", "collapse")
@@ -16,7 +18,7 @@ LAST = 0.1
 """Share of the recorded updates that the end of a run is averaged over."""
 GAIN = 0.1
 """A replicate collapses that had gained this share of its scale and lost more than half of its largest gain."""
-RETURNS = ("batch_return", "exact_return", "episode_return")
+RETURNS = ("trained_return", "batch_return", "exact_return", "episode_return")
 """Metrics whose range and best value the task states."""
 
 
@@ -30,11 +32,11 @@ class Reading:
     the finite range. `target`: in units of the metric, needed by "time" and "reached". `better`: "higher" or "lower"
     values of the metric.
 
-    >>> Reading("batch_return").orientation
+    >>> Reading("trained_return").orientation
     1.0
     """
 
-    metric: str
+    metric: str = TRAINED
     over: str = "mean"
     target: float | None = None
     better: str = "higher"
@@ -66,15 +68,16 @@ class Reading:
         """The reading in words.
 
         >>> str(Reading("batch_return", "time", 0.9))
-        'updates until batch_return reaches 0.9'
+        'updates until batch_return (behavior policy) reaches 0.9'
         """
-        at = f"{self.metric} reaches {self.target:g}" if self.target is not None else ""
+        metric = ", ".join(map(notation.whose, self.metric.split(", ")))
+        at = f"{metric} reaches {self.target:g}" if self.target is not None else ""
         return {
-            "mean": f"{self.metric}, mean over updates",
-            "end": f"{self.metric}, mean over the last tenth",
+            "mean": f"{metric}, mean over updates",
+            "end": f"{metric}, mean over the last tenth",
             "time": f"updates until {at}",
             "reached": f"share of replicates in which {at}",
-            "collapse": f"share of replicates in which {self.metric} collapses",
+            "collapse": f"share of replicates in which {metric} collapses",
         }[self.over]
 
     def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
@@ -108,6 +111,10 @@ class Reading:
             return 0.0, 1.0
         if self.over == "time":
             return 0.0, float(_length(trace))
+        return self.range(trace, task)
+
+    def range(self, trace: Trace, task: Any) -> tuple[float, float]:
+        """Least and largest value of the metric; infinite where nothing bounds it."""
         return task.earnings if self.metric in RETURNS else trace.range(self.metric)
 
 
@@ -123,13 +130,18 @@ def _length(trace: Trace) -> int:
 def course(trace: Trace, metric: str, lacking: bool = False) -> np.ndarray:
     """The curve of a metric `[U, R]`, the last value held where a replicate has left the finite range.
 
-    Raises `InputError` where the trace lacks the metric, or a replicate (with `lacking`: each) never has a value of it.
+    Between two updates at which it was evaluated it lies on the line through both. Raises `InputError` where the trace
+    lacks the metric, or a replicate (with `lacking`: each) never has a value of it.
     """
     remedy = "choose a metric of `asyncsim list metrics`, or one that a link or method of every arm reports"
     checks.one_of("metric", metric, sorted(trace.metrics) or ["none (this run records nothing)"], remedy)
     curve = trace.metrics[metric].astype(np.float64, copy=True)
     if not np.isnan(curve).any():
         return curve
+    rows = np.flatnonzero(~np.isnan(curve).all(1))
+    for a, b in itertools.pairwise(rows):
+        share = (np.arange(a + 1, b) - a)[:, None] / (b - a)
+        curve[a + 1 : b] = (1.0 - share) * curve[a] + share * curve[b]
     for row in range(1, len(curve)):
         curve[row] = np.where(np.isnan(curve[row]), curve[row - 1], curve[row])
     for row in range(len(curve) - 2, -1, -1):

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
+from asyncsim.base.notation import TRAINED
 from asyncsim.learning.step import Step
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Policy, require_outputs
 
 SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray]], None]
@@ -93,39 +94,25 @@ class Accumulator(Protocol):
     def result(self) -> dict[str, np.ndarray]: ...
 
 
-def chosen(names: Any, policy: Policy) -> tuple[list[Metric], list[Accumulator]]:
+def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Accumulator]]:
     """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
-    metrics: list[Metric] = []
-    accumulators: list[Accumulator] = []
     load = functools.partial(plugins.load, "asyncsim.diagnostics", kind="diagnostics")
-    # Take the defaults that the policy can compute.
+    # Take the defaults that the policy can compute, without samples of their own.
     if isinstance(names, str) and names in ("default", "none"):
         every = map(load, plugins.summaries("asyncsim.diagnostics") if names == "default" else ())
-        own = [m for m in every if isinstance(m, Metric) and m.default and set(m.outputs) <= set(policy.outputs)]
-        return own, []
+        usual = [each for each in every if isinstance(each, Metric) and each.default]
+        usual = [each for each in usual if each.name != TRAINED or getattr(task, "solved", False)]
+        return [each for each in usual if set(each.outputs) <= set(policy.outputs)], []
     # Load and check every named value.
-    for item in (names,) if isinstance(names, str) else names:
-        value: Any = load(item)() if isinstance(item, str) else item
-        checks.require(
-            hasattr(value, "outputs") and hasattr(value, "name"),
-            "diagnostics",
-            value,
-            "names or values of sim.diagnostics",
-            "see `asyncsim list diagnostics`",
-        )
-        absent = set(value.outputs) - set(policy.outputs)
-        checks.require(
-            not absent,
-            "diagnostics",
-            value.name,
-            "computable from the policy's outputs " + ", ".join(policy.outputs),
-            f"leave it out; this policy has no {', '.join(sorted(absent))}",
-        )
-        if isinstance(value, Metric):
-            metrics.append(value)
-        else:
-            accumulators.append(value.fresh())
-    return metrics, accumulators
+    values: list[Any] = [
+        load(item)() if isinstance(item, str) else item for item in ((names,) if isinstance(names, str) else names)
+    ]
+    for value in values:
+        fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
+        checks.require(fits, "diagnostics", value, bound, "see `asyncsim list diagnostics`")
+        require_outputs(policy, value.outputs, "diagnostics", value.name)
+    metrics = [value for value in values if isinstance(value, Metric)]
+    return metrics, [value.fresh() for value in values if not isinstance(value, Metric)]
 
 
 PILE = 64
@@ -172,16 +159,16 @@ class Recorder:
 
     def __init__(
         self,
-        diagnostics: Any,
-        policy: Policy,
+        chosen: tuple[list[Metric], list[Accumulator]],
         updates: int,
         every: int,
         replicates: int,
         size: int,
         hear: Hear | None = None,
+        fresh: Any = None,
     ) -> None:
-        self.hear, self.room = hear, -(-updates // every)
-        self.metrics, self.accumulators = chosen(diagnostics, policy)
+        self.hear, self.room, self.fresh = hear, -(-updates // every), fresh
+        self.metrics, self.accumulators = chosen
         self.every, self.active = every, bool(self.metrics or self.accumulators)
         everything: list[Any] = [*self.metrics, *self.accumulators]
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
@@ -199,7 +186,7 @@ class Recorder:
             self.hear(step.update, {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()})
 
     def _record(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
-        self.alive, step.previous = alive, self.previous
+        self.alive, step.previous, step.fresh = alive, self.previous, self.fresh
         for accumulator in self.accumulators:
             accumulator.observe(step)
         if step.update % self.every == 0:

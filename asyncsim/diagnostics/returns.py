@@ -12,6 +12,20 @@ from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.learning.step import Step
 
 
+@metric(default=True, subject="policy", range=ANY)
+def trained_return(step: Step) -> Tensor:
+    """Expected reward of the policy that is trained: what `compare`, `sweep` and `boundary` read by default.
+
+    J(theta) = E_pi r at the weights before the update, less the penalty of a task, averaged over prompts: shape `[R]`,
+    in units of reward. Where the task has a formula or a short list, as all but the longest tables do, it is
+    `exact_return` at a few percent of an update. Else it is the mean of fresh samples of these weights, as many as a
+    batch has. They are drawn at an eighth of the batches, 4 to 32 times a run, and it is NaN in between. The header
+    says how many; the default diagnostics leave such a metric out. Segments are judged by whole episodes. Blind to the
+    sampler's numerics, and to how the reward is spread over prompts. Source: this package.
+    """
+    return step.expected
+
+
 @metric(outputs=("log_prob",), default=True, subject="batch", range=ANY)
 def batch_return(step: Step) -> Tensor:
     """Mean reward of the batch, under the behavior policy.
@@ -19,7 +33,7 @@ def batch_return(step: Step) -> Tensor:
     J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it: shape
     `[R]`, in units of reward. Groups that the method drops count too: they are dropped by their reward, and the rest
     would be biased. Late rewards count as they are paid in the end. On minibatches, of the samples of one. Blind to the
-    policy being trained, since it lags behind it by the staleness; see `exact_return`. Source: textbook.
+    policy being trained, since it lags behind it by the staleness; see `trained_return`. Source: textbook.
     """
     batch = step.batch.generated
     mean = step.batch_mean(step.task.reward(batch, step.current), batch)

@@ -13,6 +13,7 @@ from asyncsim.base import checks, knobs
 from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.learning import fused, versions
 from asyncsim.learning.drawing import COUPLED, DRAWING, Arriving
+from asyncsim.learning.evaluating import Fresh
 from asyncsim.learning.loop import Plan, run_block
 from asyncsim.learning.minibatches import Cuts
 from asyncsim.learning.packing import Unwritable
@@ -56,8 +57,9 @@ class Block:
         self.source: Any = (COUPLED if self.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
         fused.sampling(spec, self.source)
         self.method, self.update = (knobs.bind(part, cut.replicates) for part in (spec.method, spec.update))
-        recorded = (spec.updates, spec.every, len(cut.replicates), policy.size)
-        self.recorder = Recorder(spec.diagnostics, policy, *recorded, hear)
+        fresh = None if spec.evaluation is None else Fresh(sampler, spec.evaluation)
+        sizes = (spec.updates, spec.every, len(cut.replicates), policy.size)
+        self.recorder = Recorder(spec.recorded, *sizes, hear, fresh)
 
     def packed(self, at: Standing) -> dict[str, Any]:
         """Everything that the next batch depends on, in plain containers."""

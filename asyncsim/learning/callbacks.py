@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, files
+from asyncsim.base.notation import TRAINED
 
 PERIOD = 0.1
 """Seconds between two pictures of the live line on a terminal."""
@@ -161,7 +162,8 @@ class Live:
 
     def line(self, recorded: Recorded) -> str:
         """Update, and the metric's mean and standard deviation over replicates."""
-        name = self.metric if self.metric is not None else next(iter(recorded.metrics), None)
+        usual = TRAINED if TRAINED in recorded.metrics else next(iter(recorded.metrics), None)
+        name = self.metric if self.metric is not None else usual
         words = f"asyncsim: update {recorded.update + 1} of {recorded.updates}"
         if recorded.blocks > 1:
             words += f", block {recorded.block + 1} of {recorded.blocks}"
@@ -227,8 +229,9 @@ def live(metric: str | None = None) -> Live:
     """A live line on stderr: the update, and a metric's mean and standard deviation over replicates.
 
     On a terminal one line that changes, elsewhere a line every ten seconds; the last update is always shown. It takes
-    the place of the progress bar. Arguments: `metric`, its name (default: the first that is recorded). Returns a
-    callback of `sim.run`, which raises `InputError` for a metric that is not recorded. Source: this package.
+    the place of the progress bar. Arguments: `metric`, its name (default: trained_return, or the first that is
+    recorded). Returns a callback of `sim.run`, which raises `InputError` for a metric that is not recorded. Source:
+    this package.
 
     >>> live("ess").metric
     'ess'

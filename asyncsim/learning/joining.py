@@ -11,7 +11,6 @@ import numpy as np
 from asyncsim.base import manifest
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
-from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning.sources import Source
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.standing import Part
@@ -41,7 +40,7 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
     # Join the blocks.
     metrics = _join([part.metrics for part in parts], sizes, longest.metrics)
-    header["ranges"] = _ranges.declared(metrics, chosen(spec.diagnostics, spec.trained_policy)[0])
+    header["ranges"] = _ranges.declared(metrics, spec.recorded[0])
     if longest.axes:
         header["axes"] = longest.axes
     return Trace(

@@ -21,7 +21,7 @@ from asyncsim.learning.rollouts import Sampler, Trajectories, enumerate_outcomes
 from asyncsim.learning.step import Step
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
-from asyncsim.policies._policy import Policy, installed
+from asyncsim.policies._policy import Policy, installed, require_outputs
 from asyncsim.tasks._task import Outcomes, Task
 
 BATCH_LIMIT = 1_000_000
@@ -273,21 +273,9 @@ def _fit_policy(task: Task, policy: Policy | None) -> Policy:
 def _check_method(method: Method, policy: Policy) -> None:
     """Refuse what is no method, knobs with one number per replicate, and methods that read what the policy lacks."""
     checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
-    checks.require(
-        not knobs.lengths(method),
-        "method",
-        method.name,
-        "of single numbers",
-        "ask for one value of its knobs at a time",
-    )
-    lacking = {*method.outputs, *method.advantage.outputs} - set(policy.outputs)
-    checks.require(
-        not lacking,
-        "method",
-        method.name,
-        "computable from the policy's outputs " + ", ".join(policy.outputs),
-        f"it reads {', '.join(sorted(lacking))}; use a policy that offers it",
-    )
+    remedy = "ask for one value of its knobs at a time"
+    checks.require(not knobs.lengths(method), "method", method.name, "of single numbers", remedy)
+    require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
 
 
 def _check_staleness(staleness: int) -> None:

@@ -9,7 +9,6 @@ from asyncsim.base import checks, files, memory, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
-from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning import fused
 from asyncsim.learning.blocks import Shared
 from asyncsim.learning.callbacks import Callback, Listeners
@@ -150,7 +149,7 @@ def _trace(training: Training, number: int, received: list[int]) -> Trace | None
 
 def _announce_prices(spec: Spec) -> None:
     """One line on stderr where metrics that list every outcome take longer than a glance."""
-    price = spec.price(chosen(spec.diagnostics, spec.trained_policy)[0])
+    price = spec.price(spec.recorded[0])
     if price.in_all >= _price.NOTED:
         print(f"asyncsim: {price}", file=sys.stderr, flush=True)
 

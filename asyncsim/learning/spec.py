@@ -15,13 +15,15 @@ import numpy as np
 import torch
 
 from asyncsim.base import calls, checks, feeds, files, knobs, outside, plugins, records, showing
+from asyncsim.base.notation import TRAINED
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.learning import minibatches
 from asyncsim.learning.drawing import DRAWING
+from asyncsim.learning.evaluating import Evaluation, evaluation
 from asyncsim.learning.rollouts import SAMPLING
 from asyncsim.methods._method import Method
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
@@ -29,16 +31,6 @@ FORMAT = 1
 """Number of the form in which specs are written."""
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
-_REMEDIES = {
-    "value": "use a policy with a critic: policies.mlp(critic=True), policies.causal_lm(critic=True)",
-    "action_value": "use policies.mlp(critic='action')",
-    "action_values": "use policies.mlp(critic='action')",
-    "log_probs": "use a policy with a finite number of actions",
-    "reference": "use policies.tabular(reference=...)",
-    "log_prob": "the quadratic goes with methods.gradient()",
-    "loss": "the quadratic goes with methods.gradient()",
-}
-"""Where an output that a method reads can be had."""
 ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 WIDE = 6
@@ -117,7 +109,7 @@ class Spec:
         checks.require(apart, "cut", "tokens", "another for a policy that reads whole responses", remedy)
         _ = self.fitted_task  # refuses a policy that does not fit
         initial_rows(self.initial, self.replicates, policy.size)
-        metrics, _ = chosen(self.diagnostics, policy)
+        metrics = self.recorded[0]
         self._check_engine(policy, metrics)
         if self.rewards is not None:
             self.rewards.check(self, [metric.name for metric in metrics])
@@ -201,24 +193,10 @@ class Spec:
         checks.require(not (keeps and self.task.tools), "policy.cache", "keep", "'reread' for tasks with tools", remedy)
 
     def _check_outputs(self, policy: Policy) -> None:
-        lacking = {*self.method.outputs, *self.method.advantage.outputs} - set(policy.outputs)
-        remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "use a policy that offers it")
-        checks.require(
-            not lacking,
-            "method",
-            self.method.name,
-            "computable from the policy's outputs " + ", ".join(policy.outputs),
-            f"it reads {', '.join(sorted(lacking))}; {remedy}",
-        )
+        asked = {*self.method.outputs, *self.method.advantage.outputs}
+        require_outputs(policy, asked, "method", self.method.name)
         for link in self.update.links:
-            lacking = set(getattr(link, "outputs", ())) - set(policy.outputs)
-            checks.require(
-                not lacking,
-                "update",
-                link,
-                "computable from the policy's outputs " + ", ".join(policy.outputs),
-                f"leave it out; it reads {', '.join(sorted(lacking))}",
-            )
+            require_outputs(policy, getattr(link, "outputs", ()), "update", link)
 
     def _check_engine(self, policy: Policy, metrics: Sequence[Any]) -> None:
         """Refuse lists of outcomes where every token has noise of its own, or where no version's noise is known."""
@@ -296,6 +274,17 @@ class Spec:
     def fitted_task(self) -> Task:
         """The task in the form the policy needs; refuses one that does not fit."""
         return self.task.fit(self.trained_policy)
+
+    @property
+    def recorded(self) -> tuple[list[Any], list[Any]]:
+        """Metrics and fresh accumulators."""
+        return chosen(self.diagnostics, self.trained_policy, self.fitted_task)
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """How the trained policy's return is sampled; None where it is not recorded, or known without."""
+        sampled = not getattr(self.fitted_task, "solved", False)
+        return evaluation(self) if sampled and TRAINED in [each.name for each in self.recorded[0]] else None
 
     @property
     def rounds(self) -> int:
@@ -472,6 +461,7 @@ class Spec:
                 else {}
             ),
             **({} if self.rewards is None else {"rewards": self.rewards.describe()}),
+            **({} if self.evaluation is None else {TRAINED: str(self.evaluation)}),
             "drawing": self.drawn,
             "dtype": self.precision,
         }

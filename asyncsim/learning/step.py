@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.fusing import tape
 from asyncsim.fusing.tape import surely
 from asyncsim.learning import ratios, versions
 from asyncsim.learning.batch import Batch, Outputs
@@ -51,7 +52,8 @@ class Step:
     `parameters` `[R, P]` are those before the update. `gradient` `[R, P]` is the ascent direction before the chain,
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
     were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`;
-    `measured` has metrics that were computed together with the update. `whole`: what a minibatch was cut from.
+    `measured` has metrics that were computed together with the update. `whole`: what a minibatch was cut from. `fresh`:
+    draws the current policy's mean return `[R]` (`evaluating.Fresh`), None outside of a run.
     """
 
     method: Any
@@ -73,6 +75,7 @@ class Step:
     statistics: dict[str, Tensor] = field(default_factory=dict)
     measured: dict[str, Tensor] = field(default_factory=dict)
     whole: Batch | None = None
+    fresh: Any = None
 
     # Data, and the masses that are left of it.
 
@@ -423,6 +426,14 @@ class Step:
     def cotangents(self) -> Outputs:
         """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
         return self.method.cotangents(self)
+
+    @property
+    def expected(self) -> Tensor:
+        """Expected return of the current policy `[R]`, from fresh samples where the task has no cheap formula."""
+        if getattr(self.task, "solved", False):
+            return self.task.expected(self.policy, self.parameters, self.weights)
+        tape.refuse("samples of its own")
+        return self.fresh(self)
 
     @cached_property
     def exact(self) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from asyncsim.base import uncertainty
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.records import Schedule
 from asyncsim.base.trace import Trace
 from asyncsim.plotting import _style
@@ -145,7 +146,11 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     means, lows = [], []
     # Draw each setting.
     for k, trace in enumerate(parts.values()):
-        positions = thinned(len(trace.updates))
+        rows = np.arange(len(trace.updates))
+        if name == TRAINED and np.isfinite(trace[name]).any():
+            # Sampled at some updates only: a line through these.
+            rows = np.flatnonzero(np.isfinite(trace[name]).any(1))
+        positions = rows[thinned(len(rows))]
         random, bounds = trace.schedule.random, trace.range(name)
         band = [interval(row, trace.realization, random, bounds) for row in trace[name][positions]]
         means.append(line(ax, trace.updates[positions], np.array(band), series=k if len(parts) > 1 else None))

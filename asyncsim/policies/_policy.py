@@ -210,6 +210,26 @@ class Plain:
         )
 
 
+_REMEDIES = {
+    "value": "use a policy with a critic: policies.mlp(critic=True), policies.causal_lm(critic=True)",
+    "action_value": "use policies.mlp(critic='action')",
+    "action_values": "use policies.mlp(critic='action')",
+    "log_probs": "use a policy with a finite number of actions",
+    "reference": "use policies.tabular(reference=...)",
+    "log_prob": "the quadratic goes with methods.gradient()",
+    "loss": "the quadratic goes with methods.gradient()",
+}
+"""Where an output that a part reads can be had."""
+
+
+def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any) -> None:
+    """Refuse a part that reads outputs which a policy does not have."""
+    lacking = set(names) - set(policy.outputs)
+    remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "leave it out")
+    bound = "computable from the policy's outputs " + ", ".join(policy.outputs)
+    checks.require(not lacking, field, value, bound, f"it reads {', '.join(sorted(lacking))}; {remedy}")
+
+
 def installed(policy: Policy, weights: Weights, keys: Keys | None = None) -> Weights:
     """What the engine of a policy makes of published weights; they are left alone where the sampler is the trainer."""
     return policy.install(weights, keys) if policy.mismatched else weights

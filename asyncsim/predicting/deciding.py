@@ -68,7 +68,7 @@ class Prediction:
 def predict(
     runs: Any,
     signal: Any = "ess",
-    returns: str = "batch_return",
+    returns: str | None = None,
     *,
     start: float | None = None,
     best: float | None = None,
@@ -91,11 +91,13 @@ def predict(
 
     Arguments: `runs`, a `Trace` with replicates, columns by name (`[U]` or `[U, R]`), the path of a log with a row for
     each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name, a `Signal`, or a list of them.
-    `returns`, the metric that collapses. `start`, return of the initial policy (None: the mean of the first ones), and
-    `best`, the largest there is (None: the largest trailing mean of all runs). `lead`, `watch`, `window` and `confirm`
-    in recorded updates: times before the collapse at which scores end; how many count (None: all); the mean; how many
-    must follow a collapse (None: `window`). `rate`, healthy runs that an alarm may wake, in (0, 1). `cut`: "matched",
-    or "end" for healthy runs watched to their end, to see what time alone would predict. `seed` of the draws.
+    `returns`, the metric that collapses (None: "trained_return" where runs have it at every update, else
+    "batch_return", the behavior policy's, which falls later by its staleness). `start`, return of the initial
+    policy (None: the mean of the first ones), and `best`, the largest there is (None: the largest trailing mean of
+    all runs). `lead`, `watch`, `window` and `confirm` in recorded updates: times before the collapse at which
+    scores end; how many count (None: all); the mean; how many must follow a collapse (None: `window`). `rate`,
+    healthy runs that an alarm may wake, in (0, 1). `cut`: "matched", or "end" for healthy runs watched to their
+    end, to see what time alone would predict. `seed` of the draws.
     Returns a `Prediction`; with fewer than eight runs of either kind it has a reason and no alarm. A run without
     returns from some update on (it diverged) has fallen there. Raises `InputError` for other values, missing metrics
     or runs of different lengths. Assumes independent runs of one setting, and metrics known at their update.
@@ -111,6 +113,7 @@ def predict(
     signals = _named(signal, window)
     leads = [checks.integer("lead", each, 0, "count recorded updates before the collapse") for each in lead]
     _refuse(leads, watch, window, confirm, rate, cut)
+    returns = returns or reading.returns_of(runs)
     metrics = reading.metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
     begin = _number("start", start, np.nanmean(earned[0]) if np.isfinite(earned[0]).any() else None)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, files
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 from asyncsim.schedules import _log_files, _log_places
 
@@ -27,6 +28,15 @@ def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     remedy = f"cut them to the shortest, {lengths[0]}, or leave short ones out"
     checks.require(len(lengths) == 1, "recorded updates", lengths, "the same for all runs", remedy)
     return {name: np.hstack([table[name] for table in tables]) for name in names}
+
+
+def returns_of(runs: Any) -> str:
+    """The return that collapses unless one is named: the trained policy's, where all have it at every update."""
+    sources = runs if isinstance(runs, (list, tuple)) else [runs]
+    tables = [source.metrics if isinstance(source, Trace) else source for source in sources]
+    there = [isinstance(table, Mapping) and TRAINED in table for table in tables]
+    known = all(there) and all(np.isfinite(_column(TRAINED, table[TRAINED])).any(1).all() for table in tables)
+    return TRAINED if known else "batch_return"
 
 
 def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarray]:

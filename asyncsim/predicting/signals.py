@@ -75,8 +75,7 @@ COMMON = {
     "ess": functools.partial(Signal, "ess", low=True, log=True),
     "gradient_norm": functools.partial(Signal, "gradient_norm", log=True, over="largest"),
     "mean_weight": functools.partial(Signal, "mean_weight", low=True),
-    "batch_return": functools.partial(Signal, "batch_return", low=True),
-    "exact_return": functools.partial(Signal, "exact_return", low=True),
+    **{name: functools.partial(Signal, name, low=True) for name in ("trained_return", "batch_return", "exact_return")},
 }
 """How metrics are read that are named only; all others by their mean, large being alarming."""
 

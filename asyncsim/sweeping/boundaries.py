@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.swept import Boundary
 from asyncsim.comparing import intervals
-from asyncsim.comparing.deciding import recorded, seed_of
+from asyncsim.comparing.beforehand import recorded, refuse
+from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.learning.running import run
@@ -37,7 +39,7 @@ def boundary(
     low: float,
     high: float,
     along: Mapping[str, Any] | None = None,
-    metric: str = "batch_return",
+    metric: str = TRAINED,
     over: str = "collapse",
     target: float | None = None,
     better: str = "higher",
@@ -93,6 +95,7 @@ def boundary(
     search = Search(knob, reading, share, ratio, error, max_replicates, seed)
     # A claim that does not fit is refused before any run.
     cells = list(grid.cells())
+    refuse([reading], ((x.name, x.subject.replace(diagnostics=recorded(metric)[0])) for x in cells))
     beside = [{"predicted": predicted(claim, cell.setting, at or {})} if claim else {} for cell in cells]
     rows = []
     with Progress("boundaries", len(cells), progress) as shown:
@@ -116,16 +119,14 @@ class Search:
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
         """The bracket at one structure."""
-        diagnostics = recorded(self.reading.metric)[0]
-        spec = spec.replace(diagnostics=diagnostics, block=None, realizations=None)
+        spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
         octaves = (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
         rounds = 2 + max(0, math.ceil(math.log(octaves) / math.log(INSIDE + 1.0)))
         level = self.error / (2 + INSIDE * rounds)
         ends, used = self._sides(spec, np.array([low, high]), level)
-        where = ", ".join(f"{name}={value}" for name, value in setting.items()) or "this spec"
         for name, value, side, wanted in (("low", low, ends[0], -1), ("high", high, ends[1], 1)):
-            bound = f"{'below' if wanted < 0 else 'above'} the boundary at {where}"
+            bound = f"{'below' if wanted < 0 else 'above'} the boundary at {grids.Cell(dict(setting), spec).name}"
             checks.require(side == wanted, name, value, bound, f"give a {'smaller' if wanted < 0 else 'larger'} value")
         for _ in range(rounds):
             if high / low <= self.ratio:

@@ -32,6 +32,11 @@ class Cell:
     setting: dict[str, Scalar]
     subject: Any
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return ", ".join(f"{name}={value}" for name, value in self.setting.items()) or "this spec"
+
 
 @dataclass(frozen=True)
 class Grid:

@@ -18,6 +18,7 @@ from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
 from asyncsim.base.store import Store
 from asyncsim.base.swept import Sweep, summarized
+from asyncsim.comparing.beforehand import refuse
 from asyncsim.comparing.readings import Reading
 from asyncsim.sweeping import grids, units
 from asyncsim.sweeping.predicting import predicted
@@ -98,7 +99,9 @@ class Question:
         if self.reading is None:
             return f"{self.updates} updates simulated"
         own = self.reading
-        return str(Reading(", ".join(own["metrics"]), own["over"], own["target"], own["better"]))
+        words = str(Reading(", ".join(own["metrics"]), own["over"], own["target"], own["better"]))
+        first = units.recording(next(self.grid.cells()).subject, own["metrics"])
+        return words if first.evaluation is None else f"{words}; trained_return {first.evaluation}"
 
 
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -145,6 +148,11 @@ class Plan:
 def planned(question: Question) -> Plan:
     """The plan of a question; every setting is built once, so that what does not fit is refused here."""
     grid = question.grid
+    if question.reading is not None:
+        own = dict(question.reading)
+        metrics = own.pop("metrics")
+        specs = ((cell.name, units.recording(cell.subject, metrics)) for cell in grid.cells())
+        refuse([Reading(each, **own) for each in metrics], specs)
     every = [(unit.key, unit.asked) for unit in question.units()]
     keys = [key for key, _ in every]
     values = {name: tuple(each) for name, each in grid.structures.items()} | grid.knobs

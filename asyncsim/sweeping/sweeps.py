@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from asyncsim.base import checks, files, stopping
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store
 from asyncsim.base.swept import Sweep
@@ -42,7 +43,7 @@ def sweep(
     subject: Any,
     grid: Mapping[str, Any],
     *,
-    metric: str | Sequence[str] = "batch_return",
+    metric: str | Sequence[str] = TRAINED,
     over: str = "mean",
     target: float | None = None,
     better: str = "higher",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from asyncsim.base import calls, checks, digests, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
-from asyncsim.comparing.deciding import recorded, seed_of
+from asyncsim.comparing.beforehand import recorded
+from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.learning.running import run
@@ -67,10 +68,14 @@ def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
     remedy = "give one number, and its values in the grid"
     checks.require(not each, "knob of the spec", f"one number for each of {max(each, default=0)} replicates",
                    "one number", remedy)  # fmt: skip
-    diagnostics = tuple(name for metric in reading["metrics"] for name in recorded(metric)[0])
-    bare = spec.replace(diagnostics=diagnostics, replicates=BLOCK, block=None, realizations=None)
-    written = bare.to_dict()
+    written = recording(spec, reading["metrics"]).to_dict()
     return {"kind": "run", "subject": written, "reading": dict(reading), "code": spec_code.code_of(written, __name__)}
+
+
+def recording(spec: Spec, metrics: Iterable[str]) -> Spec:
+    """The spec of a unit, with the diagnostics that the metrics need."""
+    diagnostics = tuple(name for metric in metrics for name in recorded(metric)[0])
+    return spec.replace(diagnostics=diagnostics, replicates=BLOCK, block=None, realizations=None)
 
 
 def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:

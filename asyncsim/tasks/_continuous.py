@@ -20,6 +20,7 @@ class ContinuousTask(Simple):
     horizon = 1
     prompts = 1
     enumerable = False
+    solved = True
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
         """Nothing, `[R, G, N]`."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins
 from asyncsim.learning.batch import Draws
+from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import Penalty, TabularTask, edges
@@ -68,6 +69,7 @@ class TabularMDP(TabularTask):
 
     pays = True
     closed = True
+    solved = True
 
     @cached_property
     def law(self) -> Transitions:
@@ -143,6 +145,17 @@ class TabularMDP(TabularTask):
             weight += self.discount**t * pairs * (Q[:, t] - V[:, t].unsqueeze(-1))
             occupancy = pairs.flatten(1) @ self._kernel
         return value, pull(weight)
+
+    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """J `[R]`, the values of `exact` alone: V_t = r_pi + gamma P_pi V_{t+1}."""
+        prob = self.chances(policy, parameters, weights)
+        kernel = self.discount * self._kernel.unflatten(0, prob.shape[1:])
+        following = (prob.unsqueeze(-1) * kernel).sum(2)
+        earned = (prob * (self.law.probability * self.law.reward).sum(-1)).sum(-1)
+        value = torch.zeros_like(earned)
+        for _ in range(self.horizon):
+            value = earned + (following * value.unsqueeze(1)).sum(-1)
+        return (value * self.law.start).sum(-1)
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
         """E_mu W^power, `[R]`, W the product of pi/mu over the steps of an episode, by backward recursion."""

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from asyncsim.base import checks, plugins
 from asyncsim.learning import versions
 from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View
+from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._engine import Engine
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
+from asyncsim.tasks._recursion import cells
 from asyncsim.tasks._task import Outcomes, Simple
 
 OUTCOME_LIMIT = 1_000_000
 CELLS = 1 << 22
 """Arms at most: each mean is a number of the task."""
+SUMMED = 1 << 13
+"""Tokens of listed sequences that are summed over at every update, at most."""
 _COUNTLESS = 10**30
 ENGINE = tuple(field.name for field in fields(Engine))
 """Arguments of a policy's sampler."""
@@ -181,7 +184,7 @@ class TabularTask(Simple):
         alive = torch.ones(world.shape, dtype=torch.bool, device=world.device)
         for t in range(self.horizon):
             here = world.unsqueeze(-1)
-            asked = dataclasses.replace(batch, state=here, action=torch.zeros_like(here), index=None)
+            asked = replace(batch, state=here, action=torch.zeros_like(here), index=None)
             action = policy.forward(view, asked, ("log_probs",)).outputs["log_probs"][..., 0, :].argmax(-1)
             said.append((world, action, alive.to(batch.mask.dtype)))
             turn = self.step(world, action, t, None)
@@ -234,6 +237,34 @@ class TabularTask(Simple):
         if self.penalty.coefficient:
             rewards = rewards - self._penalty(log_prob, batch).sum(-1)
         return (mass * rewards).sum((1, 2)), forward.pullback({"log_prob": (mass * rewards).unsqueeze(-1) * batch.mask})
+
+    @property
+    def solved(self) -> bool:  # type: ignore[override]
+        """Whether the sequences of all prompts are few enough to be summed over at every update."""
+        return self.horizon == 1 or self.prompts * self.listed * self.horizon <= SUMMED
+
+    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """J `[R]` as `exact` has it, from the table of probabilities and sequences that are listed once."""
+        prob, (places, chance, score) = self.chances(policy, parameters, weights), self._listing
+        if self.penalty.coefficient:
+            gap = torch.where(prob > 0, prob.log() - self._log_reference, torch.zeros((), dtype=prob.dtype))
+            score = score - self.penalty.coefficient * pad(gap.flatten(1), (0, 1))[:, places].sum(-1)
+        return (pad(prob.flatten(1), (0, 1), value=1.0)[:, places].prod(-1) * chance * score).sum(-1)
+
+    def chances(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """pi(a|s), float64 `[R, S, A]`, as published where the policy publishes its table."""
+        known = weights.get("prob")
+        return cells(policy, parameters, self.rows, self.actions).prob if known is None else known.double()
+
+    @cached_property
+    def _listing(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Cells of the table that the sequences of all prompts read `[O, T]`, those behind it where the policy does not
+        choose; their chances given its choices, divided by the prompts, and their mean rewards, `[O]`.
+        """
+        listed = replace(self, rewards="fixed")._enumerate(torch.arange(self.prompts))
+        own = listed.mask > 0
+        places = torch.where(own, listed.state * self.actions + listed.action, self.rows * self.actions)
+        return places.flatten(0, 1), (listed.chance / self.prompts).flatten(), listed.reward.flatten()
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""

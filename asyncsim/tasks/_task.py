@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.learning.batch import Batch, Draws, Outputs
+from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
 
 
@@ -70,7 +71,9 @@ class Task(Protocol):
     stepped like any other, are read by the policy, and have mask 0; `step` what an action leads to; `earn` what a
     trajectory has earned, by all its tokens (`mask` is 1 on the environment's too); `reward` and
     `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes` enumerates;
-    `exact` is expected return and gradient `([R], [R, P])`.
+    `exact` is expected return and gradient `([R], [R, P])`. `solved`: whether `expected` has the return `[R]` of a
+    policy, from its parameters and prepared weights, for a few percent of an update; `whole`: the task on whose
+    trajectories it is estimated where not.
     """
 
     horizon: int
@@ -80,6 +83,10 @@ class Task(Protocol):
     still: bool
     segments: bool
     tools: bool
+    solved: bool
+
+    @property
+    def whole(self) -> Task: ...
 
     @property
     def listed(self) -> int: ...
@@ -124,6 +131,8 @@ class Task(Protocol):
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]: ...
 
+    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor: ...
+
     def describe(self) -> dict[str, Any]: ...
 
 
@@ -140,6 +149,12 @@ class Simple:
     moving = False
     earnings = (-math.inf, math.inf)
     optimum = math.nan
+    solved = False
+
+    @property
+    def whole(self) -> Any:
+        """The task itself."""
+        return self
 
     def fit(self, policy: Any) -> Any:
         """The task itself; `check` refuses a policy that does not fit."""
@@ -184,3 +199,8 @@ class Simple:
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
         """The rewards of single tokens as earned, `[R, G, N, T]`."""
         return batch.rewards
+
+    def expected(self: Any, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """J `[R]` as `exact` has it, for tasks whose closed form costs little."""
+        value: Tensor = self.exact(policy, parameters)[0]
+        return value

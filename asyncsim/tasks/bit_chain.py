@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import TabularTask, as_rows, penalty
@@ -23,6 +24,7 @@ class BitChain(TabularTask):
     fraction: float
 
     closed = True
+    solved = True
     scores = (0.0, 1.0)
     best = 1.0
 
@@ -60,12 +62,23 @@ class BitChain(TabularTask):
             reached = reached * wrong
             reached[:, 1:] += moved[:, :-1]
             reached[:, -1] += moved[:, -1]
-        value = paid[0][:, 0]
         if self.penalty.coefficient:
-            gap = torch.where(prob > 0, prob.log() - self._log_reference, torch.zeros((), dtype=prob.dtype))
-            value = value - self.penalty.coefficient * (prob * gap).sum((1, 2))
-            weight = weight - self.penalty.coefficient * prob * gap
-        return value, pull(weight)
+            weight = weight - self.penalty.coefficient * prob * self._gap(prob)
+        return self._value(prob, paid[0]), pull(weight)
+
+    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """J `[R]`, the first half of `exact`."""
+        prob = self.chances(policy, parameters, weights)
+        return self._value(prob, self._paid(prob)[0])
+
+    def _value(self, prob: Tensor, paid: Tensor) -> Tensor:
+        if not self.penalty.coefficient:
+            return paid[:, 0]
+        return paid[:, 0] - self.penalty.coefficient * (prob * self._gap(prob)).sum((1, 2))
+
+    def _gap(self, prob: Tensor) -> Tensor:
+        """log pi - log reference of every choice, `[R, H, 2]`."""
+        return torch.where(prob > 0, prob.log() - self._log_reference, torch.zeros((), dtype=prob.dtype))
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
         """E_mu W^power of the sequence ratio W = prod_t pi_t/mu_t, `[R]`: a product over bits."""

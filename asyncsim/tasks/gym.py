@@ -41,6 +41,11 @@ class Gym(Simple):
         """Whether a trajectory goes on where the one before it in its slot stopped."""
         return self.trajectory == "segment"
 
+    @property
+    def whole(self) -> Gym:
+        """Whole episodes of the same environment; segments of one without a time limit stay as long as they are."""
+        return replace(self, trajectory="episode", horizon=self.limit or self.horizon) if self.segments else self
+
     def policy(self, **settings: Any) -> Policy:
         """The default policy: two networks of two hidden layers of 64, one for actions and one for values.
 

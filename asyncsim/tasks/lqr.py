@@ -42,6 +42,7 @@ class LQR(Simple):
     prompts = 1
     pays = True
     closed = True
+    solved = True
 
     @property
     def enumerable(self) -> bool:  # type: ignore[override]

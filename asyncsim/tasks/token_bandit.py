@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from asyncsim.base import checks
-from asyncsim.tasks._tabular import REWARDS, TabularTask, as_rows, penalty
+from asyncsim.learning.versions import Weights
+from asyncsim.policies._policy import Policy
+from asyncsim.tasks._tabular import REWARDS, SUMMED, TabularTask, as_rows, penalty
 from asyncsim.tasks._task import Turn
 
 _ROWS = {
@@ -43,6 +46,42 @@ class TokenBandit(TabularTask):
         if self.success is None:
             return right / self.horizon
         return (right >= self.success * self.horizon - 1e-9).to(torch.float64)
+
+    @property
+    def solved(self) -> bool:  # type: ignore[override]
+        """Whether there is no penalty and little to sum over, or a short list."""
+        terms = self.horizon * self.rows * self.actions * (1 if self.success is None else self.horizon + 1)
+        small = self.dependence != "markov" or terms <= 16 * SUMMED
+        return (self.penalty.coefficient == 0.0 and small) or super().solved
+
+    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """J `[R]` from the chance of each row, with each number of right tokens where `success` counts them together.
+
+        Each replicate is summed by itself: a product of matrices would round it by how many stand beside it.
+        """
+        if self.penalty.coefficient:
+            return super().expected(policy, parameters, weights)
+        prob, T = self.chances(policy, parameters, weights), self.horizon
+        chained, joint = self.dependence == "markov", self.success is not None
+        if not (chained or joint or self.ends):
+            return prob[:, :, 0].mean(-1)
+        worth = (torch.arange(T + 1 if joint else 1) >= (self.success or 0.0) * T - 1e-9).to(prob.dtype) * joint
+        reached = prob.new_zeros((len(prob), self.rows if chained else 1, len(worth)))
+        reached[:, 0, 0] = 1.0
+        earned = prob.new_zeros(len(prob))
+        for t in range(T):
+            rows = prob if chained else prob[:, t % self.rows].unsqueeze(1)
+            taken = (rows.unsqueeze(-1) * reached.unsqueeze(-2)).sum(1)
+            if joint:
+                # No more than t of t tokens are right, so that nothing is rolled over.
+                taken[:, 0] = taken[:, 0].roll(1, -1)
+            else:
+                earned = earned + taken[:, 0, 0] / T
+            if self.ends:
+                earned = earned + (taken[:, -1] * worth).sum(-1)
+                taken[:, -1] = 0.0
+            reached = pad(taken, (0, 0, 1, 0)) if chained else taken.sum(1, keepdim=True)
+        return earned + (reached.sum(1) * worth).sum(-1)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""

@@ -45,7 +45,7 @@ def metrics_of(spec: Spec, current: np.ndarray, behavior: np.ndarray) -> list[np
     """Each metric of a spec on all samples, each with its probability: `[R]` for places `[R, P]`, `[1]` for `[P]`."""
     policy = spec.trained_policy
     step = oracle.population_step(spec.task, spec.method, current, behavior, policy)
-    return [metric.measure(step).numpy() for metric in chosen(spec.diagnostics, policy)[0]]
+    return [metric.measure(step).numpy() for metric in chosen(spec.diagnostics, policy, spec.fitted_task)[0]]
 
 
 def displaced(

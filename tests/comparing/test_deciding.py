@@ -160,7 +160,8 @@ def test_fixed_intervals_give_wrong_words_too_often(banks, monkeypatch):
 def test_arms_are_paired_and_the_answer_says_what_that_saved(count):
     a = bandit()
     arms = [a.replace(system=sim.schedules.fixed(k)) for k in range(count)]
-    answer = sim.compare(a, *arms, smallest=0.005, tune=None)
+    options = {"metric": "batch_return", "tune": None}
+    answer = sim.compare(a, *arms, smallest=0.005, **options)
     assert [pair.base for pair in answer.pairs] == [answer.tasks[0].arms[0].name] * count
     assert all(pair.pairing > 1.0 for pair in answer.pairs)
     assert all(pair.word == "better" for pair in answer.pairs)
@@ -168,7 +169,7 @@ def test_arms_are_paired_and_the_answer_says_what_that_saved(count):
     assert all(pair.last.seen[1] - pair.last.seen[0] < 0.004 for pair in answer.pairs)
     # With several pairs each interval is wider: all words together err with the stated probability.
     width = answer.pairs[0].last.high - answer.pairs[0].last.low
-    alone = sim.compare(a, arms[0], smallest=0.005, tune=None).pairs[0].last
+    alone = sim.compare(a, arms[0], smallest=0.005, **options).pairs[0].last
     assert alone.replicates == answer.pairs[0].last.replicates
     assert width >= alone.high - alone.low
 
@@ -205,7 +206,7 @@ def test_arms_that_never_move_cannot_be_told_apart():
 
 def test_an_answer_is_the_same_at_the_same_seed_and_goes_into_json():
     a, b = bandit(), bandit().replace(method=sim.methods.ppo_clip())
-    grid = {"sgd.lr": [0.5, 2.0, 8.0, 32.0, 128.0]}
+    grid = {"sgd.lr": [0.5, 2.0, 8.0, 32.0, 128.0, 512.0]}
     first, second = (sim.compare(a, b, smallest=0.01, tune=grid) for _ in range(2))
     assert {**first.row(), "seconds": 0} == {**second.row(), "seconds": 0}
     row = json.loads(json.dumps(first.row(), allow_nan=False))

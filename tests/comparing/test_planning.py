@@ -42,7 +42,7 @@ def test_a_plan_scales_with_the_effect_and_is_printed():
     b = a.replace(method=sim.methods.ppo_clip())
     # Replicates that a spread takes grow with the square of 1/effect, those that rare events take with 1/effect.
     assert planning._enough(1.0, 0.0, 0.1, 0.9, 0.05) >= 8 * planning._enough(1.0, 0.0, 0.4, 0.9, 0.05)
-    small, large = sim.power(a, b, effect=0.0002), sim.power(a, b, effect=0.0008)
+    small, large = (sim.power(a, b, effect=effect, metric="batch_return") for effect in (0.0002, 0.0008))
     assert small.replicates >= 4 * large.replicates
     # A loss of half of the range, as rare as the planned replicates may miss, stays below the effect.
     assert 0.5 * math.log(20.0) / small.replicates < 0.0002

@@ -101,7 +101,7 @@ def test_a_target_that_is_never_reached_takes_all_updates(every):
 def test_a_decided_pair_stays_decided():
     a = bandit()
     arms = {"a": a, "far": a.replace(update=sim.chain(sim.updates.sgd(8.0))), "near": a.replace(samples_per_group=17)}
-    answer = sim.compare(arms, smallest=0.0005, tune=None, max_replicates=256)
+    answer = sim.compare(arms, smallest=0.0005, metric="batch_return", tune=None, max_replicates=256)
     far, near = answer.pairs
     assert far.word == "better" and len(far.looks) == 1
     assert len(near.looks) > 1
@@ -110,7 +110,7 @@ def test_a_decided_pair_stays_decided():
 def test_a_plan_without_spread_is_refused():
     a = bandit()
     with pytest.raises(InputError, match="spread"):
-        sim.power(a, a.replace(system=sim.schedules.fixed(0)), effect=1.0, over="time", target=-1.0)
+        sim.power(a, a.replace(system=sim.schedules.fixed(0)), effect=1.0, over="time", target=0.9)
     with pytest.raises(InputError, match="replicates"):
         sim.power(a, a.replace(system=sim.schedules.fixed(0)), effect=1e-200)
 

@@ -28,6 +28,7 @@ def waiting(name, share):
 
 ENDS = {
     "batch_return": lambda n: (measure(n, means=(0.0, 0.0))[0], 0.0, measure(n, means=(1.0, 1.0))[0], 1.0),
+    "trained_return": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, start=BACK)[0], 1.0),
     "exact_return": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n, start=BACK)[0], 1.0),
     "entropy": lambda n: (measure(n, start=PEAKED)[0], 0.0, measure(n)[0], math.log(2.0)),
     "ess": ess_ends,

@@ -8,7 +8,6 @@ import torch
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.diagnostics import _price
-from asyncsim.diagnostics._diagnostic import chosen
 
 
 def spec(actions=4, horizon=8, diagnostics=("exact_return",), task=None, **changes):
@@ -24,7 +23,7 @@ def spec(actions=4, horizon=8, diagnostics=("exact_return",), task=None, **chang
 
 
 def priced(made):
-    return made.price(chosen(made.diagnostics, made.trained_policy)[0])
+    return made.price(made.recorded[0])
 
 
 def test_the_price_counts_the_tokens_that_are_listed():

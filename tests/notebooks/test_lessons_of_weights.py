@@ -82,10 +82,10 @@ def test_drawn_gradients_have_the_moments_of_the_oracle(name: str) -> None:
 def test_returns_at_rates_are_those_of_runs_at_each() -> None:
     arm = sim.Spec(
         sim.tasks.softmax_bandit(4), sim.schedules.fixed(1), sim.methods.reinforce(), sim.chain(sim.updates.adam(0.1)),
-        updates=6, replicates=3, diagnostics=["batch_return"],
+        updates=6, replicates=3, diagnostics=["trained_return"],
     )  # fmt: skip
     found = lessons.returns_at(arm, [0.1, 0.5], 3, seed=5)
-    alone = sim.run(arm, seed=5)["batch_return"].mean(0)
+    alone = sim.run(arm, seed=5)["trained_return"].mean(0)
     assert found.shape == (2, 3) and np.allclose(found[0], alone) and not np.allclose(found[1], alone)
 
 

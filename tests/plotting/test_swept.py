@@ -30,7 +30,7 @@ def test_two_numbers_make_a_map_for_each_other_setting():
     assert shades.shape == (3, 3)
     row = next(r for r in found.summary if (r["method"], r["staleness"], r["lr"]) == ("grpo", 4, 0.1))
     assert shades[0, 2] == row["mean"]
-    assert bar.get_ylabel() == "batch_return"
+    assert bar.get_ylabel() == "trained_return"
 
 
 def test_a_claim_is_a_dashed_line_over_its_map():
@@ -50,7 +50,7 @@ def test_one_number_makes_a_line_for_each_other_setting():
     figure = sim.plot(swept({"method": [sim.methods.grpo(), sim.methods.reinforce()], "staleness": [0, 1, 4]}))
     (ax,) = figure.axes
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["grpo", "reinforce"]
-    assert ax.get_xlabel() == "staleness" and ax.get_ylabel() == "batch_return"
+    assert ax.get_xlabel() == "staleness" and ax.get_ylabel() == "trained_return"
 
 
 def test_a_system_shows_four_costs_and_its_knee_in_the_title():

@@ -98,8 +98,8 @@ def test_a_setting_with_the_name_of_a_number_keeps_its_column():
 
 def test_numbers_of_numpy_are_numbers():
     grid = {"staleness": list(np.arange(2)), "lr": list(np.array([0.25, 0.5], dtype=np.float32))}
-    found = swept(grid, seed=np.int64(3), replicates=np.int64(4), over="reached", target=np.float32(0.5))
-    same = swept({"staleness": [0, 1], "lr": [0.25, 0.5]}, seed=3, over="reached", target=0.5)
+    found = swept(grid, seed=np.int64(3), replicates=np.int64(4), over="reached", target=np.float32(0.75))
+    same = swept({"staleness": [0, 1], "lr": [0.25, 0.5]}, seed=3, over="reached", target=0.75)
     assert found.id == same.id and found.summary == same.summary
 
 
@@ -254,7 +254,7 @@ def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"seed": -1}, "seed"), ({"error": 1.0}, "error"), ({"low": 1e-300, "high": 1e300}, "batch_return")],
+    [({"seed": -1}, "seed"), ({"error": 1.0}, "error"), ({"low": 1e-300, "high": 1e300}, "trained_return")],
 )
 def test_bad_options_of_a_boundary_are_refused_in_one_line(options, reason):
     with pytest.raises(InputError, match=reason):

@@ -55,7 +55,7 @@ def test_a_unit_has_the_numbers_of_a_plain_run(whole):
         update=sim.chain(sim.updates.sgd(np.repeat([0.1, 0.5], 64))),
     )
     trace = sim.run(spec, seed_of(0, units.STAGE, 0))
-    assert first["batch_return"].tolist() == trace["batch_return"].mean(0).tolist()
+    assert first["trained_return"].tolist() == trace["trained_return"].mean(0).tolist()
     assert first["lr"].tolist() == [0.1] * 64 + [0.5] * 64
     assert first["replicate"].tolist() == [*range(64)] * 2
     assert set(first["staleness"]) == {0} and set(first["method"]) == {"grpo"}
@@ -70,9 +70,9 @@ def test_the_summary_is_that_of_the_rows(whole):
     assert len(table) == 8 and (table["replicates"] == 100).all()
     for row in table.to_dict("records"):
         own = every[(every.staleness == row["staleness"]) & (every.method == row["method"]) & (every.lr == row["lr"])]
-        assert row["mean"] == pytest.approx(own.batch_return.mean(), rel=1e-14)
-        assert row["standard_error"] == pytest.approx(own.batch_return.std() / 10, rel=1e-12)
-        assert row["median"] == own.batch_return.median() and row["low"] < row["mean"] < row["high"]
+        assert row["mean"] == pytest.approx(own.trained_return.mean(), rel=1e-14)
+        assert row["standard_error"] == pytest.approx(own.trained_return.std() / 10, rel=1e-12)
+        assert row["median"] == own.trained_return.median() and row["low"] < row["mean"] < row["high"]
 
 
 def test_rows_do_not_depend_on_who_does_the_units(whole, tmp_path):
@@ -238,11 +238,6 @@ def test_bad_options_are_refused_in_one_line(tmp_path, options, reason):
     with pytest.raises(InputError, match=reason):
         sim.sweep(bandit(), {"staleness": [0]}, store=str(tmp_path / "s"), **options)
     assert not list(Store(tmp_path).names("s/units"))
-
-
-def test_a_metric_that_nothing_records_fails_by_name(tmp_path):
-    found = sim.sweep(bandit(), {"staleness": [0]}, metric="nothing", replicates=4, store=str(tmp_path), workers=1)
-    assert "nothing" in found.failed[0]["reason"] and found.summary == ()
 
 
 def test_a_store_of_another_version_and_a_foreign_folder_are_refused(tmp_path):
