@@ -9,7 +9,7 @@ Each has --help, --json PATH and an exit status that a script can use:
     3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
     4    an output could not be written; the others are
     5    all well, but stdout was closed or full
-    130  stopped by Ctrl-C, 143 by SIGTERM; what was reached until then is written
+    130  stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP; what was reached until then is written
 
 Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
@@ -21,10 +21,8 @@ import inspect
 import json
 import signal
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -37,7 +35,7 @@ from asyncsim.base import checks, notation, stopping
 app = typer.Typer(
     no_args_is_help=True,
     epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
-    "5 stdout closed or full, 130 stopped by Ctrl-C, 143 by SIGTERM.",
+    "5 stdout closed or full, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A laboratory for asynchronous policy-gradient learning. "
@@ -723,7 +721,7 @@ def _json(value: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
     warnings.formatwarning = _one_line
-    with streams.guarded() as out, _terminable():
+    with streams.guarded() as out, stopping.terminable():
         status = _status(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
         if out.failure is not None:
@@ -732,19 +730,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             streams.complain(str(checks.InputError("stdout", str(reason), "open and with room to the end", remedy)))
             status = status or streams.UNREAD
     sys.exit(status)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does, for as long as the context lasts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stopping.terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 _FORMAT = warnings.formatwarning

@@ -10,9 +10,12 @@ import secrets
 import shutil
 import signal
 import stat
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -219,6 +222,31 @@ def locked(place: Path, refusal: Exception, shared: bool = False, patience: floa
         yield
     finally:
         os.close(held)
+
+
+class Temporary:
+    """A folder that is gone once this value is, or this process, however it ends.
+
+    >>> folder = Temporary()
+    >>> Path(folder.path).is_dir(), folder.remove(), Path(folder.path).exists()
+    (True, None, False)
+    """
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="asyncsim-")
+        command = ["/bin/sh", "-c", 'trap "" HUP INT TERM; read line; rm -rf -- "$1"', "sh", self.path]
+        guard = None
+        with suppress(OSError):  # where there is no shell, only a process that ends by itself leaves nothing
+            # The end of its input tells the shell that this process is over, even where a signal killed it.
+            guard = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.remove = weakref.finalize(self, _removed, self.path, guard)
+
+
+def _removed(path: str, guard: subprocess.Popen[bytes] | None) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    if guard is not None and guard.stdin is not None:
+        guard.stdin.close()
+        guard.wait()
 
 
 def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is under way ends where it can be kept, a second signal ends it at once."""
+"""Ctrl-C, SIGTERM, SIGHUP: what is under way ends where it can be kept, a second signal ends it at once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 """Signals that end a run early, as messages call them."""
+if hasattr(signal, "SIGHUP"):  # Windows has no terminal that hangs up
+    NAMES[signal.SIGHUP] = "SIGHUP"
 PATIENCE = 1.0
 """Seconds after which a message names what delays the stop."""
 _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
@@ -24,9 +26,11 @@ class Stopped(KeyboardInterrupt):
 
 
 class Terminated(Stopped):
-    """SIGTERM, where the command line handles it."""
+    """SIGTERM or SIGHUP, where the command line handles it."""
 
-    number = signal.SIGTERM
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(NAMES[number])
 
 
 def number_of(error: KeyboardInterrupt) -> int:
@@ -35,8 +39,22 @@ def number_of(error: KeyboardInterrupt) -> int:
 
 
 def terminate(number: int, frame: FrameType | None) -> None:
-    """The command line's handler of SIGTERM: raises `Terminated`."""
-    raise Terminated
+    """The command line's handler of SIGTERM and SIGHUP: raises `Terminated`."""
+    raise Terminated(number)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise as Ctrl-C does while the context lasts; where they are ignored they stay so."""
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        ends = [number for number in NAMES if signal.getsignal(number) is signal.SIG_DFL]  # not so under nohup
+        before = {number: signal.signal(number, terminate) for number in ends}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

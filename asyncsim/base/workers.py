@@ -1,11 +1,12 @@
 """Worker processes: functions called by name on all cores, one process for each thread that waits for it.
 
 A worker is a plain subprocess that reads calls and writes results. One that dies fails its own call alone, and the next
-call starts another. It ends when the process that started it ends, however that is.
+call starts another. It ends within a second of the process that started it, however that ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
@@ -28,6 +30,10 @@ PATIENCE = 2.0
 """Seconds that a process which closed its pipe has to end."""
 NUMBER = "ASYNCSIM_WORKER"
 """Environment variable with a worker's number."""
+WATCH = 0.3
+"""Seconds after which a worker looks again whether its owner is still there."""
+DEATH_SIGNAL = 1
+"""Number of Linux's request (`prctl`) for a signal at the death of the parent."""
 
 
 class Died(checks.RunError):
@@ -160,7 +166,7 @@ class Crew:
             if self._closed:
                 raise Died("the work is over")
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "asyncsim.base.workers"],
+                [sys.executable, "-P", "-m", "asyncsim.base.workers", str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, NUMBER: str(len(self._all)), "PYTHONPATH": paths},
@@ -212,9 +218,27 @@ def named(call: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def serve() -> None:
-    """A worker's life: calls from its input, results to its output, until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+def _follow(owner: int) -> None:
+    """End this process soon after its owner has ended, whatever it computes then."""
+    if sys.platform == "linux":
+        # Compiled code may hold Python's lock for longer than a second: there the kernel has to end it.
+        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def serve(owner: int) -> None:
+    """A worker's life: calls from its input, results to its output, until the input or its owner ends."""
+    # A terminal sends these to all its processes, and its owner decides what they mean.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    _follow(owner)
     calls, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a call prints is no result
     with open(os.devnull, "rb") as nothing:
@@ -246,4 +270,4 @@ def _result(call: str, arguments: tuple[Any, ...]) -> bytes:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim.base import memory, workers
+from asyncsim.base import files, memory, workers
 from asyncsim.learning import parcels
 from asyncsim.learning.blocks import Block, Shared, computing
 from asyncsim.learning.sources import Cut
@@ -98,13 +96,12 @@ class Board:
 class Place(NamedTuple):
     """Where a worker finds what it is told of a run and where it notes how far it is.
 
-    `cell` of the board; `parent`, the process without which nobody needs what it does.
+    `cell` of the board.
     """
 
     folder: str
     job: int
     cell: int
-    parent: int
 
 
 def train(place: Place, cut: Cut) -> Part | None:
@@ -115,7 +112,7 @@ def train(place: Place, cut: Cut) -> Part | None:
 
     def after(at: Standing) -> bool:
         board[place.cell] = at.batch * passes
-        return bool(board[-1]) or os.getppid() != place.parent
+        return bool(board[-1])
 
     if board[-1]:
         return None
@@ -139,10 +136,10 @@ class Helpers:
     def __init__(self, site: Site, table: Table, runs: Sequence[Shared], cut: Callable[[Piece], Cut]) -> None:
         self.site, self.table, self.cut = site, table, cut
         told = [parcels.packed(shared) for shared in runs]
-        self.folder = tempfile.TemporaryDirectory(prefix="asyncsim-", ignore_cleanup_errors=True)
+        self.folder = files.Temporary()
         for number, data in enumerate(told):
-            (Path(self.folder.name) / str(number)).write_bytes(data)
-        self.board = Board([shared.spec.replicates for shared in runs], Path(self.folder.name) / "board")
+            (Path(self.folder.path) / str(number)).write_bytes(data)
+        self.board = Board([shared.spec.replicates for shared in runs], Path(self.folder.path) / "board")
         self.threads: list[threading.Thread] = []
 
     def start(self, count: int) -> None:
@@ -170,7 +167,7 @@ class Helpers:
         """Wait for all threads, whose workers have stopped or were ended."""
         for thread in self.threads:
             thread.join()
-        self.folder.cleanup()
+        self.folder.remove()
 
     def _help(self) -> None:
         while (piece := self.table.take()) is not None:
@@ -189,7 +186,7 @@ class Helpers:
 
     def _ask(self, piece: Piece) -> Part | None:
         """What a worker makes of a block; where it dies, the block is begun again in another."""
-        place = Place(self.folder.name, piece.job, self.board.cell(piece), os.getpid())
+        place = Place(self.folder.path, piece.job, self.board.cell(piece))
         for more in reversed(range(TRIES)):
             try:
                 return self.site.call("asyncsim.learning.helping:train", place, self.cut(piece))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
 import sys
-import tempfile
 import time
 import warnings
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -125,21 +122,13 @@ class Interrupted(stopping.Stopped):
         super().__init__(f"stopped by {stopping.NAMES[number]}: {have}")
 
 
-class Temporary:
-    """A folder that goes with this value."""
-
-    def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="asyncsim-")
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-
 def answer(question: Question, work: Work) -> Sweep:
     """Do what the store does not have, then read everything."""
     start = time.monotonic()
     pools.check(work.backend, work.workers, work.address)
     if work.store is not None:
         files.named("store", work.store)
-    folder = Temporary() if work.store is None else None
+    folder = files.Temporary() if work.store is None else None
     where = folder.path if folder is not None else str(work.store)
     # Every setting is refused here or not at all.
     plan = plans.planned(question)

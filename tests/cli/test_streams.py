@@ -120,9 +120,12 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+OTHERS = [("SIGINT", 130, "Ctrl-C"), ("SIGTERM", 143, "SIGTERM")]
+
+
 @pytest.mark.parametrize(
     ("name", "status", "cause"),
-    [("SIGINT", 130, "Ctrl-C"), pytest.param("SIGTERM", 143, "SIGTERM", marks=pytest.mark.long)],
+    [("SIGHUP", 129, "SIGHUP"), *(pytest.param(*each, marks=pytest.mark.long) for each in OTHERS)],
 )
 def test_a_signal_leaves_every_output_and_one_line(tmp_path: Path, name: str, status: int, cause: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(STOPPING.format(name=name))
@@ -144,7 +147,7 @@ def test_a_signal_leaves_every_output_and_one_line(tmp_path: Path, name: str, st
     assert {path.name for path in tmp_path.glob("*out*")} == {"out.npz", "out.json", "out.png"}
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_amid_training_leaves_every_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
 ) -> None:
@@ -157,21 +160,34 @@ def test_a_signal_amid_training_leaves_every_output(
 
     monkeypatch.setattr(progress.Progress, "add", stopping)
     words, (trace, table) = outputs(tmp_path, save="npz", json="json")
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     result = call(*SMALL, *words)
     assert result.exit_code == status and result.stderr.count("\n") == 1 and "after 3 of 6 updates" in result.stderr
     partial = sim.Trace.load(trace).partial
     assert partial is not None and partial == json.loads(table.read_text())["partial"]
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(number) == before
 
 
 def test_a_signal_before_training_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     from asyncsim.learning import running
 
-    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         monkeypatch.setattr(running, "run", lambda *given, number=number: signal.raise_signal(number))
         result = call(*SMALL)
         assert result.exit_code == status and result.stderr.count("\n") == 1 and "nothing" not in result.output
+
+
+def test_a_signal_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under nohup."""
+    from asyncsim.learning import running
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        whole = running.run
+        monkeypatch.setattr(running, "run", lambda *given, **more: (signal.raise_signal(1), whole(*given, **more))[1])
+        assert call(*SMALL).exit_code == 0 and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_claims_that_were_reached_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
