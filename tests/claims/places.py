@@ -33,7 +33,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "convergence/biased-gradient": ({"updates": 7, "start": 2.0}, {"staleness": 4, "step": 0.1, "start": 1.0}),
     "convergence/constant-delay": ({"updates": 7, "start": 2.0},),
     "convergence/last-iterate": ({"rewards": (0.3, 0.9)}, {"step": 3.0, "staleness": 1}),
-    "convergence/links": ({"link": "scale", "lost": 16}, {"link": "clip_norm", "batches": 1}),
     "convergence/mdp-constants": ({"discount": 0.9}, {"rewards": ((-3.0, 0.5),)}),
     "convergence/mdp-gradient": ({"discount": 0.0}, {"discount": 0.8}),
     "convergence/random-scale": ({"curvature": 0.6},),
@@ -42,7 +41,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "convergence/surrogate-gap": ({"discount": 0.1},),
     "ess/clamp-floor": ({"clamp": 1.0}, {"clamp": 30.0}),
     "ess/finite-sample": ({"horizon": 1}, {"samples": 64}, {"samples": 2, "horizon": 20}),
-    "ess/five-definitions": ({"horizon": 1}, {"clamp": 1.0}),
     "ess/invariances": ({"factor": 0.5}, {"log_weights": (0.0, 0.0)}),
     "ess/is-not-variance": ({"rewards": (3.0, 2.0)}, {"current_logits": (0.0, 0.5)}),
     "ess/length-law": ({"lengths": (3, 4)}, {"current_logits": (1.0, 0.0, 0.0)}),
@@ -107,14 +105,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ratio/hill-and-psis": ({"temperature": 0.2, "scores": (1.5,)}, {"samples": 30}),
     "ratio/logit-radius": ({"radius": 1.5, "horizon": 3}, {"samples": 4, "staleness": 1}),
     "ratio/markov-moments": ({"horizon": 1},),
-    "ratio/metrics": (
-        {
-            "horizon": 2,
-            "dependence": "iid",
-            "behavior_logits": ((0.0, 0.4, 1.0),),
-            "current_logits": ((0.9, -0.3, 0.2),),
-        },
-    ),
     "ratio/mismatch-adds": ({"temperature": 1.0, "noise": 0.1, "horizon": 5},),
     "ratio/sequence-product": ({"horizon": 1},),
     "ratio/top-p": (
@@ -146,7 +136,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
         {"share": 0.9},
     ),
     "staleness/random-mean-square": ({"law": (0.9, 0.1)}, {"share": 0.2, "updates": 4}),
-    "staleness/reductions": ({"versions": 1},),
     "staleness/regularizer-placement": ({"kl": 1.0}, {"placement": "loss", "reference_logits": (0.0, 1.0)}),
     "staleness/sawtooth": ({"updates": 2}, {"versions": 0, "curvatures": (0.3, 5.0)}),
     "staleness/several-batches-a-publish": ({"batches": 1, "epochs": 1, "minibatches": 1}, {"versions": 3}),

@@ -144,12 +144,6 @@ REFUSALS = [
     ("convergence/biased-gradient", {"noise": 0.0, "start": 0.0}, "above 0 at start = 0"),
     ("convergence/biased-gradient", {"step": 0.51}, "at most 1 / L = 0.5"),
     ("convergence/step-size-law", {"step": 0.34}, "boundary"),
-    (
-        "ess/five-definitions",
-        {"horizon": 11, "dependence": "iid", "behavior_logits": (SAME,), "current_logits": ((1.0, 0.0, 0.0),)},
-        "3**11 <= 65536",
-    ),
-    ("ess/five-definitions", {"dependence": "markov"}, "iid, position"),
     ("ess/invariances", {"log_weights": (0.0, 801.0)}, "within 800 nats"),
     ("ess/is-not-variance", {"rewards": (1.0, 1.0, 1.0)}, "a variance of"),
     ("ess/length-law", {"lengths": (1, 300)}, "<= 20000"),
