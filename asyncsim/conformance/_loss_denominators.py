@@ -110,8 +110,8 @@ RULES = (
     ),
     Rule(
         "x B / (B - M), without the M rows that have no tokens", ROWS, lambda p, k: len(k) / _filled(k),
-        "a fully masked sequence leaves the count", "bug",
-        "divide by the number of sequences of the step, with or without tokens",
+        "fully masked sequences leave the count", "note",
+        "a convention: verl leaves them out on purpose, others count every row; say which beside results",
     ),
     *(
         Rule(f"of parts of {words}, averaged", _TOKENS, _averaged(rows), "micro-batches averaged", "bug", _SUMS)

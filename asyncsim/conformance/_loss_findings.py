@@ -394,13 +394,10 @@ def _closing(case: Case) -> list[Kink]:
     return [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
 
 
-_SHIFTED = "log-probs are those of the tokens already: shift neither them nor the mask"
-
-
-@finds("bug", FIRST, _SHIFTED, where=lambda case: case.trimmed is not None and case.trimmed.name == FIRST)
-@finds("bug", LAST, _SHIFTED, where=lambda case: case.trimmed is not None and case.trimmed.name == LAST)
-def _trimmed(case: Case) -> str | None:
-    return case.trimmed.evidence if case.trimmed else None
+@finds("bug", FIRST, "")
+def _trimmed(case: Case) -> Finding | None:
+    one = case.trimmed
+    return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
 
 
 @finds("note", "bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
@@ -632,6 +629,7 @@ NAMES = tuple(
             *(one.finding for one in RULES if one.kind == "bug"),
             *(further.mistake for further in FURTHER.values()),
             *NAMED,
+            LAST,
         )
     )
 )

@@ -309,25 +309,43 @@ def pulled() -> tuple[Family, ...]:
 
 
 @dataclass(frozen=True)
-class Normalized(Factor):
-    """min(ratio, cap) over its mean in the batch, over generated tokens or over all of it; of no method here."""
+class Shared(Factor):
+    """min(ratio, cap), or a ratio up to the cap and 0 beyond: of rows, or over its mean in the batch; of no method here.
+
+    `over`: the "product" or "mean" of a row's ratios, or of a batch's generated "tokens" or all of its "places".
+    """
 
     cap: float | None
     ratio: str
-    padded: bool
+    over: str
+    masked: bool = False
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """Weights of mean 1, `[R, G, N, T]`."""
-        weight = ratios.usable(step.log_ratio - (step.drift if self.ratio == "h" else 0.0)).clamp(max=self.cap)
-        tokens = torch.ones_like(step.mask) if self.padded else step.mask
+        """Weights of rows `[R, G, N, 1]`, or of mean 1, `[R, G, N, T]`."""
+        logs = step.log_ratio - (step.drift if self.ratio == "h" else 0.0)
+        if self.over in ("product", "mean"):
+            logs = torch.where(step.mask > 0, logs, 0.0).sum(-1, keepdim=True)
+            logs = logs / step.mask.sum(-1, keepdim=True).clamp(min=1.0) if self.over == "mean" else logs
+        weight = ratios.usable(logs)
+        weight = (
+            torch.where(weight > (self.cap or math.inf), 0.0, weight) if self.masked else weight.clamp(max=self.cap)
+        )
+        if self.over in ("product", "mean"):
+            return weight
+        tokens = torch.ones_like(step.mask) if self.over == "places" else step.mask
         return weight * tokens.sum((1, 2, 3), keepdim=True) / (weight * tokens).sum((1, 2, 3), keepdim=True)
 
     @property
     def words(self) -> str:
         """What it is."""
         name = {"h": "pi_prox / mu", "r": "pi / mu"}[self.ratio]
+        rows = {"product": f"the product of {name} along a row", "mean": f"the geometric mean of {name} in a row"}
+        name = rows.get(self.over, name)
+        if self.masked:
+            return f"{name} up to {self.cap:g}, and 0 beyond"
         name = name if self.cap is None else f"min({name}, {self.cap:g})"
-        return f"{name} over its mean, that of {'the padded batch' if self.padded else 'the tokens of the batch'}"
+        batch = {"places": "the padded batch", "tokens": "the tokens of the batch"}.get(self.over)
+        return f"{name} over its mean, that of {batch}" if batch else name
 
 
 def masks(curves: Curves) -> list[Any]:
@@ -360,7 +378,7 @@ def notation(part: Any) -> str:
 
 def masking(factor: Any) -> str:
     """What a factor does, in words."""
-    if isinstance(factor, Normalized):
+    if isinstance(factor, Shared):
         return factor.words
     description = factor.describe()
     kind = {"token_mask": "tokens", "geometric_mask": "rows by their mean", "sequence_mask": "rows by their product"}

@@ -294,6 +294,10 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
         step = np.where(np.arange(probe.mask.shape[1]) % 2, 50.0, -50.0)
         far = probe.moved("log ratios of 50 in float32", step + 0.0 * probe.mask, **{pair[0]: 1.0})
         yield far, "overflow", "hazard", "subtract the largest log weight before exp"
+    if entry.family == "mean" and not entry.mask:
+        step = 15.0 - 30.0 * (np.arange(probe.mask.shape[1]) % 2)
+        far = probe.moved("log ratios of 15", step + 0.0 * probe.mask, **{pair[0]: 1.0})
+        yield far, "limited far out", "note", "say beside the number where it is limited"
     if not masked:
         return
     empty = probe.mask & (np.arange(len(probe.mask)) != 1)[:, None]

@@ -131,7 +131,7 @@ def _label(method: Method | None) -> str | None:
 
 def _parts(method: Method) -> dict[str, str]:
     """Masks and penalties of a method as they are written in a call."""
-    factors = [part for part in method.factors if not isinstance(part, _loss_methods.Normalized)]
+    factors = [part for part in method.factors if not isinstance(part, _loss_methods.Shared)]
     groups = {"factors": factors, "penalties": method.penalties}
     return {name: f"({', '.join(map(_loss_methods.notation, parts))},)" for name, parts in groups.items() if parts}
 
