@@ -310,7 +310,7 @@ def pulled() -> tuple[Family, ...]:
 
 @dataclass(frozen=True)
 class Shared(Factor):
-    """min(ratio, cap), or a ratio up to the cap and 0 beyond: of rows, or over its mean in the batch; of no method here.
+    """min(ratio, cap), or the ratio to the cap and 0 beyond: of rows, or over its mean in the batch; of no method here.
 
     `over`: the "product" or "mean" of a row's ratios, or of a batch's generated "tokens" or all of its "places".
     """
