@@ -105,10 +105,6 @@ class Case:
         """-dL/d log_prob of every token."""
         return self.subject.ask(probe).cotangent
 
-    def ask_given(self, probe: Probe) -> Tensor:
-        """The same of the loss as it was given."""
-        return self.original.ask(probe).cotangent
-
     @cached_property
     def nearest(self) -> Method:
         """The method that comes nearest, with what stands beside it."""
@@ -281,13 +277,15 @@ class Case:
     @cached_property
     def coupling(self) -> str:
         """How far a ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
-        close, near, far = _whole(self.probe("hair's breadth")), _calm(self.probe("drift")), _whole(self.probe("far"))
+        close, drift, far, tail = (_whole(self.probe(name)) for name in ("hair's breadth", "drift", "far", "tail"))
+        near = drift.but(
+            "", log_prob=drift.behavior + 0.05 * (drift.log_prob - drift.behavior), proximal=drift.behavior
+        )
         steps = [(close, 1e-5), (close, 0.05), (close, 2.0), (close, -4.0), (near, 0.01), (far, 2.0), (far, -2.0)]
         # Sums along rows of three tokens pass caps that longer ones are always beyond.
         steps += [(_whole(self.probe("pairs")), step) for step in (0.5, -0.5, -4.0)]
         places = itertools.product(steps, (0, 1), ("log_prob", *self.reads))
         reaches = {_reach(self.ask, probe, step, row, name) for (probe, step), row, name in places}
-        drift, tail = _whole(self.probe("drift")), _whole(self.probe("tail"))
         pairs = ((near, far), (far, near), (drift, tail), (tail, near))
         reaches |= {_crowd(self.ask, one, other) for one, other in pairs}
         ranks = ("none", "token", "prefix", "suffix", "sequence", "batch")
@@ -312,12 +310,6 @@ def _whole(probe: Probe) -> Probe:
     """The batch without masked tokens, and no token without an advantage."""
     advantages = torch.where(probe.advantages == 0, torch.ones_like(probe.advantages), probe.advantages)
     return probe.unmasked().but(probe.name, advantages=advantages)
-
-
-def _calm(probe: Probe) -> Probe:
-    """The batch with a twentieth of its log ratios."""
-    near = probe.behavior + 0.05 * (probe.log_prob - probe.behavior)
-    return _whole(probe.but(probe.name, log_prob=near, proximal=probe.behavior))
 
 
 def _reach(ask: Ask, probe: Probe, step: float, row: int, name: str) -> str:

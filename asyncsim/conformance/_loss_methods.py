@@ -241,13 +241,19 @@ _MASKS: tuple[Callable[..., Any], ...] = (factors.token_mask, factors.geometric_
 
 @dataclass(frozen=True)
 class _Changed(Weight):
-    """A weight in the place of another one, with its description."""
+    """A weight in the place of another one, described like it: around pi_prox in the place of mu, or c(A) - c(0)."""
 
     inner: Weight
+    around: bool
 
     def __post_init__(self) -> None:
         for name in ("level", "outputs", "anchored", "rewarded"):
             object.__setattr__(self, name, getattr(self.inner, name))
+
+    @property
+    def proximal(self) -> bool:  # type: ignore[override]
+        """Whether it reads pi_prox."""
+        return self.around or self.inner.proximal
 
     def describe(self) -> dict[str, Any]:
         """That of the weight itself."""
@@ -255,33 +261,12 @@ class _Changed(Weight):
 
     def applied(self, step: Step) -> Tensor:
         """That of the weight itself."""
-        return self.inner.applied(step)
-
-
-class Around(_Changed):
-    """A weight whose ratios refer to pi_prox in the place of mu."""
-
-    proximal = True
-
-    def applied(self, step: Step) -> Tensor:
-        """That of the weight itself."""
-        return self.inner.applied(_turned(step))
+        return self.inner.applied(_turned(step) if self.around else step)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """That of the weight itself."""
-        return self.inner.score_weight(_turned(step), advantage)
-
-
-class _Paid(_Changed):
-    """A weight without the part that it has without an advantage."""
-
-    @property
-    def proximal(self) -> bool:  # type: ignore[override]
-        """As the weight itself."""
-        return self.inner.proximal
-
-    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c(A) - c(0)."""
+        """That of the weight itself on other policies, or without the part that it has without an advantage."""
+        if self.around:
+            return self.inner.score_weight(_turned(step), advantage)
         return self.inner.score_weight(step, advantage) - self.inner.score_weight(step, torch.zeros_like(advantage))
 
 
@@ -297,8 +282,10 @@ class Change:
     words: str
 
 
-SNAPSHOT = Change(lambda method: method.replace(weight=Around(method.weight)), "with pi_prox in the place of mu")
-PAID = Change(lambda method: method.replace(weight=_Paid(method.weight)), "without its penalty")
+SNAPSHOT = Change(
+    lambda method: method.replace(weight=_Changed(method.weight, True)), "with pi_prox in the place of mu"
+)
+PAID = Change(lambda method: method.replace(weight=_Changed(method.weight, False)), "without its penalty")
 
 
 @cache

@@ -268,7 +268,8 @@ def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterato
     for case, title, kind, remedy in _cases(entry, probe, pair, subject.masked):
         wide, most = case.name.startswith("log ratios of 50"), 0.01 if title == "absolute epsilon" else tolerance
         ours = numbers(entry, pair, [case])[0]
-        theirs = quietly(subject, _narrow(case) if wide else case)
+        narrow = case.but(case.name, logs={policy: x.astype(np.float32) for policy, x in case.logs.items()})
+        theirs = quietly(subject, narrow if wide else case)
         # Far out a clamp is no mistake, but a number that is broken, or 1 because it broke.
         broken = math.isnan(theirs) or same(theirs, 1.0, 1e-3)
         if same(ours, theirs, most) or (wide and not broken):
@@ -329,10 +330,6 @@ def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iter
             return
         if same(found, counted, tolerance):
             yield Finding("unknown versions counted", "hazard", f"a version of {unknown:g} enters as data", remedy)
-
-
-def _narrow(batch: Batch) -> Batch:
-    return batch.but(batch.name, logs={policy: x.astype(np.float32) for policy, x in batch.logs.items()})
 
 
 def _shown(value: Any) -> str:

@@ -350,6 +350,18 @@ def test_stamps_in_another_unit_are_not_off_by_one(times, more, cause):
     assert sim.diagnose(tokens).causes == [cause]
 
 
+def test_a_mean_ratio_of_a_cut_sampler_is_the_mass_that_it_keeps():
+    """TRL 6789: the log-probs of a nucleus are higher by minus the log of its mass; they are those of the draws."""
+    tokens = dict(simulated.tokens(simulated.Run("uniform", steps=40)))
+    mass = np.random.default_rng(0).uniform(0.8, 1.0, len(tokens["mask"]))
+    tokens["sampler_log_prob"] = tokens["sampler_log_prob"] - np.log(mass)
+    found = sim.diagnose(tokens)
+    assert "wrong log-probs" in found.causes and abs(mass[tokens["mask"] > 0].mean() - 0.9009) < 1e-3
+    assert "The mean ratio is 0.9009: " in str(found) and "the sampler cuts tokens and the mean is the mass" in str(
+        found
+    )
+
+
 def test_an_idle_share_above_one_is_impossible():
     """verl 5749 and 7601."""
     log = {"step": range(12), "fully_async/rollouter/idle_ratio": [0.2] * 11 + [1.3], "trainer/idle_ratio": [0.1] * 12}
