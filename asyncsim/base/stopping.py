@@ -25,6 +25,14 @@ class Stopped(KeyboardInterrupt):
     number: int
 
 
+class Kept(Stopped):
+    """What ended a command whose store has what was finished; its text says how much, and how to go on."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number = number
+        super().__init__(f"stopped by {NAMES[number]}: {text}")
+
+
 class Terminated(Stopped):
     """SIGTERM or SIGHUP, where the command line handles it."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, knobs, plugins
+from asyncsim.base import checks, knobs
 from asyncsim.base.answers import Tuned
 from asyncsim.base.records import Schedule
 from asyncsim.base.trace import Trace
@@ -44,25 +43,12 @@ def knob_of(spec: Spec, wanted: str, field: str = "tune", whose: str = "every ar
 
 
 def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
-    """The spec with a knob of its method or chain set, for so many replicates."""
-    _check_value(spec, knob, value)
+    """The spec with a knob of its method or chain set, for so many replicates; as `knobs.with_value`."""
     return spec.replace(
         method=knobs.with_value(spec.method, "method", knob, value),
         update=knobs.with_value(spec.update, "update", knob, value),
         replicates=replicates,
     )
-
-
-def _check_value(spec: Spec, knob: str, value: Any) -> None:
-    """Let the function that made the part refuse a value; copies of parts are not checked."""
-    argument = knob.rpartition(".")[2]
-    inside, links = knobs.owners(spec.method, "method"), knobs.owners(spec.update, "update")
-    # What a method makes inside itself is checked by the method.
-    for part in (inside[knob], spec.method) if knob in inside else (links[knob],):
-        made = calls.of(part)
-        if made is not None and argument in inspect.signature(make := plugins.function(made.name)).parameters:
-            make(**{**made.arguments, argument: value})
-            return
 
 
 def start_of(spec: Spec, knob: str) -> float:
