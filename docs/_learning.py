@@ -211,7 +211,7 @@ QUESTIONS = [
             'asyncsim compare "recorded: method.anchor=behavior" "recomputed: method.anchor=proximal" '
             f"--set method=ppo-clip --set staleness=8 {COMPARE}",
         ],
-        ("  clip", "  trained_return", *WORDS[:3], "  re"),
+        ("  clip", "  trained_return", *WORDS[:3], "  re", "  unseen"),
         anchor,
         claims=("estimator/ppo-gate",),
     ),
@@ -238,8 +238,8 @@ QUESTIONS = [
         ("", *WORDS),
         different,
         _pictures.verdict_on_three,
-        "Staleness 3 against 1, each at its best learning rate; 95 % intervals that count every look. "
-        "Band: differences too small to matter.",
+        "Staleness 3 against 1, each at its best learning rate. Bars: 95 % intervals that count every look and unseen "
+        "events. Band: differences too small to matter.",
     ),
     Question(
         "Is the negative branch of the clip unbounded, and does a gate help?",

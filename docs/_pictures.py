@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from asyncsim import theory
 from asyncsim.plotting import _style
@@ -243,6 +244,7 @@ def verdict_on_three(found: Results) -> Figure:
     names = [on["task"]["task"].replace("_", " ") for on in tasks]
     ax.set(yticks=range(len(tasks)), yticklabels=names, ylim=(len(tasks) - 0.4, -0.6))
     ax.set(xlabel="mean return at staleness 3 minus that at staleness 1\n(shaded: too small to matter)")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
     lost = {on["pairs"][0]["word"] for on in tasks} == {"worse"}
     ax.set_title("Staleness 3 learns less than staleness 1" if lost else "Staleness 3 beside staleness 1")
     return figure

@@ -164,11 +164,11 @@ class OnTask:
         chance, event = last.unseen
         if event == 0.0:
             return ""
-        beyond = "" if math.isfinite(self.bounds[1] - self.bounds[0]) else "; larger changes are assumed not to occur"
-        missed = (
-            f"{last.replicates} replicates cannot exclude that 1 of {1.0 / chance:.0f} changes by up to {event:.3g}"
-        )
-        return f"unseen events: {missed}, so intervals count this in{beyond}"
+        # Intervals have room for three times what was seen, which may be more than the range of a number allows.
+        most = self.bounds[1] - self.bounds[0] + abs(last.difference)
+        beyond = "" if math.isfinite(most) else "; larger changes are assumed not to occur"
+        missed = f"cannot exclude that 1 of {1.0 / chance:.0f} changes by up to {min(event, most):.3g}"
+        return f"unseen events: {last.replicates} replicates {missed}, so intervals count this in{beyond}"
 
     def word_of(self, pair: Pair) -> str:
         """The word of a pair, or that the task cannot tell."""

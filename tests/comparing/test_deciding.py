@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -263,6 +264,9 @@ def test_an_answer_says_what_its_replicates_cannot_exclude():
     assert f"64 replicates cannot exclude that 1 of 20 changes by up to {event:.3g}, so" in str(bounded)
     assert "undecided; difference" in str(bounded) and "(better [" in str(bounded)
     assert "error rate 0.05 on each task if unseen events are as stated" in str(bounded)
+    # Intervals may have room for more than can happen; what is printed keeps the range of the metric.
+    far = replace(bounded.pairs[0], looks=(replace(last, unseen=(chance, 2.5)),))
+    assert f"by up to {1.0 + abs(last.difference):.3g}, so" in replace(bounded.tasks[0], pairs=(far,)).unseen
     free = sim.compare(a, b, metric="gradient_norm", smallest=1e-6, tune=None, max_replicates=64)
     assert "; larger changes are assumed not to occur" in str(free)
     # Bets, medians and populations assume nothing of events that were not seen.
