@@ -66,17 +66,11 @@ def show(answer: Sweep, paths: Mapping[str, Path | None]) -> tuple[dict[str, Any
     outputs = streams.Files()
     outputs.write("--json", paths.get("json"), lambda path: commands.write_json(path, result))
     outputs.write("--csv", paths.get("csv"), lambda path: _write_table(answer, path))
-    drawn = outputs.write("--plot", paths.get("plot"), lambda path: _draw(answer, path))
+    drawn = outputs.write("--plot", paths.get("plot"), lambda path: commands.draw(answer, path))
     print(answer)
     if drawn:
         print(f"plot: {paths['plot']}")
     return result, outputs.status(FAILED if answer.failed else 0)
-
-
-def _draw(answer: Sweep, path: Path) -> None:
-    from asyncsim.plotting import plot
-
-    plot(answer, path)
 
 
 def _write_table(answer: Sweep, path: Path) -> None:

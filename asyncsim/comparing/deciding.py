@@ -155,11 +155,8 @@ class Question:
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
             best = self._tune(specs, site)
-            ready = {name: self._ready(spec, best[name]) for name, spec in specs.items()}
-            return self._decide(ready, best, shown, site)
-
-    def _ready(self, spec: Spec, tuned: Tuned) -> Spec:
-        return set_knob(spec, tuned.knob, tuned.chosen, FIRST) if tuned.knob else spec
+            ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
+            return self._decide({**specs, **ready}, best, shown, site)
 
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
         seed = seed_of(self.seed, 0, 0)
@@ -232,13 +229,9 @@ class Question:
         event = self.reading.over in ("reached", "collapse")
         if event or (bounded and statistics.betting_decides(bounds, self.most, self.smallest)):
             return "betting"
-        checks.require(
-            bounded or not any(statistics.heavy(pilot) for pilot in pilots),
-            "statistic",
-            "mean",
-            "median, iqm or improvement for heavy tails (one replicate holds most of the variance)",
-            "give statistic='median'",
-        )
+        light = bounded or not any(map(statistics.heavy, pilots))
+        bound = "median, iqm or improvement for heavy tails (one replicate holds most of the variance)"
+        checks.require(light, "statistic", "mean", bound, "give statistic='median'")
         return "planned"
 
     def _look(

@@ -64,10 +64,7 @@ class Kept(Site):
 
 @contextmanager
 def site_of(workers: int | None, where: str | None, metric: str) -> Iterator[Site]:
-    """Where trainings are done, and kept unless there is no store.
-
-    Raises `stopping.Kept` where a signal ends what is inside, and `InputError` for a place that is no store.
-    """
+    """Where trainings are done, and kept unless there is no store; raises `stopping.Kept` where a signal ends them."""
     if where is None:
         with Site(workers) as site:
             yield site
@@ -77,7 +74,7 @@ def site_of(workers: int | None, where: str | None, metric: str) -> Iterator[Sit
         try:
             yield site
         except KeyboardInterrupt as error:
-            text = f"{site.there} trainings are kept in {where}; the same command goes on from them"
+            text = f": {site.there} trainings are kept in {where}; the same command goes on from them"
             raise stopping.Kept(stopping.number_of(error), text) from None
 
 

@@ -87,14 +87,10 @@ def tune(
         more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
         scores |= yield from _scores(spec, knob, tuple(more), reading, each)
     best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
-    checks.require(
-        values[0] < best < values[-1],
-        f"best {knob} of arm {name}",
-        best,
-        f"inside the grid {values[0]:g} to {values[-1]:g}, "
-        + ("as given" if fixed else f"{extensions} times extended"),
-        f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid",
-    )
+    how = "as given" if fixed else f"{extensions} times extended"
+    bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
+    remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
+    checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)
     at = values.index(best)
     beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
     scores |= yield from _scores(spec, knob, beside, reading, each)

@@ -41,9 +41,8 @@ class Kept:
         """One line."""
         values = "; ".join(f"{name}: {len(each)} values" for name, each in self.plan.values.items())
         failed = f", {self.failed} failed" if self.failed else ""
-        return (
-            f"{self.plan.id}  {self.made['time'][:16]}  {self.there} of {len(self.plan.keys)} units{failed}  {values}"
-        )
+        units = f"{self.there} of {len(self.plan.keys)} units{failed}"
+        return f"{self.plan.id}  {self.made['time'][:16]}  {units}  {values}"
 
 
 def sweeps(store: Store) -> list[Kept]:

@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,7 +146,7 @@ def answer(question: Question, work: Work) -> Sweep:
                 raise
             there = set(store.names("units"))
             done = sum(units.name_of(key) in there for key in plan.keys)
-            text = f"{done} of {len(plan.keys)} units are kept in {where}; the same command does the others"
+            text = f": {done} of {len(plan.keys)} units are kept in {where}; the same command does the others"
             raise stopping.Kept(stopping.number_of(error), text) from None
 
 
@@ -163,9 +164,8 @@ def _counted(plan: Plan, store: Store, there: set[str], wanted: bool) -> Plan:
 def _sound(store: Store, key: str) -> bool:
     """Whether a unit's file is not damaged; one that is not there is none."""
     try:
-        units.read(store.read(units.name_of(key)), key)
-    except FileNotFoundError:
-        return True
+        with suppress(FileNotFoundError):
+            units.read(store.read(units.name_of(key)), key)
     except checks.InputError:
         return False
     return True

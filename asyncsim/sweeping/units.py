@@ -31,7 +31,7 @@ HOUR = 3600.0
 TAIL = 0.99
 COSTS: dict[str, Any] = {
     "staleness": lambda s: s["staleness"]["mean"],
-    "staleness_p99": lambda s: _quantile(s["staleness"]["pmf"], TAIL),
+    "staleness_p99": lambda s: np.searchsorted(np.cumsum(s["staleness"]["pmf"]), TAIL - 1e-12),
     "seconds_per_update": lambda s: s["seconds_per_update"],
     "groups_per_hour": lambda s: HOUR * s["throughput"],
     "trainer_idle": lambda s: max(0.0, round(1.0 - s["trainer_utilization"], 12)),
@@ -178,10 +178,6 @@ def _simulated(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _beside(setting: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Columns of settings, then of numbers; a setting with the name of a number is called "NAME (set)"."""
     return {(f"{name} (set)" if name in numbers else name): values for name, values in setting.items()} | dict(numbers)
-
-
-def _quantile(pmf: list[float], share: float) -> int:
-    return int(np.searchsorted(np.cumsum(pmf), share - 1e-12))
 
 
 def _constant(setting: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
