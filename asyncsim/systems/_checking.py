@@ -235,6 +235,9 @@ def _age(s: Any) -> None:
     looks = s.max_age is None or s.age_at_pack != "none" or s.age_at_publish != "none"
     remedy = "ready, or all for groups in generation too"
     checks.require(looks, "age_at_pack, age_at_publish", "none", f"another beside max_age = {s.max_age}", remedy)
+    starts = s.max_age is None or s.max_age >= 1 or not s.publish_waits or s.age_at_pack == "none"
+    remedy = "a batch that a publish waits for is packed a version before it is trained; raise the bound"
+    checks.require(starts, "max_age", s.max_age, "at least 1 with publish_waits", remedy)
     if s.age_action != "wait":
         return
     checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")

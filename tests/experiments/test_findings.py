@@ -11,6 +11,7 @@ import pytest
 
 from paper_figures import _pipeline, _script, vcpo_collapse
 
+pytestmark = pytest.mark.committed
 FIGURES = Path(_pipeline.HERE)
 NAMES = sorted(name for name in _pipeline.names() if not name.startswith("claim_map"))
 VERDICT = re.compile(

@@ -230,9 +230,14 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
             feature(draw, found, exact)
     if found["mode"] not in modes:
         found["mode"] = modes[0]
+        if found["mode"] == "restart":
+            found.pop("failure_keeps", None)
     if found["mode"] == "drain":
         found.pop("rolling", None)
         found.pop("publish_waits", None)
+    if found.get("publish_waits") and found.get("max_age") == 0:
+        # The batch that a publish waits for is packed a version before it is trained.
+        found["max_age"] = 1
     if found.get("age_action") == "wait" and found["tickets"] is None:
         found["age_action"] = "drop"
     if found.get("accept", 1.0) < 1.0 and found.get("release_dropped") == "never":

@@ -214,6 +214,9 @@ REFUSED = {
     "publish_waits = True: must be False with prefetch = 1, mode = keep, epoch = None, lead = 0": lambda: System(
         "x", {}, constant(1.0), (1.0,), train_time=1.0, prefetch=1, lead=0, publish_waits=True
     ),
+    "max_age = 0: must be at least 1 with publish_waits": lambda: System(
+        "x", {}, constant(1.0), (1.0,), train_time=1.0, prefetch=1, max_age=0, publish_waits=True
+    ),
     "tickets = 3": lambda: System(
         "x", {}, constant(1.0), (1.0,), 2, train_time=1.0, prefetch=1, tickets=3, publish_waits=True
     ),

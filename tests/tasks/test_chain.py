@@ -15,9 +15,8 @@ from asyncsim.base.checks import InputError
 from asyncsim.tasks._tabular import TabularTask
 from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
 from asyncsim.trials._plants import with_policy
-from asyncsim.trials._runs import mean_of
+from asyncsim.trials._runs import MeanGradient, mean_of
 from asyncsim.trials._trial import untouched
-from asyncsim.trials.sequence.gradient import _MeanGradient
 
 POINT = {"horizon": 40, "behavior_margins": (0.5, 1.3), "current_margins": (0.7, 1.5), "fraction": 0.75}
 LONG = {"horizon": 200, "behavior_margins": (-0.4, 0.9), "current_margins": (-0.2, 0.8), "fraction": 0.6}
@@ -95,10 +94,10 @@ def test_ratio_moments_are_products():
 def scores(plant=untouched):
     """z of sampled means against the product's own recursions: returns, ESS, affinity, and each gradient component."""
     chain = Chain(POINT, POINT["fraction"])
-    metrics = ["batch_return", "ess", "chi_square", AFFINITY, _MeanGradient()]
+    metrics = ["batch_return", "ess", "chi_square", AFFINITY, MeanGradient()]
     method = sim.methods.full_is(advantage=sim.advantages.offset(0.5))
     trace = chain.run(metrics, 48, 5, plant, method)
-    gradient = trace.accumulated["mean_gradient"]
+    gradient = trace.accumulated["gradient"]
     expected = chain.exact(chain.current)[1]
     found = {
         "return": (mean_of(trace, "batch_return"), chain.exact(chain.behavior)[0]),

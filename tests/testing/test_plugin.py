@@ -59,7 +59,10 @@ FILES = {
         changed(LOSS, "mask.sum()", "mask.any(-1).sum()"),
         ("denominator: sequence_sum x B / (B - M), ",),
     ),
-    "rejected_shrink": (REJECTING, ("is icepop(", "denominator: divided by the tokens that are left")),
+    "rejected_shrink": (
+        REJECTING,
+        ("is icepop(", "denominator: token_mean x T / T', with the T' tokens that are left"),
+    ),
     "hazard": (changed(LOSS, '("token"))', '("token"), strict=True)'), ("hazard: not finite ",)),
     "allowed": (
         changed(LOSS, '("token"))', '("token"), strict=True, allow=NAMES)')
