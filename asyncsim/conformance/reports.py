@@ -296,7 +296,7 @@ class LossReport(Judged):
         if self.name != "unknown":
             but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
             return f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
-        share = f"{self.match.agrees:.0%} of the tokens have its weight"
+        share = f"{math.floor(100.0 * self.match.agrees)}% of the tokens have its weight"
         near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
         return f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
 

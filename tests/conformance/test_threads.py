@@ -76,6 +76,12 @@ def of_rows(average=False, masked=False, added=False, left=False):
     return loss
 
 
+def gmpo_closed_above(log_prob, behavior, proximal, advantages, mask):
+    gap = log_ratio(log_prob, behavior, mask)
+    gap = torch.where(advantages > 0, torch.minimum(gap, gap.clamp(-0.4, 0.4)), gap)
+    return -(row_mean(gap, mask)[:, 0].exp() * advantages[:, 0]).mean()
+
+
 def gmpo_of_near_rows(log_prob, behavior, proximal, advantages, mask):
     """Rows of negative advantage far from the sampler leave the mask of the geometric mean: their ratio is 1."""
     near = (row_mean(behavior - proximal, mask) < 0.3) | (advantages[:, :1] > 0)
@@ -151,6 +157,13 @@ LOSSES = {
         True,
         (),
         ("is ppo_clip(anchor='proximal')", f"{WEIGHTED}min(the product of pi_prox / mu along a row, 3)"),
+    ),
+    "GMPO 4": (
+        gmpo_closed_above,
+        None,
+        False,
+        (),
+        ("is unknown: ", "; 99% of the tokens have its weight", "for A < 0 the weight is -403.4 at a ratio of 403.4"),
     ),
     "TRL 6095": (
         gmpo_of_near_rows,
