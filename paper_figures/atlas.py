@@ -54,11 +54,13 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
     ax.tick_params(axis="y", length=0)
     here = part(rows, staleness=STALENESS).set_index("method").loc[list(SHOWN)].progress
     kinds = {kind: [here[method] for method, own in SHOWN.items() if own.startswith(kind)] for kind in KINDS}
-    apart = min(kinds["token ratio"]) > max(kinds["sequence ratio"] + kinds["token clip"] + kinds["sequence clip"])
+    rest = kinds["sequence ratio"] + kinds["token clip"] + kinds["sequence clip"]
+    apart, plain = (min(kinds[kind]) > max(rest) for kind in ("token ratio", "no ratio"))
     alone = apart and min(kinds["token ratio"]) > max(kinds["no ratio"])
     words = f"At staleness {STALENESS} token ratios keep direction; sequence ratios and clips lose it"
-    others = f"At staleness {STALENESS} sequence ratios and clips lose direction; token ratios, and none, keep more"
-    ax.set_title(_script.finding(alone, words, _script.finding(apart, others, "Progress of one step on stale data")))
+    others = f"At staleness {STALENESS} only token ratios, or no ratio, keep direction"
+    neither = "Progress of one step on stale data"
+    ax.set_title(_script.finding(alone, words, _script.finding(apart and plain, others, neither)))
     return ax
 
 

@@ -17,9 +17,9 @@ from paper_figures._gac_points import points
 
 EXPERIMENTS = ("gac_control",)
 TITLES = {
-    "fixed": ("Exact rewards:", " projection\nworse than synchronous"),
+    "fixed": ("Exact rewards:", "\nprojection is behind"),
     "random": ("Noisy rewards:", " its best\nregret is no lower"),
-    "stiff": ("Stiff quadratic:", " projection\nworse than synchronous"),
+    "stiff": ("Stiff quadratic:", "\nprojection is behind"),
 }
 """A task, and what projection's least regret over learning rates shows, if it does."""
 LOOK: dict[str, dict[str, Any]] = {
