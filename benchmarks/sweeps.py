@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.store import Store
+from asyncsim.base.store import Store, opened, unit_file
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.sweeping import carrying, grids, plans, units
 from benchmarks._record import Benchmark
@@ -92,7 +92,7 @@ def costs(count: int = MEASURED) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     planning, plan = timed(lambda: plans.planned(asked))
     with tempfile.TemporaryDirectory() as folder:
-        store = plans.opened(folder)
+        store = opened(folder)
         plans.register(store, plan)
         missing = set(plan.keys)
         pool: Any = Nothing()
@@ -110,7 +110,7 @@ def stored(store: Store, asked: plans.Question) -> tuple[float, float]:
     every = asked.units()
     first = next(every)
     rows = units.measured(first.content)
-    size = len(units.packed(rows, first.content, 1.0))
+    size = len(unit_file(rows, first.content, seconds=1.0))
     spent = 0.0
     with mock.patch.object(units, "measured", lambda content: rows):
         for unit in asked.units():

@@ -43,9 +43,10 @@ CLAIMED = [
     Claimed(
         "Which of the quantities called ESS is logged?",
         "miles #1000 and #3230",
-        "Five are in use, and they differ on the same batch. A share inside a sequence cannot see how weights differ "
-        "between sequences.",
-        ("ess/five-definitions",),
+        "Five are in use, and they differ on the same batch. The ESS of sequences falls with their length. The ESS of "
+        "clamped weights has a floor. A share inside a sequence cannot see how weights differ between sequences. "
+        "`asyncsim diagnose` compares a log's ESS with each of them.",
+        ("ess/length-law", "ess/clamp-floor"),
     ),
     Claimed(
         "An arm fails while its ESS stays near one: what did ESS miss?",

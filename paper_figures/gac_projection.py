@@ -57,9 +57,7 @@ def draw(rows: Any) -> Figure:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel="staleness (updates)", ylabel="largest stable\nlearning rate × curvature")
-        own = only(rows, "boundary")
-        fresh = own[(own.arm == "none") & (own.staleness == 0)].value.iloc[0]
-        ratio = measured(rows, "raw").value / fresh
+        ratio = measured(rows, "raw").value / boundary(0)
         words = "Projection restores the synchronous stability limit of plain descent"
         ax.set_title(_script.finding((ratio > 0.95).all(), words, "Largest stable rate, with and without projection"))
     return figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,12 @@ from hypothesis.internal.conjecture import providers
 
 # Workers fill the cores; a second thread in each would make all of them wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A suite in the background of a shell, or under nohup, ignores signals, and so would every command that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Derandomized: the suite's false alarms are a budget, and a draw that is new on every run would spend it unseen. No
 # deadline: the first call of a compiled function is slow.

@@ -75,7 +75,8 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
             status = 2
         except KeyboardInterrupt as error:
             number = stopping.number_of(error)
-            streams.complain(f"stopped by {stopping.NAMES[number]} before there was anything to keep")
+            nothing = f"stopped by {stopping.NAMES[number]} before there was anything to keep"
+            streams.complain(str(error) if isinstance(error, stopping.Kept) else nothing)
             status = 128 + number
         raise typer.Exit(status)
 
@@ -349,6 +350,9 @@ def compare(
     interval: Annotated[str, typer.Option(help="auto, planned or betting.")] = "auto",
     max_replicates: Annotated[int, typer.Option(help="Replicates at which an undecided comparison ends.")] = 1024,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    store: Annotated[
+        str | None, typer.Option(help="Folder or address that keeps each training; what is there is not done again.")
+    ] = None,
     workers: RunWorkers = None,
     plot: Annotated[Path | None, typer.Option(help="Draw curves and intervals to this path.")] = None,
     json_path: Json = None,
@@ -367,6 +371,7 @@ def compare(
         "interval": interval,
         "max_replicates": max_replicates,
         "seed": seed,
+        "store": store,
         "workers": workers,
     }
     return comparing.compare(arms, settings or [], also or [], options, plot, json_path)[1]

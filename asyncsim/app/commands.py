@@ -235,7 +235,7 @@ def run(
         ends = _ends(trace)
         result = _result(trace, ends)
         outputs.write("--json", json_path, lambda path: write_json(path, result))
-        drawn = outputs.write("--plot", plot, lambda path: _draw(trace, path))
+        drawn = outputs.write("--plot", plot, lambda path: draw(trace, path))
     # Print where the metrics ended.
     _print_ends(trace, ends)
     if drawn:
@@ -358,7 +358,8 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
-def _draw(value: Any, path: Path) -> None:
+def draw(value: Any, path: Path) -> None:
+    """Draw what `sim.plot` draws of a value."""
     from asyncsim.plotting import plot
 
     plot(value, path)

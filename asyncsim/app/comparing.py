@@ -37,7 +37,7 @@ def compare(
     result = answer.row()
     outputs = streams.Files()
     outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
-    drawn = outputs.write("--plot", plot, lambda path: _draw(answer, path))
+    drawn = outputs.write("--plot", plot, lambda path: commands.draw(answer, path))
     print(answer)
     if drawn:
         print(f"plot: {plot}")
@@ -87,9 +87,3 @@ def _task(common: Sequence[str], other: str) -> list[str]:
     keys = {word.partition("=")[0] for word in own}
     inherited = [] if "task" in keys else [word for word in common if _of_task(word)]
     return [*(word for word in inherited if word.partition("=")[0] not in keys), *own]
-
-
-def _draw(answer: Any, path: Path) -> None:
-    from asyncsim.plotting import plot
-
-    plot(answer, path)

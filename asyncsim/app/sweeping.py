@@ -11,6 +11,7 @@ import numpy as np
 
 from asyncsim.app import announcing, commands, streams, wording
 from asyncsim.base import checks
+from asyncsim.base.store import TRASH, opened
 
 if TYPE_CHECKING:
     from asyncsim.base.swept import Sweep
@@ -41,11 +42,7 @@ def sweep(
     if dry:
         return _plan(question, outputs)
     with announcing.announced():
-        try:
-            answer = sweeps.answer(question, work)
-        except sweeps.Interrupted as stopped:
-            streams.complain(str(stopped))
-            return {}, 128 + stopped.number
+        answer = sweeps.answer(question, work)
     return show(replace(answer, lines=lines), outputs)
 
 
@@ -69,17 +66,11 @@ def show(answer: Sweep, paths: Mapping[str, Path | None]) -> tuple[dict[str, Any
     outputs = streams.Files()
     outputs.write("--json", paths.get("json"), lambda path: commands.write_json(path, result))
     outputs.write("--csv", paths.get("csv"), lambda path: _write_table(answer, path))
-    drawn = outputs.write("--plot", paths.get("plot"), lambda path: _draw(answer, path))
+    drawn = outputs.write("--plot", paths.get("plot"), lambda path: commands.draw(answer, path))
     print(answer)
     if drawn:
         print(f"plot: {paths['plot']}")
     return result, outputs.status(FAILED if answer.failed else 0)
-
-
-def _draw(answer: Sweep, path: Path) -> None:
-    from asyncsim.plotting import plot
-
-    plot(answer, path)
 
 
 def _write_table(answer: Sweep, path: Path) -> None:
@@ -172,9 +163,9 @@ def timeline(
 
 def results_ls(where: str, outputs: Mapping[str, Path | None]) -> int:
     """A line for each sweep of a store."""
-    from asyncsim.sweeping import keeping, plans
+    from asyncsim.sweeping import keeping
 
-    kept = keeping.sweeps(plans.opened(where, make=False))
+    kept = keeping.sweeps(opened(where, make=False))
     files = streams.Files()
     files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, [each.row() for each in kept]))
     print("\n".join(map(str, kept)) or f"no sweeps in {where}")
@@ -185,15 +176,15 @@ def results_show(where: str, name: str | None, outputs: Mapping[str, Path | None
     """The table of one sweep, from what the store holds."""
     from asyncsim.sweeping import keeping, plans
 
-    store = plans.opened(where, make=False)
+    store = opened(where, make=False)
     return show(plans.answered(store, keeping.chosen(store, name), 0, 0.0), outputs)[1]
 
 
 def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outputs: Mapping[str, Path | None]) -> int:
     """Read every file of a store again, and do some units again; 1 where one is not as it was written."""
-    from asyncsim.sweeping import keeping, plans
+    from asyncsim.sweeping import keeping
 
-    count, faults = keeping.verified(plans.opened(where, make=False), again, seed, trust)
+    count, faults = keeping.verified(opened(where, make=False), again, seed, trust)
     files = streams.Files()
     result = {"units": count, "again": min(again, count), "faults": [vars(fault) for fault in faults]}
     files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, result))
@@ -208,10 +199,9 @@ def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outp
 
 def results_gc(where: str, dry: bool) -> int:
     """Move what no sweep of a store needs into its trash."""
-    from asyncsim.base.store import TRASH
-    from asyncsim.sweeping import keeping, plans
+    from asyncsim.sweeping import keeping
 
-    store = plans.opened(where, make=False)
+    store = opened(where, make=False)
     with store.held(alone=True):
         spare = keeping.unneeded(store)
         size = sum(store.size(name) for name in spare)

@@ -225,15 +225,15 @@ def locked(place: Path, refusal: Exception, shared: bool = False, patience: floa
 
 
 class Temporary:
-    """A folder that is gone once this value is, or this process, however it ends.
+    """A folder, in `parent` or among the system's, that is gone once this value or this process is, however that ends.
 
     >>> folder = Temporary()
     >>> Path(folder.path).is_dir(), folder.remove(), Path(folder.path).exists()
     (True, None, False)
     """
 
-    def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="asyncsim-")
+    def __init__(self, parent: Path | None = None) -> None:
+        self.path = tempfile.mkdtemp(prefix="asyncsim-", dir=parent)
         command = ["/bin/sh", "-c", 'trap "" HUP INT TERM; read line; rm -rf -- "$1"', "sh", self.path]
         guard = None
         with suppress(OSError):  # where there is no shell, only a process that ends by itself leaves nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import calls, checks, plugins
 
 MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
@@ -93,6 +94,9 @@ def owners(part: Any, name: str) -> dict[str, Any]:
 def with_value(part: Any, name: str, label: str, value: Any) -> Any:
     """The value called `name` with the knob `label` of it (as `values` calls it) set to a number, or one per replicate.
 
+    The part whose argument it is is made again by the call that made it, which may refuse the value. Copies of parts
+    are copied and not checked.
+
     >>> from asyncsim.updates.sgd import sgd
     >>> with_value(sgd(0.1), "sgd", "sgd.lr", 0.5).lr
     0.5
@@ -102,14 +106,26 @@ def with_value(part: Any, name: str, label: str, value: Any) -> Any:
     changes: dict[str, Any] = {}
     named = iter(_inside(part, name))
     for f in dataclasses.fields(part):
-        before = getattr(part, f.name)
+        before = after = getattr(part, f.name)
         if f.metadata.get("knob"):
-            changes[f.name] = value if next(named)[0] == label else before
+            after = value if next(named)[0] == label else before
         elif isinstance(before, tuple):
-            changes[f.name] = tuple(with_value(each, next(named)[0], label, value) for each in before)
+            every = tuple(with_value(each, next(named)[0], label, value) for each in before)
+            after = every if any(new is not old for new, old in zip(every, before, strict=True)) else before
         elif dataclasses.is_dataclass(before):
-            changes[f.name] = with_value(before, next(named)[0], label, value)
-    return dataclasses.replace(part, **changes)  # type: ignore[type-var]
+            after = with_value(before, next(named)[0], label, value)
+        changes |= {f.name: after} if after is not before else {}
+    # What a part makes inside itself is checked by the part.
+    made, argument = calls.of(part), label.rpartition(".")[2]
+    changed = dataclasses.replace(part, **changes) if changes else part  # type: ignore[type-var]
+    if made is None or not changes or any(calls.of(each) is not None for each in changes.values()):
+        return changed
+    make = plugins.function(made.name)
+    if argument not in inspect.signature(make).parameters:
+        return changed
+    again = make(**{**made.arguments, argument: value})
+    # One argument may be several knobs: beta of oapl is that of its advantage too.
+    return again if label == f"{name}.{argument}" or again == changed else changed
 
 
 def _is_array(value: Any) -> bool:

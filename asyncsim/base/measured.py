@@ -81,7 +81,8 @@ def _columns(path: str) -> dict[str, np.ndarray]:
         files.Budget(path).fit(TEXT * os.path.getsize(path))
         # Given a path, the reader would unpack a compressed file of any length.
         with open(path, "rb") as text:
-            table = json.read_json(text) if path.endswith(LINES) else csv.read_csv(text)
+            reader, kind = (json.read_json, json) if path.endswith(LINES) else (csv.read_csv, csv)
+            table = reader(text, kind.ReadOptions(use_threads=False))
         return {name: table[name].to_numpy() for name in table.column_names}
     import pyarrow
     from pyarrow import parquet
@@ -91,7 +92,7 @@ def _columns(path: str) -> dict[str, np.ndarray]:
         numeric = [n for n, t in types.items() if pyarrow.types.is_integer(t) or pyarrow.types.is_floating(t)]
         # What is packed tightly may be long.
         files.Budget(path).fit(TEXT * file.metadata.num_rows * len(numeric))
-        table = file.read(numeric)
+        table = file.read(numeric, use_threads=False)
     return {name: table[name].to_numpy() if name in numeric else np.empty(0, dtype=object) for name in types}
 
 

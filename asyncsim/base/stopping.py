@@ -20,17 +20,19 @@ _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to s
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt with the number of its signal."""
+    """An interrupt with the number of its signal; `text` says where it came."""
 
-    number: int
+    def __init__(self, number: int, text: str = "") -> None:
+        self.number = number
+        super().__init__(f"stopped by {NAMES[number]}{text}")
+
+
+class Kept(Stopped):
+    """What ended a command whose store has what was finished; its text says how much, and how to go on."""
 
 
 class Terminated(Stopped):
     """SIGTERM or SIGHUP, where the command line handles it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(NAMES[number])
 
 
 def number_of(error: KeyboardInterrupt) -> int:

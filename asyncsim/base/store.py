@@ -17,8 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, files
+from asyncsim.base import checks, digests, files
+from asyncsim.base.manifest import manifest
 
+FORMAT = 2
+"""Version of what units are told and of the files that they leave; also of the whole store."""
+HEADER = "store.json"
+"""The file that says that a folder is a store."""
+KIND = "asyncsim results"
+TRAINING = "training"
+"""Kind of a unit that is one training of a comparison, with the curves of one metric."""
 NOTE = b"asyncsim"
 """Key of a Parquet file's own metadata that holds what `pack` was told about the rows."""
 SEALED = "sealed by sha256"
@@ -26,6 +34,8 @@ SEAL, UNSEALED = f'{{"{SEALED}": "'.encode(), b"0" * 64
 """What stands in front of the digest of such a file, and what stands in the digest's place when it is computed."""
 TRASH = "trash"
 """The folder for files that are set aside; nothing in it counts."""
+OWN = ("units/", "trainings/", "sweeps/", "failed/", f"{TRASH}/")
+"""Folders of a store."""
 CELL = 64
 """Bytes that a cell of a table takes at most while it is read, beside its text."""
 AT_ONCE = 32
@@ -206,6 +216,57 @@ def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iter
             yield from _names(root, name, above | {real} if real else above)
         else:
             yield name
+
+
+def opened(where: str, make: bool = True) -> Store:
+    """The store at a place, begun where there is nothing yet (`make`).
+
+    Raises `InputError` for a folder of something else, or a store of another version.
+    """
+    store = Store(where)
+    remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
+    if not store.has(HEADER):
+        checks.require(make, "store", where, "one that `sweep` or `compare --store` made", "check the path")
+        foreign = next((name for name in store.names() if not name.startswith(OWN)), None)
+        checks.require(foreign is None, "store", where, f"empty, or a store (it has {foreign})", remedy)
+        store.write(HEADER, json.dumps({"kind": KIND, "format": FORMAT}).encode() + b"\n")
+        return store
+    try:
+        header = json.loads(store.read(HEADER))
+        known = (header["kind"], header["format"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        known = (None, None)
+    bound = f"a store of format {FORMAT}, not {known[0]} of format {known[1]}"
+    checks.require(known == (KIND, FORMAT), "store", where, bound, remedy)
+    return store
+
+
+def keys_of(told: Mapping[str, Any]) -> tuple[str, str]:
+    """Digest of what a unit is asked, and its key: one of that and of the code that does it."""
+    asked = digests.of({name: value for name, value in told.items() if name != "code"}, 32)
+    return asked, digests.of([asked, told["code"]], 32)
+
+
+def name_of(told: Mapping[str, Any]) -> str:
+    """The file of a unit; a training of a comparison stands beside those of other code."""
+    asked, key = keys_of(told)
+    return f"trainings/{asked}/{key}.parquet" if told["kind"] == TRAINING else f"units/{key[:2]}/{key}.parquet"
+
+
+def unit_file(columns: Mapping[str, Any], told: Mapping[str, Any], **more: Any) -> bytes:
+    """The file of a unit: its rows, what it was told, the digest of the rows, what made it, and `more` about it."""
+    import pyarrow as pa
+
+    rows = content(pa.table(dict(columns)))
+    about = {"format": FORMAT, "key": keys_of(told)[1], "told": told, "rows": rows, "made": manifest()}
+    return pack(columns, about | more)
+
+
+def unit_rows(data: bytes, name: str, key: str, remedy: str) -> Any:
+    """The rows of a unit's file as a pyarrow table; one that is damaged, altered or another unit's is refused."""
+    table, about = unpack(data, name, remedy)
+    checks.require(about.get("key") == key, "rows", name, "the unit that its name says", remedy)
+    return table
 
 
 def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:

@@ -64,7 +64,7 @@ class Sweep:
         """The numbers of every replicate, a table for each unit in the order of the grid, read when it is asked for."""
         store = storing.Store(self.store)
         for name, data in zip(self.files, store.read_all(self.files), strict=True):
-            yield storing.unpack(data, name)[0].to_pandas()
+            yield storing.unpack(data, name)[0].to_pandas(use_threads=False)
 
     def row(self) -> dict[str, Any]:
         """The JSON object."""

@@ -77,12 +77,8 @@ def _meaning(spec: Spec) -> Any:
     """Everything that a spec depends on, comparable; two of one meaning give the same numbers."""
     parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
     sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
-    return (
-        content(parts),
-        sizes,
-        plain(spec.describe()),
-        None if spec.initial is None else np.asarray(spec.initial).tolist(),
-    )
+    initial = None if spec.initial is None else np.asarray(spec.initial).tolist()
+    return content(parts), sizes, plain(spec.describe()), initial
 
 
 def content(value: Any) -> Any:
@@ -124,12 +120,6 @@ def _refuse_unpaired(arms: Mapping[str, Spec]) -> None:
         remedy = "use one task for all arms; other tasks go into tasks="
         same = content(spec.task) == content(base.task)
         checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
-        lengths = (spec.updates, spec.every)
-        remedy = "give all arms the same updates and every"
-        checks.require(
-            lengths == (base.updates, base.every),
-            f"updates, every of arm {name}",
-            lengths,
-            f"{(base.updates, base.every)}, as of arm {first}",
-            remedy,
-        )
+        wanted, lengths = ((each.updates, each.every) for each in (base, spec))
+        bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"
+        checks.require(lengths == wanted, f"updates, every of arm {name}", lengths, bound, remedy)

@@ -18,9 +18,9 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals, statistics
 from asyncsim.comparing.beforehand import recorded, refuse
+from asyncsim.comparing.keeping import site_of, together
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
 from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
-from asyncsim.learning.running import together
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.spreading import Site
 
@@ -46,6 +46,7 @@ def compare(
     seed: int = 0,
     progress: bool | None = None,
     workers: int | None = None,
+    store: str | None = None,
 ) -> Answer:
     """Say of each arm whether it is better than the first one, worse, or equal within `smallest`, and how sure that is.
 
@@ -69,7 +70,9 @@ def compare(
         grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
         interval: "planned" (near normal numbers, with room for unseen events), "betting" (bounded numbers, no further
         assumption) or "auto": betting where it can decide within `max_replicates`. seed: of everything. progress and
-        workers: as of `run`; arms are trained side by side, and the answer does not depend on it.
+        workers: as of `run`; arms are trained side by side, and the answer does not depend on it. store: a folder or an
+        address such as s3://bucket/folder that keeps every training under its spec, seed and code (default: nothing is
+        kept). What is there is read, so a comparison that was stopped goes on, to the bit, when it is called again.
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
     arms that differ in nothing or do not pair, a metric that an arm lacks, or smallest = 0. Also for a best value
@@ -82,7 +85,7 @@ def compare(
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
     ...              sim.chain(sim.updates.sgd(0.5)), updates=20)
     >>> compare(a, a.replace(system=sim.schedules.fixed(0)), smallest=0.01, tune=None).word
-    'better'
+    'equal'
     """
     start = time.monotonic()
     checks.real("smallest", smallest, "state the smallest difference that matters", 0.0, open_low=True)
@@ -102,7 +105,7 @@ def compare(
     every = [specs, *({key: spec.replace(task=task) for key, spec in specs.items()} for task in tasks)]
     refuse([reading], ((f"arm {key}", spec) for asked in every for key, spec in asked.items()))
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
-    with Site(workers) as site:
+    with site_of(workers, store, name) as site:
         answers = [question.on(asked, progress, site) for asked in every]
     return Answer(
         metric=name,
@@ -152,11 +155,8 @@ class Question:
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
             best = self._tune(specs, site)
-            ready = {name: self._ready(spec, best[name]) for name, spec in specs.items()}
-            return self._decide(ready, best, shown, site)
-
-    def _ready(self, spec: Spec, tuned: Tuned) -> Spec:
-        return set_knob(spec, tuned.knob, tuned.chosen, FIRST) if tuned.knob else spec
+            ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
+            return self._decide({**specs, **ready}, best, shown, site)
 
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
         seed = seed_of(self.seed, 0, 0)
@@ -229,13 +229,9 @@ class Question:
         event = self.reading.over in ("reached", "collapse")
         if event or (bounded and statistics.betting_decides(bounds, self.most, self.smallest)):
             return "betting"
-        checks.require(
-            bounded or not any(statistics.heavy(pilot) for pilot in pilots),
-            "statistic",
-            "mean",
-            "median, iqm or improvement for heavy tails (one replicate holds most of the variance)",
-            "give statistic='median'",
-        )
+        light = bounded or not any(map(statistics.heavy, pilots))
+        bound = "median, iqm or improvement for heavy tails (one replicate holds most of the variance)"
+        checks.require(light, "statistic", "mean", bound, "give statistic='median'")
         return "planned"
 
     def _look(

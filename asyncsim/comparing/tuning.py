@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, knobs, plugins
+from asyncsim.base import checks, knobs
 from asyncsim.base.answers import Tuned
 from asyncsim.base.records import Schedule
 from asyncsim.base.trace import Trace
@@ -44,25 +43,12 @@ def knob_of(spec: Spec, wanted: str, field: str = "tune", whose: str = "every ar
 
 
 def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
-    """The spec with a knob of its method or chain set, for so many replicates."""
-    _check_value(spec, knob, value)
+    """The spec with a knob of its method or chain set, for so many replicates; as `knobs.with_value`."""
     return spec.replace(
         method=knobs.with_value(spec.method, "method", knob, value),
         update=knobs.with_value(spec.update, "update", knob, value),
         replicates=replicates,
     )
-
-
-def _check_value(spec: Spec, knob: str, value: Any) -> None:
-    """Let the function that made the part refuse a value; copies of parts are not checked."""
-    argument = knob.rpartition(".")[2]
-    inside, links = knobs.owners(spec.method, "method"), knobs.owners(spec.update, "update")
-    # What a method makes inside itself is checked by the method.
-    for part in (inside[knob], spec.method) if knob in inside else (links[knob],):
-        made = calls.of(part)
-        if made is not None and argument in inspect.signature(make := plugins.function(made.name)).parameters:
-            make(**{**made.arguments, argument: value})
-            return
 
 
 def start_of(spec: Spec, knob: str) -> float:
@@ -101,14 +87,10 @@ def tune(
         more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
         scores |= yield from _scores(spec, knob, tuple(more), reading, each)
     best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
-    checks.require(
-        values[0] < best < values[-1],
-        f"best {knob} of arm {name}",
-        best,
-        f"inside the grid {values[0]:g} to {values[-1]:g}, "
-        + ("as given" if fixed else f"{extensions} times extended"),
-        f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid",
-    )
+    how = "as given" if fixed else f"{extensions} times extended"
+    bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
+    remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
+    checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)
     at = values.index(best)
     beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
     scores |= yield from _scores(spec, knob, beside, reading, each)

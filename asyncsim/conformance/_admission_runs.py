@@ -94,6 +94,11 @@ class Violation(AssertionError):
         self.rule, self.message, self.value, self.bound = rule, message, value, bound
 
 
+def _raised(words: str, error: Exception) -> Violation:
+    raised = f"{type(error).__name__}: {error}"
+    return Violation("it takes every event", f"{words} {raised}", raised, "no error")
+
+
 @dataclass
 class Run:
     """One controller, what happened to it, and what it answered last."""
@@ -141,16 +146,11 @@ class Run:
     def happen(self, event: str, n: int) -> None:
         """Let an event happen to n groups and tell the controller."""
         self.events.append((event, n))
-        line = f"{event} {n}" if event in ("submit", "accept", "reject", "fail", "drop") else event
+        self.lines.append(f"{event} {n}" if event in ("submit", "accept", "reject", "fail", "drop") else event)
         try:
-            line = self._take(event, n)
-        except Violation:
-            raise
+            self.lines[-1] = self._take(event, n)
         except Exception as error:
-            self.lines.append(line)
-            raised = f"{type(error).__name__}: {error}"
-            raise Violation("it takes every event", f"the controller raised {raised}", raised, "no error") from error
-        self.lines.append(line)
+            raise _raised("the controller raised", error) from error
 
     def _take(self, event: str, n: int) -> str:
         now, rules = self.counts, self.rules
@@ -196,9 +196,7 @@ class Run:
         try:
             value = self.hooks.capacity(self.counts.version)
         except Exception as error:
-            raised = f"{type(error).__name__}: {error}"
-            text = f"asked, the controller raised {raised}"
-            raise Violation("it takes every event", text, raised, "no error") from error
+            raise _raised("asked, the controller raised", error) from error
         if not isinstance(value, (int, np.integer)):
             raise Violation("capacity is a number of groups", f"capacity is {value!r}", value, "an integer")
         return int(value)

@@ -18,7 +18,7 @@ from asyncsim.conformance._loss_methods import (
     PAID,
     SNAPSHOT,
     Family,
-    Normalized,
+    Shared,
     as_given,
     capped_low,
     expected,
@@ -105,10 +105,6 @@ class Case:
         """-dL/d log_prob of every token."""
         return self.subject.ask(probe).cotangent
 
-    def ask_given(self, probe: Probe) -> Tensor:
-        """The same of the loss as it was given."""
-        return self.original.ask(probe).cotangent
-
     @cached_property
     def nearest(self) -> Method:
         """The method that comes nearest, with what stands beside it."""
@@ -131,7 +127,12 @@ class Case:
         """Whether no token of any batch deviates from that method, and no advantage is changed before."""
         inside = all(self.holds(group) for group in self.further)
         meant = self.reading is None or self.reading.kind == "note"
-        return meant and self.target.exact(self.within) and inside and self.trimmed is None
+        return (
+            meant
+            and self.target.exact(self.within)
+            and inside
+            and (self.trimmed is None or self.trimmed.kind == "note")
+        )
 
     def holds(self, group: str) -> bool:
         """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
@@ -275,11 +276,16 @@ class Case:
 
     @cached_property
     def coupling(self) -> str:
-        """How far the ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
-        close, near, far = _whole(self.probe("hair's breadth")), _calm(self.probe("drift")), _whole(self.probe("far"))
-        steps = ((close, 1e-5), (close, 0.05), (close, 2.0), (near, 0.01), (far, 2.0))
-        reaches = {_reach(self.ask, probe, step, row) for probe, step in steps for row in (0, 1)}
-        drift, tail = _whole(self.probe("drift")), _whole(self.probe("tail"))
+        """How far a ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
+        close, drift, far, tail = (_whole(self.probe(name)) for name in ("hair's breadth", "drift", "far", "tail"))
+        near = drift.but(
+            "", log_prob=drift.behavior + 0.05 * (drift.log_prob - drift.behavior), proximal=drift.behavior
+        )
+        steps = [(close, 1e-5), (close, 0.05), (close, 2.0), (close, -4.0), (near, 0.01), (far, 2.0), (far, -2.0)]
+        # Sums along rows of three tokens pass caps that longer ones are always beyond.
+        steps += [(_whole(self.probe("pairs")), step) for step in (0.5, -0.5, -4.0)]
+        places = itertools.product(steps, (0, 1), ("log_prob", *self.reads))
+        reaches = {_reach(self.ask, probe, step, row, name) for (probe, step), row, name in places}
         pairs = ((near, far), (far, near), (drift, tail), (tail, near))
         reaches |= {_crowd(self.ask, one, other) for one, other in pairs}
         ranks = ("none", "token", "prefix", "suffix", "sequence", "batch")
@@ -306,19 +312,15 @@ def _whole(probe: Probe) -> Probe:
     return probe.unmasked().but(probe.name, advantages=advantages)
 
 
-def _calm(probe: Probe) -> Probe:
-    """The batch with a twentieth of its log ratios."""
-    near = probe.behavior + 0.05 * (probe.log_prob - probe.behavior)
-    return _whole(probe.but(probe.name, log_prob=near, proximal=probe.behavior))
-
-
-def _reach(ask: Ask, probe: Probe, step: float, row: int) -> str:
-    """Which tokens one token's log-prob changes."""
-    at = 2
-    moved = probe.log_prob.clone()
+def _reach(ask: Ask, probe: Probe, step: float, row: int, name: str) -> str:
+    """Which tokens one token's log-prob of a policy changes."""
+    at = probe.mask.shape[1] // 2
+    moved = getattr(probe, name).clone()
     moved[row, at] += step
-    change = (ask(probe.but(probe.name, log_prob=moved)) - ask(probe)).abs()
-    affected = change > 1e-7 * step * ask(probe).abs().max()
+    before_it = ask(probe)
+    affected = (ask(probe.but(probe.name, **{name: moved})) - before_it).abs() > 1e-7 * abs(
+        step
+    ) * before_it.abs().max()
     if bool(affected[torch.arange(len(affected)) != row].any()):
         return "batch"
     before, after = bool(affected[row, :at].any()), bool(affected[row, at + 1 :].any())
@@ -371,7 +373,7 @@ def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside:
         if turned[0].exact(tolerance):
             # Nobody said which policy is meant.
             fits, case = turned, case.explained(evidence, turned[0])
-    held = _holding(case, fits) or next(_read(case, fits), None) or next(_normalized(case, fits), None)
+    held = _holding(case, fits) or next(_read(case, fits), None) or next(_shared(case, fits), None)
     return held or (case, fits)
 
 
@@ -407,13 +409,26 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
                 yield held
 
 
-def _normalized(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
-    """The case of a known method times a ratio over its mean in the batch, which single tokens do not show."""
+def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
+    """The case of a known method times a ratio of rows, or over its mean in the batch: single tokens show neither."""
     near = [] if case.exact or case.coupling != "batch" else [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
-    for cap, ratio, padded in itertools.product(_CAPS if near else (), "hr", (False, True)):
-        evidence = case.evidence.beside(factors=(Normalized(cap, ratio, padded),))
+    for cap, ratio, over in itertools.product(_CAPS if near else (), "hr", ("tokens", "places")):
+        evidence = case.evidence.beside(factors=(Shared(cap, ratio, over),))
         found = [one for one in (evidence.fit(fit.family, fit.settings) for fit in near) if one.exact(case.within)]
         held = _holding(case.explained(evidence, found[0]), found) if found else None
+        yield from [held] if held else []
+    ends = {
+        k.ratio: k.kind == "jump" for k in case.curves.kinks if k.ladder == "lag" and k.log_ratio > 0 and k.sign > 0
+    }
+    cap, masked = next(iter(ends.items()), (None, False))
+    # Rejected rows that leave the denominator reach the whole batch.
+    reaches = not case.exact and (case.coupling == "sequence" or (masked and case.coupling == "batch"))
+    of_rows = reaches and len(case.reads) == 2
+    kinks = [kink for kink in case.curves.kinks if kink.ladder != "lag"]
+    for over in ("product", "mean") if of_rows else ():
+        evidence = case.evidence.beside(factors=(Shared(cap, "h", over, masked),))
+        found = search(evidence, case.families, kinks, case.tolerance, smooth=False)
+        held = _holding(case.explained(evidence, found[0]), found) if found[0].exact(case.within) else None
         yield from [held] if held else []
 
 

@@ -6,7 +6,6 @@ other rows or tokens are counted, or parts are averaged. It is named where it gi
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -110,8 +109,8 @@ RULES = (
     ),
     Rule(
         "x B / (B - M), without the M rows that have no tokens", ROWS, lambda p, k: len(k) / _filled(k),
-        "a fully masked sequence leaves the count", "bug",
-        "divide by the number of sequences of the step, with or without tokens",
+        "fully masked sequences leave the count", "note",
+        "a convention: verl leaves them out on purpose, others count every row; say which beside results",
     ),
     *(
         Rule(f"of parts of {words}, averaged", _TOKENS, _averaged(rows), "micro-batches averaged", "bug", _SUMS)
@@ -139,15 +138,12 @@ REJECTING = (
 def divisor_of(subject: Subject, given: Sequence[Probe], read: Sequence[Probe]) -> Divisor:
     """The divisor that explains batches on which all policies agree, with the advantages that the loss reads there."""
     answers = [_sloped(subject, probe) for probe in given]
-    for rule, aggregator in itertools.chain(((None, each) for each in AGGREGATORS), _ruled()):
-        ratios = _ratios(aggregator, rule, read, answers)
-        if float((torch.cat(ratios) / ratios[0][:1] - 1.0).abs().nan_to_num(torch.inf).max()) < _SAME:
-            return Divisor(aggregator, rule)
+    for rule, aggregators in ((None, AGGREGATORS), *((rule, rule.aggregators) for rule in RULES)):
+        for aggregator in aggregators:
+            ratios = _ratios(aggregator, rule, read, answers)
+            if float((torch.cat(ratios) / ratios[0][:1] - 1.0).abs().nan_to_num(torch.inf).max()) < _SAME:
+                return Divisor(aggregator, rule)
     return next(_powers(read, answers), UNKNOWN)
-
-
-def _ruled() -> Iterator[tuple[Rule, str]]:
-    return ((rule, aggregator) for rule in RULES for aggregator in rule.aggregators)
 
 
 def _ratios(aggregator: str, rule: Rule | None, probes: Sequence[Probe], answers: Sequence[Tensor]) -> list[Tensor]:

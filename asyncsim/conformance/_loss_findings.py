@@ -31,12 +31,10 @@ class Known(NamedTuple):
     name: str
     remedy: str
     experiment: Experiment
-    where: Callable[[Case], bool]
-    """Which losses it is a finding for."""
 
     def finding(self, case: Case) -> Finding | None:
         """What a loss shows of it."""
-        evidence = self.experiment(case) if self.where(case) else None
+        evidence = self.experiment(case)
         return Finding(self.name, self.kind, evidence, self.remedy) if isinstance(evidence, str) else evidence
 
 
@@ -44,13 +42,11 @@ KNOWN: list[Known] = []
 """In the order in which a report has them, inside a kind."""
 
 
-def finds(
-    kind: str, name: str, remedy: str, where: Callable[[Case], bool] = lambda case: True
-) -> Callable[[Experiment], Experiment]:
-    """The function is the experiment for this finding; the evidence may mean something else elsewhere."""
+def finds(kind: str, name: str, remedy: str) -> Callable[[Experiment], Experiment]:
+    """The function is the experiment for this finding."""
 
     def add(experiment: Experiment) -> Experiment:
-        KNOWN.append(Known(kind, name, remedy, experiment, where))
+        KNOWN.append(Known(kind, name, remedy, experiment))
         return experiment
 
     return add
@@ -78,44 +74,26 @@ def _anchor(case: Case) -> Finding | None:
     return Finding(f"anchor: {anchor} where {like.anchor} was asked for", "note", evidence, remedy)
 
 
-def _constant(case: Case) -> bool:
-    """Whether the weight of a token does not move with the current policy."""
+@finds("bug", "ratio identically 1", "subtract stored log-probs, not log_prob.detach()")
+def _one(case: Case) -> Finding | str | None:
+    """A bug where a ratio is asked for and the weight of a token does not move with the current policy."""
+    if case.reads:
+        return None
+    evidence = "other behavior or proximal log-probs change nothing"
     weights = case.curves.at("drift", 1, np.array([-2.0, -0.1, 0.0, 0.1, 2.0]))
-    return bool(np.ptp(weights) <= 1e-9)
+    if case.like_reads and np.ptp(weights) <= 1e-9:
+        return evidence
+    return Finding("no ratio", "note", evidence, "right for REINFORCE; where a ratio was meant, hand over log-probs")
 
 
-@finds(
-    "bug",
-    "ratio identically 1",
-    "subtract stored log-probs, not log_prob.detach()",
-    where=lambda case: bool(case.like_reads) and _constant(case),
-)
-@finds(
-    "note",
-    "no ratio",
-    "right for REINFORCE; where a ratio was meant, hand over stored log-probs",
-    where=lambda case: not (case.like_reads and _constant(case)),
-)
-def _one(case: Case) -> str | None:
-    return None if case.reads else "other behavior or proximal log-probs change nothing"
-
-
-@finds(
-    "bug",
-    "behavior weight not applied",
-    "multiply by the ratio of pi_prox to mu, or of pi to mu",
-    where=lambda case: "behavior" in case.like_reads,
-)
-@finds(
-    "note",
-    "staleness is invisible",
-    "right for anchor='proximal'; say so beside results",
-    where=lambda case: "behavior" not in case.like_reads,
-)
-def _unused(case: Case) -> str | None:
+@finds("bug", "behavior weight not applied", "multiply by the ratio of pi_prox to mu, or of pi to mu")
+def _unused(case: Case) -> Finding | str | None:
     if "behavior" in case.reads or not case.reads or case.other_anchor or case.swapped:
         return None
-    return "other behavior log-probs change nothing: in the first update of a batch staleness is invisible"
+    evidence = "other behavior log-probs change nothing: in the first update of a batch staleness is invisible"
+    if "behavior" in case.like_reads:
+        return evidence
+    return Finding("staleness is invisible", "note", evidence, "right for anchor='proximal'; say so beside results")
 
 
 @finds(
@@ -336,24 +314,9 @@ def _order(case: Case) -> str | None:
     return "the same sequences in reverse order have other gradients" if moved else None
 
 
-_WHOLE_STEP = "decide over the whole optimizer step, before it is split into micro-batches"
-
-
-@finds("bug", "threshold depends on the split", _WHOLE_STEP, where=lambda case: not case.exact)
-@finds("note", "threshold depends on the split", _WHOLE_STEP, where=lambda case: case.exact)
-def _split(case: Case) -> str | None:
-    cut, name, tokens = _halved(case)
-    return f"in half of the batch '{name}' {cut} of {tokens} tokens are cut differently" if cut else None
-
-
-@finds("note", "weights depend on the split", _WHOLE_STEP)
-def _mixed(case: Case) -> str | None:
-    cut, name, tokens = _halved(case)
-    return f"in half of the batch '{name}' weights change, by more than one factor" if tokens and not cut else None
-
-
-def _halved(case: Case) -> tuple[int, str, int]:
-    """Tokens that are cut differently in a half of some batch, its name, and its tokens: 0 where no weight changes."""
+@finds("bug", "threshold depends on the split", "decide over the whole step, before it is split into micro-batches")
+def _split(case: Case) -> Finding | None:
+    """Tokens that are cut, or weighed by more than one factor, where a half of some batch stands alone."""
     for name in ("far", "tail", "staleness and drift", "drift") if case.coupling == "batch" else ():
         probe = case.probe(name)
         half = len(probe.mask) // 2
@@ -361,14 +324,21 @@ def _halved(case: Case) -> tuple[int, str, int]:
         cut = int(((whole == 0) != (part == 0)).sum())
         both = (whole != 0) & (part != 0)
         factors = part[both] / whole[both]
-        if cut or (len(factors) > 1 and float((factors / factors.median() - 1.0).abs().max()) > 1e-6):
-            return cut, name, int((probe.mask[:half] > 0).sum())
-    return 0, "", 0
+        kind, tokens = "note" if case.exact else "bug", int((probe.mask[:half] > 0).sum())
+        remedy = "decide over the whole step, before it is split into micro-batches"
+        if cut:
+            evidence = f"in half of the batch '{name}' {cut} of {tokens} tokens are cut differently"
+            return Finding("threshold depends on the split", kind, evidence, remedy)
+        if len(factors) > 1 and float((factors / factors.median() - 1.0).abs().max()) > 1e-6:
+            evidence = f"in half of the batch '{name}' weights change, by more than one factor"
+            return Finding("weights depend on the split", "note", evidence, remedy)
+    return None
 
 
 @finds("note", "dual clip", "none needed")
-def _dual(case: Case) -> str | None:
-    closing = _closing(case)
+def _dual(case: Case) -> Finding | str | None:
+    """Where clips close above a ratio of 1 for either sign."""
+    closing = [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
     up = [kink.log_ratio for kink in closing if kink.sign > 0]
     bounds = [factor.describe().get("high", 0.0) for factor in case.evidence.factors]
     for kink in closing:
@@ -377,30 +347,17 @@ def _dual(case: Case) -> str | None:
         masked |= any(math.isclose(bound, kink.ratio, rel_tol=1e-6) for bound in bounds)
         if kink.sign < 0 and kink.log_ratio > 0.4 and kink.ladder == "drift" and not masked:
             return f"for A < 0 the clip closes above a ratio of {kink.ratio:g}"
-    return None
-
-
-@finds("note", "no dual clip", "bound it if single tokens blow up the step")
-def _no_dual(case: Case) -> str | None:
     last = float(case.curves.at("drift", -1, 6.0)[0])
-    up = any(kink.sign > 0 for kink in _closing(case))
-    if not up or abs(last) <= 100.0 or _dual(case):
+    if not up or abs(last) <= 100.0:
         return None
-    return f"for A < 0 the weight is {last:.4g} at a ratio of {np.exp(6.0):.4g}"
+    evidence = f"for A < 0 the weight is {last:.4g} at a ratio of {np.exp(6.0):.4g}"
+    return Finding("no dual clip", "note", evidence, "bound it if single tokens blow up the step")
 
 
-def _closing(case: Case) -> list[Kink]:
-    """Where clips close above a ratio of 1."""
-    return [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
-
-
-_SHIFTED = "log-probs are those of the tokens already: shift neither them nor the mask"
-
-
-@finds("bug", FIRST, _SHIFTED, where=lambda case: case.trimmed is not None and case.trimmed.name == FIRST)
-@finds("bug", LAST, _SHIFTED, where=lambda case: case.trimmed is not None and case.trimmed.name == LAST)
-def _trimmed(case: Case) -> str | None:
-    return case.trimmed.evidence if case.trimmed else None
+@finds("bug", FIRST, "")
+def _trimmed(case: Case) -> Finding | None:
+    one = case.trimmed
+    return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
 
 
 @finds("note", "bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
@@ -560,32 +517,25 @@ def _leaks(case: Case) -> str | None:
     return "other values there change other tokens" if changed > 1e-9 * size else None
 
 
-def _far(log_ratio: float, sign: float) -> Points:
-    """One token whose log ratio to behavior and proximal policy is far out."""
+def _weight(case: Case, log_ratio: float, sign: float, beside: bool = False) -> float:
+    """Weight of a token whose log ratio to both policies is far out, or of an ordinary one in a batch with it."""
     high, low = -0.5, -0.5 - abs(log_ratio)
     now, then = (high, low) if log_ratio > 0 else (low, high)
-    return Points(*(torch.tensor([x], dtype=torch.float64) for x in (now, then, then, sign)))
-
-
-def _weight(case: Case, log_ratio: float, sign: float) -> float:
-    answer = case.subject.quietly(_far(log_ratio, sign).probe(case.curves.pair))
-    if answer is None or not answer.finite:
+    columns = [torch.tensor([x], dtype=torch.float64) for x in (now, then, then, sign)]
+    if beside:
+        columns = [torch.cat(pair) for pair in zip(columns, points("drift", sign, np.array([0.05])), strict=True)]
+    answer = case.subject.quietly(Points(*columns).probe(case.curves.pair))
+    if answer is None or not (beside or answer.finite):
         return math.nan
-    return float(answer.cotangent[0, 0]) / case.curves.unit
-
-
-def _beside(case: Case, log_ratio: float, sign: float) -> float:
-    """Weight of an ordinary token in a batch with the extreme one: 0 where everything was closed on purpose."""
-    pairs = zip(_far(log_ratio, sign), points("drift", sign, np.array([0.05])), strict=True)
-    answer = case.subject.quietly(Points(*(torch.cat(column) for column in pairs)).probe(case.curves.pair))
-    return 0.0 if answer is None else float(answer.cotangent[-1, 0])
+    return float(answer.cotangent[-1 if beside else 0, 0]) / case.curves.unit
 
 
 @finds("bug", "infinite ratios get weight 0", "cap before infinities are replaced: the order decides")
 def _zero(case: Case) -> str | None:
     for sign in (1.0, -1.0):
         near, far = _weight(case, 80.0, sign), _weight(case, 1000.0, sign)
-        if math.isfinite(near) and abs(near) > 1e-6 and far == 0.0 and _beside(case, 1000.0, sign) != 0.0:
+        # Where the ordinary token beside it has no weight either, everything was closed on purpose.
+        if math.isfinite(near) and abs(near) > 1e-6 and far == 0.0 and _weight(case, 1000.0, sign, True) != 0.0:
             return f"weight {near:.4g} at a log ratio of 80, 0 at 1000"
     return None
 
@@ -632,6 +582,7 @@ NAMES = tuple(
             *(one.finding for one in RULES if one.kind == "bug"),
             *(further.mistake for further in FURTHER.values()),
             *NAMED,
+            LAST,
         )
     )
 )

@@ -241,13 +241,19 @@ _MASKS: tuple[Callable[..., Any], ...] = (factors.token_mask, factors.geometric_
 
 @dataclass(frozen=True)
 class _Changed(Weight):
-    """A weight in the place of another one, with its description."""
+    """A weight in the place of another one, described like it: around pi_prox in the place of mu, or c(A) - c(0)."""
 
     inner: Weight
+    around: bool
 
     def __post_init__(self) -> None:
         for name in ("level", "outputs", "anchored", "rewarded"):
             object.__setattr__(self, name, getattr(self.inner, name))
+
+    @property
+    def proximal(self) -> bool:  # type: ignore[override]
+        """Whether it reads pi_prox."""
+        return self.around or self.inner.proximal
 
     def describe(self) -> dict[str, Any]:
         """That of the weight itself."""
@@ -255,33 +261,12 @@ class _Changed(Weight):
 
     def applied(self, step: Step) -> Tensor:
         """That of the weight itself."""
-        return self.inner.applied(step)
-
-
-class Around(_Changed):
-    """A weight whose ratios refer to pi_prox in the place of mu."""
-
-    proximal = True
-
-    def applied(self, step: Step) -> Tensor:
-        """That of the weight itself."""
-        return self.inner.applied(_turned(step))
+        return self.inner.applied(_turned(step) if self.around else step)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """That of the weight itself."""
-        return self.inner.score_weight(_turned(step), advantage)
-
-
-class _Paid(_Changed):
-    """A weight without the part that it has without an advantage."""
-
-    @property
-    def proximal(self) -> bool:  # type: ignore[override]
-        """As the weight itself."""
-        return self.inner.proximal
-
-    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c(A) - c(0)."""
+        """That of the weight itself on other policies, or without the part that it has without an advantage."""
+        if self.around:
+            return self.inner.score_weight(_turned(step), advantage)
         return self.inner.score_weight(step, advantage) - self.inner.score_weight(step, torch.zeros_like(advantage))
 
 
@@ -297,8 +282,10 @@ class Change:
     words: str
 
 
-SNAPSHOT = Change(lambda method: method.replace(weight=Around(method.weight)), "with pi_prox in the place of mu")
-PAID = Change(lambda method: method.replace(weight=_Paid(method.weight)), "without its penalty")
+SNAPSHOT = Change(
+    lambda method: method.replace(weight=_Changed(method.weight, True)), "with pi_prox in the place of mu"
+)
+PAID = Change(lambda method: method.replace(weight=_Changed(method.weight, False)), "without its penalty")
 
 
 @cache
@@ -309,25 +296,43 @@ def pulled() -> tuple[Family, ...]:
 
 
 @dataclass(frozen=True)
-class Normalized(Factor):
-    """min(ratio, cap) over its mean in the batch, over generated tokens or over all of it; of no method here."""
+class Shared(Factor):
+    """min(ratio, cap), or the ratio to the cap and 0 beyond: of rows, or over its mean in the batch; of no method here.
+
+    `over`: the "product" or "mean" of a row's ratios, or of a batch's generated "tokens" or all of its "places".
+    """
 
     cap: float | None
     ratio: str
-    padded: bool
+    over: str
+    masked: bool = False
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """Weights of mean 1, `[R, G, N, T]`."""
-        weight = ratios.usable(step.log_ratio - (step.drift if self.ratio == "h" else 0.0)).clamp(max=self.cap)
-        tokens = torch.ones_like(step.mask) if self.padded else step.mask
+        """Weights of rows `[R, G, N, 1]`, or of mean 1, `[R, G, N, T]`."""
+        logs = step.log_ratio - (step.drift if self.ratio == "h" else 0.0)
+        if self.over in ("product", "mean"):
+            logs = torch.where(step.mask > 0, logs, 0.0).sum(-1, keepdim=True)
+            logs = logs / step.mask.sum(-1, keepdim=True).clamp(min=1.0) if self.over == "mean" else logs
+        weight = ratios.usable(logs)
+        weight = (
+            torch.where(weight > (self.cap or math.inf), 0.0, weight) if self.masked else weight.clamp(max=self.cap)
+        )
+        if self.over in ("product", "mean"):
+            return weight
+        tokens = torch.ones_like(step.mask) if self.over == "places" else step.mask
         return weight * tokens.sum((1, 2, 3), keepdim=True) / (weight * tokens).sum((1, 2, 3), keepdim=True)
 
     @property
     def words(self) -> str:
         """What it is."""
         name = {"h": "pi_prox / mu", "r": "pi / mu"}[self.ratio]
+        rows = {"product": f"the product of {name} along a row", "mean": f"the geometric mean of {name} in a row"}
+        name = rows.get(self.over, name)
+        if self.masked:
+            return f"{name} up to {self.cap:g}, and 0 beyond"
         name = name if self.cap is None else f"min({name}, {self.cap:g})"
-        return f"{name} over its mean, that of {'the padded batch' if self.padded else 'the tokens of the batch'}"
+        batch = {"places": "the padded batch", "tokens": "the tokens of the batch"}.get(self.over)
+        return f"{name} over its mean, that of {batch}" if batch else name
 
 
 def masks(curves: Curves) -> list[Any]:
@@ -360,7 +365,7 @@ def notation(part: Any) -> str:
 
 def masking(factor: Any) -> str:
     """What a factor does, in words."""
-    if isinstance(factor, Normalized):
+    if isinstance(factor, Shared):
         return factor.words
     description = factor.describe()
     kind = {"token_mask": "tokens", "geometric_mask": "rows by their mean", "sequence_mask": "rows by their product"}

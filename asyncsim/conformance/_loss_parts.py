@@ -295,16 +295,18 @@ def penalty_of(curves: Curves) -> Any:
     return replace(penalty, coefficient=coefficient)
 
 
-FIRST = "first token left out"
-LAST = "last token left out"
+SHIFT = "log-probs are those of the tokens already: shift neither them nor the mask"
+TRUNCATED = "a convention of truncated answers, as TRL and DAPO have it; say what becomes of their tokens"
+FIRST, LAST, FULL = "first token left out", "last token left out", "rows as long as the batch left out"
 
 
-@dataclass(frozen=True)
-class Trimmed:
+class Trimmed(NamedTuple):
     """What is left out, and whether the loss of rows with one more token there is one without that mistake."""
 
     name: str
+    kind: str
     evidence: str
+    remedy: str
     mended: bool
 
 
@@ -317,16 +319,25 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
     place = torch.arange(tokens.shape[1]).expand(tokens.shape)
     ends = tokens & (place == (place * tokens).amax(-1, keepdim=True))
     starts = tokens & (place == torch.where(tokens, place, tokens.shape[1]).amin(-1, keepdim=True))
-    front = torch.equal(ignored, starts)
-    if not front and not any(torch.equal(ignored, where) for where in (ends, tokens & (place == tokens.shape[1] - 1))):
+    column, full = tokens & (place == tokens.shape[1] - 1), tokens & tokens.all(-1, keepdim=True)
+    known = ((FIRST, starts), (LAST, ends), (LAST, column), (FULL, full))
+    name = next((name for name, where in known if torch.equal(ignored, where)), None)
+    padded = (_padded(subject, name == FIRST, counted) for counted in (0.0, 1.0))
+    repaired = next((other for other in padded if name and _ignored_tokens(other, probe) is None), None)
+    if name is None or (name == FULL and repaired is None):
         return subject, None
-    name, evidence = (
-        FIRST if front else LAST,
-        f"the {'first' if front else 'last'} generated token of a row has no gradient",
+    evidence = f"the {name.split()[0]} generated token of a row has no gradient"
+    if name != FULL or repaired is None:
+        return repaired or subject, Trimmed(name, "bug", evidence, SHIFT, repaired is not None)
+    others = tokens & ~full & (probe.advantages != 0)
+    factor = float((subject.ask(probe).cotangent / repaired.ask(probe).cotangent)[others].mean())
+    left = float(probe.mask.sum() / (tokens & ~full).sum())
+    stay = {1.0: "stay in the denominator", left: "leave the denominator"}
+    words = next((text for x, text in stay.items() if math.isclose(x, factor, rel_tol=1e-6)), "are counted in part")
+    evidence = (
+        f"they have no gradient, and their tokens {words}: in '{probe.name}' others have {factor:.4g} times theirs"
     )
-    padded = (_padded(subject, front, counted) for counted in (0.0, 1.0))
-    repaired = next((other for other in padded if _ignored_tokens(other, probe) is None), None)
-    return repaired or subject, Trimmed(name, evidence, repaired is not None)
+    return repaired, Trimmed(FULL, "note", evidence, TRUNCATED, True)
 
 
 def _ignored_tokens(subject: Subject, probe: Probe) -> Tensor | None:

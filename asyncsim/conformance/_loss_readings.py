@@ -276,11 +276,7 @@ def _paid(curves: Curves) -> Iterator[Reading]:
     for name, term in _TERMS.items():
         beta = -paid / float(term(torch.tensor(x, dtype=torch.float64))) / (paid - both)
         for row in (False, True):
-            yield _in_advantages(name, term, _rounded(beta), to, row)
-
-
-def _rounded(x: float) -> float:
-    return fewest(x, 6, 1e-5 * abs(x)) or x
+            yield _in_advantages(name, term, fewest(beta, 6, 1e-5 * abs(beta)) or beta, to, row)
 
 
 def _in_advantages(name: str, term: Callable[[Tensor], Tensor], beta: float, to: str, row: bool) -> Reading:

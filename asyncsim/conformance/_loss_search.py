@@ -345,7 +345,9 @@ def search(
     families = [one for one in families if one.name == first or not (evidence.separable and "scope" in one.choices)]
     scored = [(evidence.curve(one, choice), one, choice) for one in families for choice in combinations(one)]
     scored.sort(key=lambda row: row[0])
-    fits = _nearest(evidence, scored)
+    # Single tokens tell which methods, by their defaults, are worth the batches.
+    least = max(sum(score <= 1e-6 for score, *_ in scored), _NEAREST)
+    fits = [evidence.fit(family, settings) for _, family, settings in scored[:least]]
     if not known and not any(fit.exact(tolerance) for fit in fits):
         fits += _descended(evidence, _several(scored), candidates(kinks), tolerance)
     best = min(fits, key=by)
@@ -372,12 +374,6 @@ def _key(family: Family, settings: Mapping[str, Any]) -> str:
 
 _Listed = tuple[float, Family, dict[str, Any]]
 """Distance on single tokens, a method, and its named choices."""
-
-
-def _nearest(evidence: Evidence, scored: Sequence[_Listed]) -> list[Fit]:
-    """Methods by their defaults: single tokens tell which of them are worth the batches."""
-    least = max(sum(score <= 1e-6 for score, *_ in scored), _NEAREST)
-    return [evidence.fit(family, settings) for _, family, settings in scored[:least]]
 
 
 def _several(scored: Sequence[_Listed]) -> list[_Listed]:
@@ -510,18 +506,14 @@ def _refined(evidence: Evidence, fit: Fit) -> Fit:
     if not names or not np.isfinite(start).all() or evidence.left[0] <= 0:
         return fit
 
-    def settings(x: np.ndarray, round_to: Callable[[float], float] = float) -> dict[str, Any]:
-        return {**fit.settings, **{name: round_to(float(v)) for name, v in zip(names, x, strict=True)}}
+    def settings(x: Sequence[float] | np.ndarray) -> dict[str, Any]:
+        return {**fit.settings, **{name: float(v) for name, v in zip(names, x, strict=True)}}
 
     def residuals(x: np.ndarray) -> np.ndarray:
         return evidence.residuals(family, settings(x))
 
     solution = least_squares(residuals, start, diff_step=1e-6, max_nfev=_STEPS, xtol=1e-14, ftol=1e-14, gtol=1e-14)
-    plain, moved = (evidence.fit(family, settings(solution.x, near)) for near in (_near, float))
+    meant = [fewest(x, 5, 1e-5 * abs(x)) or x for x in solution.x.tolist()]
+    plain, moved = (evidence.fit(family, settings(numbers)) for numbers in (meant, solution.x))
     moved = plain if plain.score <= moved.score + 1e-7 else moved
     return _bare(evidence, moved) if moved.score < fit.score else fit
-
-
-def _near(value: float) -> float:
-    """What was meant by a fitted number."""
-    return fewest(value, 5, 1e-5 * abs(value)) or value

@@ -268,7 +268,8 @@ def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterato
     for case, title, kind, remedy in _cases(entry, probe, pair, subject.masked):
         wide, most = case.name.startswith("log ratios of 50"), 0.01 if title == "absolute epsilon" else tolerance
         ours = numbers(entry, pair, [case])[0]
-        theirs = quietly(subject, _narrow(case) if wide else case)
+        narrow = case.but(case.name, logs={policy: x.astype(np.float32) for policy, x in case.logs.items()})
+        theirs = quietly(subject, narrow if wide else case)
         # Far out a clamp is no mistake, but a number that is broken, or 1 because it broke.
         broken = math.isnan(theirs) or same(theirs, 1.0, 1e-3)
         if same(ours, theirs, most) or (wide and not broken):
@@ -294,6 +295,10 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
         step = np.where(np.arange(probe.mask.shape[1]) % 2, 50.0, -50.0)
         far = probe.moved("log ratios of 50 in float32", step + 0.0 * probe.mask, **{pair[0]: 1.0})
         yield far, "overflow", "hazard", "subtract the largest log weight before exp"
+    if entry.family == "mean" and not entry.mask:
+        step = 15.0 - 30.0 * (np.arange(probe.mask.shape[1]) % 2)
+        far = probe.moved("log ratios of 15", step + 0.0 * probe.mask, **{pair[0]: 1.0})
+        yield far, "limited far out", "note", "say beside the number where it is limited"
     if not masked:
         return
     empty = probe.mask & (np.arange(len(probe.mask)) != 1)[:, None]
@@ -325,10 +330,6 @@ def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iter
             return
         if same(found, counted, tolerance):
             yield Finding("unknown versions counted", "hazard", f"a version of {unknown:g} enters as data", remedy)
-
-
-def _narrow(batch: Batch) -> Batch:
-    return batch.but(batch.name, logs={policy: x.astype(np.float32) for policy, x in batch.logs.items()})
 
 
 def _shown(value: Any) -> str:

@@ -117,15 +117,35 @@ def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any)
     return _adapted("openrlhf", module, old, settings)
 
 
-def trl(loss_type: str = "dapo", **settings: Any) -> Loss:
+def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
     """What GRPOTrainer of the installed trl computes, without a model: any `loss_type`, and settings of GRPOConfig.
 
     Further settings: `old`, "proximal" (several updates on a batch) or "behavior"; `cap`, with the correction of the
     sampler's log-probs, pi_prox over mu truncated there. Nothing that needs a model or a reference can be set.
     """
-    loss = _trl(loss_type, **settings)
+    _choice(old)
+    trainer_class, arguments = _grpo(loss_type, settings)
+
+    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        trainer = _trainer(trainer_class, arguments, log_prob, cap is not None)
+        before = proximal if old == "proximal" else behavior
+        inputs = {
+            "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
+            "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
+            "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
+            "completion_mask": mask,
+            "advantages": advantages[:, 0],
+            "old_per_token_logps": before,
+            "sampling_per_token_logps": behavior,
+            "num_items_in_batch": mask.sum(),
+        }
+        if cap is not None:
+            inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
+        value: Tensor = trainer._compute_loss(trainer.model, inputs)
+        return value
+
     vars(loss)["advantages_per"] = "sequence"  # its trainer makes one for each
-    return loss
+    return _mark_old(loss, old)
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
@@ -265,26 +285,15 @@ def _understood(name: str, settings: Mapping[str, Any], of: str, remedy: str) ->
         raise checks.InputError(f"{name} settings", settings, f"those of {of} ({error})", remedy) from error
 
 
-class _FixedLogProbs:
-    """A distribution with given log-probs."""
-
-    def __init__(self, log_prob: Tensor) -> None:
-        self.value = log_prob
-
-    def log_prob(self, action: Tensor) -> Tensor:
-        """The log-probs, whatever the action."""
-        return self.value
-
-
 class _Actor(torch.nn.Module):
     """A policy that reads its log-probs from the batch, for ClipPPOLoss."""
 
     in_keys = ("log_prob",)
     out_keys = ("action",)
 
-    def get_dist(self, batch: Any) -> _FixedLogProbs:
-        """The distribution at every token."""
-        return _FixedLogProbs(batch["log_prob"])
+    def get_dist(self, batch: Any) -> SimpleNamespace:
+        """The distribution at every token: the log-probs, whatever the action."""
+        return SimpleNamespace(log_prob=lambda action: batch["log_prob"])
 
 
 _MODELED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", "use_adaptive_entropy")
@@ -307,32 +316,6 @@ class _Alone:
     def reduce(self, value: Tensor, reduction: str = "sum") -> Tensor:
         """The tensor itself."""
         return value
-
-
-def _trl(loss_type: str, old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
-    """The trainer's own method on given log-probs, called on an object with what that method reads."""
-    _choice(old)
-    trainer_class, arguments = _grpo(loss_type, settings)
-
-    def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        trainer = _trainer(trainer_class, arguments, log_prob, cap is not None)
-        before = proximal if old == "proximal" else behavior
-        inputs = {
-            "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
-            "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
-            "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
-            "completion_mask": mask,
-            "advantages": advantages[:, 0],
-            "old_per_token_logps": before,
-            "sampling_per_token_logps": behavior,
-            "num_items_in_batch": mask.sum(),
-        }
-        if cap is not None:
-            inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
-        value: Tensor = trainer._compute_loss(trainer.model, inputs)
-        return value
-
-    return _mark_old(loss, old)
 
 
 def _grpo(loss_type: str, settings: dict[str, Any]) -> tuple[Any, Any]:

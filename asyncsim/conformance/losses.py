@@ -131,7 +131,7 @@ def _label(method: Method | None) -> str | None:
 
 def _parts(method: Method) -> dict[str, str]:
     """Masks and penalties of a method as they are written in a call."""
-    factors = [part for part in method.factors if not isinstance(part, _loss_methods.Normalized)]
+    factors = [part for part in method.factors if not isinstance(part, _loss_methods.Shared)]
     groups = {"factors": factors, "penalties": method.penalties}
     return {name: f"({', '.join(map(_loss_methods.notation, parts))},)" for name, parts in groups.items() if parts}
 
@@ -169,18 +169,13 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
     )
 
 
-def _parts_beside(case: Case) -> dict[str, str]:
-    """What stands beside the method, without what belongs to it."""
-    parts = case.nearest.factors, case.nearest.penalties
-    whole = case.nearest.replace(factors=case.evidence.factors, penalties=case.evidence.penalties)
-    return _parts(whole) if any(parts) else {}
-
-
 def _match(fit: Fit, case: Case) -> Match:
     settings = dict(fit.settings)
     if case.divisor.aggregator and fit.family.aggregator != case.divisor.aggregator:
         settings["aggregator"] = case.divisor.aggregator
-    beside = _parts(fit.family.instance) if fit.family.instance else _parts_beside(case)
+    # What stands beside the method, without what belongs to it.
+    whole = case.nearest.replace(factors=case.evidence.factors, penalties=case.evidence.penalties)
+    beside = _parts(fit.family.instance or whole)
     words = " and ".join(_loss_methods.masking(factor) for factor in case.evidence.factors)
     return Match(
         fit.family.name,
@@ -219,7 +214,7 @@ def _first(case: Case) -> Disagreement | None:
 def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossReport:
     """The report with the moments of the loss, in the scale of the method beside it."""
     try:
-        rows = biases(case.ask_given, case.target.scale, case.method, advantage)
+        rows = biases(lambda probe: case.original.ask(probe).cotangent, case.target.scale, case.method, advantage)
     except checks.InputError as error:
         return replace(report, omitted=str(error))
     return replace(report, bias=rows)

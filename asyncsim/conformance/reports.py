@@ -270,7 +270,8 @@ class LossReport(Judged):
         request = f" like {self.like}" if self.like else ""
         lines = [f"{'conforms' if self.conforms else 'deviates'}{request}", self._matched()]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
-        lines += [f"weights are those of the method times {self.match.times}"] if self.match.times else []
+        times = self.match.times if self.name != "unknown" else ""
+        lines += [f"weights are those of the method times {times}"] if times else []
         lines += [f"denominator: {self.aggregator}"] if " " in self.aggregator else []
         lines += [f"compared with {self.compared}"] if self.compared else []
         lines += [f"arguments {line}" for line in self.arguments]

@@ -253,8 +253,9 @@ def stamps(telemetry: Telemetry) -> Draft:
         question, claim,
         Saying("possible stamps", "No sample is older than the run or younger than its weights.", HARMLESS),
         Saying(
-            "off-by-one staleness", f"Stamps are off by {abs(size):.0f}: below 0, or above the steps so far.",
-            "Subtract the version at which training began, or publish before the first stamp.",
+            "off-by-one staleness" if abs(size) == 1.0 else "impossible stamps",
+            f"Stamps lie up to {abs(size):g} {'below 0' if least < 0 else 'above the steps so far'}.",
+            "Count stamps and steps in one unit, from the version at which training began.",
         ),
         0.0 if wrong else 1.0, Estimate(size if wrong else 0.0), (0.0, 0.0), "versions",
     )  # fmt: skip

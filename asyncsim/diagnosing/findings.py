@@ -17,6 +17,8 @@ VERDICTS = ("as predicted", "differs", "cannot tell")
 LEVEL = 0.002
 """Probability that a healthy run gets any finding that differs: a fifth of the one percent that is promised."""
 INTERVAL = 0.95
+BY_DEFINITION = "definition"
+"""In place of a claim where arithmetic alone decides: a mean exceeds no maximum, two averages of one batch differ."""
 BATCHES = 24
 """Stretches of a series whose means are compared."""
 FEWEST = 8
@@ -29,8 +31,8 @@ class Finding:
 
     `verdict`: one of `VERDICTS`. `cause`: what the data look like, in a few words; "" where nobody can tell.
     `measured` with its 95 percent interval `low` to `high`, `predicted` as a range, all in `unit`; None where there is
-    none. `p`: probability of as large a deviation where the prediction holds. `claim`: id of the claim behind it.
-    `action`: what to do; for "cannot tell", what is missing.
+    none. `p`: probability of as large a deviation where the prediction holds. `claim`: id of the claim behind it,
+    or "definition" where arithmetic decides. `action`: what to do; for "cannot tell", what is missing.
     """
 
     question: str

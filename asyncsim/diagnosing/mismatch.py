@@ -253,11 +253,12 @@ def mean_ratio(telemetry: Telemetry) -> Draft:
     if value is None or spread is None or spread > TOP:
         return missing(question, claim, "A few ratios carry the mean, or the spread of ratios is unknown.",
                        "Log ESS or chi-square of the same tokens, over more steps.")  # fmt: skip
+    cut = ", or the sampler cuts tokens and the mean is the mass that it keeps" if value.value < 1.0 else ""
     return Draft(
         question, claim,
         Saying("mean ratio one", f"The mean ratio is {value.value:.4g}; one is predicted at any staleness.", HARMLESS),
         Saying(
-            "wrong log-probs", f"The mean ratio is {value.value:.4g}: these are not the log-probs of the draws.",
+            "wrong log-probs", f"The mean ratio is {value.value:.4g}: these are not the log-probs of the draws{cut}.",
             "Check the mask, temperature, top-p, and that log-probs are recorded at the draw.",
         ),
         outside(value, 1.0 - 1e-3, 1.0 + 1e-3), value, (1.0, 1.0),

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.ages import HARMLESS
-from asyncsim.diagnosing.findings import Draft, Saying, below, mean
+from asyncsim.diagnosing.findings import BY_DEFINITION, Draft, Saying, below, mean
 from asyncsim.diagnosing.telemetry import Telemetry
 
 ROUNDING = 1e-6
@@ -43,23 +43,23 @@ ORDERS = (
           "chi-square is below (mean ratio)^2 - 1", "Average squares and ratios over the same tokens."),
     Order(("chi_square",), lambda chi: chi + 1.0, "negative second moment", "ess/limit", "chi-square is below -1",
           "Subtract 1 once."),
-    Order(("ratio_max", "ratio_mean"), lambda top, r: top - r, "mean ratio above the largest", "ratio/metrics",
+    Order(("ratio_max", "ratio_mean"), lambda top, r: top - r, "mean ratio above the largest", BY_DEFINITION,
           "the mean ratio exceeds the largest", "Average over tokens of the mask, with their number as denominator."),
-    Order(("ratio_mean", "ratio_min"), lambda r, low: r - low, "mean ratio below the least", "ratio/metrics",
+    Order(("ratio_mean", "ratio_min"), lambda r, low: r - low, "mean ratio below the least", BY_DEFINITION,
           "the mean ratio is below the least", "Divide by the number of tokens that the mask keeps."),
-    Order(("log_ratio_abs", "kl_k1"), lambda size, k1: size - np.abs(k1), "mean above mean size", "ratio/metrics",
+    Order(("log_ratio_abs", "kl_k1"), lambda size, k1: size - np.abs(k1), "mean above mean size", BY_DEFINITION,
           "|mean log ratio| exceeds the mean of |log ratio|", "Average both over the same tokens."),
     Order(("masked", "masked_low", "masked_high"), lambda m, low, high: m - low - high, "clipped above masked",
-          "ratio/metrics", "low and high masked shares exceed the masked share", "Count a token once."),
-    Order(("masked", "clip_fraction"), lambda m, c: m - c, "clipped above masked", "ratio/metrics",
+          BY_DEFINITION, "low and high masked shares exceed the masked share", "Count a token once."),
+    Order(("masked", "clip_fraction"), lambda m, c: m - c, "clipped above masked", BY_DEFINITION,
           "the clip fraction exceeds the masked share", "Take both over the tokens of one mask."),
-    Order(("staleness_max", "staleness_mean"), lambda top, m: top - m, "staleness out of order", "staleness/reductions",
+    Order(("staleness_max", "staleness_mean"), lambda top, m: top - m, "staleness out of order", BY_DEFINITION,
           "mean staleness exceeds the largest", "Take both from the same samples."),
-    Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", "staleness/reductions",
+    Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", BY_DEFINITION,
           "mean staleness is below the least", "Take both from the same samples."),
-    *(Order((name,), lambda x: x, "share out of range", "ratio/metrics", f"{words} is below 0", REMEDY)
+    *(Order((name,), lambda x: x, "share out of range", BY_DEFINITION, f"{words} is below 0", REMEDY)
       for name, words in SHARES.items()),
-    *(Order((name,), lambda x: 1.0 - x, "share out of range", "ratio/metrics", f"{words} is above 1", REMEDY)
+    *(Order((name,), lambda x: 1.0 - x, "share out of range", BY_DEFINITION, f"{words} is above 1", REMEDY)
       for name, words in SHARES.items()),
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         )
     if asked and not broken:
         words = Saying("possible values", f"All {asked} inequalities between metrics hold at every step.", HARMLESS)
-        return [Draft("impossible values", "ratio/metrics", words, words, 1.0)]
+        return [Draft("impossible values", BY_DEFINITION, words, words, 1.0)]
     return broken
 
 

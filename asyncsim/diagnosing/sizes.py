@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim import theory
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.ages import HARMLESS
-from asyncsim.diagnosing.findings import Draft, Saying, interval, mean, missing
+from asyncsim.diagnosing.findings import BY_DEFINITION, Draft, Saying, interval, mean, missing
 from asyncsim.diagnosing.telemetry import Telemetry, Tokens, paired
 
 SHOWN, NAMED = "effective sample size of this batch", "which effective sample size is logged"
@@ -76,7 +76,7 @@ def shown(telemetry: Telemetry) -> Draft:
 
 def named(telemetry: Telemetry) -> Draft:
     """Which quantity reproduces the logged ESS: the plain one, another definition, or one with a known mistake."""
-    claim, tokens = "ess/five-definitions", telemetry.tokens
+    claim, tokens = BY_DEFINITION, telemetry.tokens
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
         return missing(NAMED, claim, "No effective sample size was logged.", "Log it beside the tokens.")
@@ -126,16 +126,16 @@ def _remedy(cause: str) -> str:
 
 def _variants(telemetry: Telemetry, tokens: Tokens) -> Iterator[tuple[str, bool, str, np.ndarray]]:
     """(cause, whether it is a mistake, claim, series `[U]`) of every quantity that is tried."""
-    ratio, definitions = tokens.log_ratio, "ess/five-definitions"
-    yield "plain ESS", False, definitions, size(tokens, ratio)
+    ratio = tokens.log_ratio
+    yield "plain ESS", False, BY_DEFINITION, size(tokens, ratio)
     if tokens.sequence is not None:
-        yield "ESS within sequences", False, definitions, size(tokens, ratio, tokens.sequence)
+        yield "ESS within sequences", False, BY_DEFINITION, size(tokens, ratio, tokens.sequence)
         first = np.unique(tokens.sequence, return_index=True)[1]
         total = np.bincount(tokens.sequence, weights=ratio)
-        yield "ESS of sequences", False, definitions, size(Tokens(tokens.row[first], tokens.step, total), total)
+        yield "ESS of sequences", False, BY_DEFINITION, size(Tokens(tokens.row[first], tokens.step, total), total)
     if tokens.masked is not None:
         row, hidden = np.r_[tokens.row, tokens.masked[0]], np.r_[ratio, tokens.masked[1]]
-        yield "mask ignored", True, "ratio/metrics", size(Tokens(row, tokens.step, hidden), hidden)
+        yield "mask ignored", True, BY_DEFINITION, size(Tokens(row, tokens.step, hidden), hidden)
     if tokens.micro is not None:
         yield "ESS averaged over micro-batches", True, "ess/finite-sample", size(tokens, ratio, tokens.micro)
     for clamp in [telemetry.setup.cap] if telemetry.setup.cap else CLAMPS:

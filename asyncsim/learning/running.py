@@ -27,10 +27,9 @@ class Interrupted(stopping.Stopped):
     """
 
     def __init__(self, trace: Trace | None, number: int) -> None:
-        self.trace, self.number = trace, number
-        self.by = by = stopping.NAMES[number]
+        self.trace, self.by = trace, stopping.NAMES[number]
         far = "before its first batch was trained" if trace is None else f"after {how_far(trace)}"
-        super().__init__(f"stopped by {by} {far}" + ("" if trace is None else "; .trace has what was recorded"))
+        super().__init__(number, f" {far}" + ("" if trace is None else "; .trace has what was recorded"))
 
 
 def run(

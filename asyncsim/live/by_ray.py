@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks, workers
+from asyncsim.base import checks, files, workers
 from asyncsim.learning.versions import Weights
 from asyncsim.live import actor
 from asyncsim.live.board import Board, Mapped
@@ -59,23 +58,25 @@ def started(
     mine = not ray.is_initialized()
     if mine:
         ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    folder = files.Temporary()
     tasks: list[Task] = []
     pipes: list[Any] = []
     try:
-        with tempfile.TemporaryDirectory(prefix="asyncsim-ray-") as folder:
-            board = Board.of(_room(Path(folder, "board")), weights)
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            serve = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy=here)(_serve)
-            with socket.socket(socket.AF_UNIX) as door:
-                door.bind(address := str(Path(folder, "door")))
-                door.listen(1)
-                for number in range(count):
-                    task = Task(f"actor {number}", ray, serve.remote(address, board, sampler, moving, zero))
-                    tasks.append(task)
-                    pipes.append(_met(door, task))
-            yield board, tasks, pipes
+        room = Path(folder.path)
+        board = Board.of(_room(room / "board"), weights)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        serve = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy=here)(_serve)
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(address := str(room / "door"))
+            door.listen(1)
+            for number in range(count):
+                task = Task(f"actor {number}", ray, serve.remote(address, board, sampler, moving, zero))
+                tasks.append(task)
+                pipes.append(_met(door, task))
+        yield board, tasks, pipes
     finally:
         end(tasks, pipes)
+        folder.remove()
         if mine:
             ray.shutdown()
 

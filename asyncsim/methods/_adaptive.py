@@ -14,7 +14,7 @@ from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
-from asyncsim.methods._weights import Weight, times
+from asyncsim.methods._weights import Weight
 
 
 class Parts:
@@ -157,16 +157,15 @@ class Cut(NamedTuple):
     value: Tensor
     share: Tensor
 
-    def kept(self, step: Step, parts: Parts, size: Tensor, weight: Tensor, broken: Tensor) -> Tensor:
-        """A weight that nobody else holds where tokens of this `size` `[R, G, N, T]` are left, 0 elsewhere; reports."""
-        value, share = parts.back(self.value), parts.back(self.share)
+    def parted(self, step: Step, parts: Parts, size: Tensor, broken: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens of this `size` `[R, G, N, T]` that are dropped, and how much is left of each other one; reports."""
+        value, share = parts.back(self.value), parts.back(self.share).to(size.dtype)
         closed = size > value
         report(step, "m2po", self.value, closed, broken)
         if (share < 1.0).any():
-            left = torch.where(size == value, share, torch.ones_like(share))
-            step.statistics["m2po_dropped"] += (step.share * (1.0 - left)).sum((1, 2, 3), dtype=torch.float64)
-            weight = times(weight, left.to(weight.dtype))
-        return stopped(weight, closed.logical_or_(parts.back(broken)))
+            share = torch.where(size == value, share, torch.ones_like(share))
+            step.statistics["m2po_dropped"] += (step.share * (1.0 - share)).sum((1, 2, 3), dtype=torch.float64)
+        return closed.logical_or_(parts.back(broken)), share
 
 
 def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None = None, *, below: bool = False) -> Cut:
@@ -174,36 +173,39 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
 
     `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
     """
-    mass, square = order.masses(), order.squares()
-    nothing = torch.zeros_like(mass[..., 0])
-    first = rest or (nothing, nothing)
-    if rest is not None:
-        mass, square = mass + first[0].unsqueeze(-1), square + first[1].unsqueeze(-1)
-    goal = row(tau) * mass
-    fits = square < goal if below else square <= goal
+    first = rest or (torch.zeros_like(order.number[..., 0], dtype=torch.float64),) * 2
 
-    def smallest(count: Tensor, column: Tensor = mass, always: Tensor = first[0]) -> Tensor:
+    def masses() -> Tensor:
+        return order.masses().add_(first[0].unsqueeze(-1))
+
+    def smallest(count: Tensor, column: Tensor, always: Tensor = first[0]) -> Tensor:
         """Sum `[R, K]` over the rest and so many of the smallest."""
         return torch.where(count > 0, order.at(column, count - 1), always)
 
+    square, goal = order.squares().add_(first[1].unsqueeze(-1)), masses().mul_(row(tau))
+    fits = square < goal if below else square <= goal
+    del goal
     number = torch.where(fits.any(-1), fits.shape[-1] - fits.flip(-1).to(torch.int8).argmax(-1), 0)
     if below and step.unit is None:
         number = number.clamp(min=1)
-    left, value, after = smallest(number), order.at(order.value, number - 1), order.at(order.value, number)
+    value, after = order.at(order.value, number - 1), order.at(order.value, number)
+    room = torch.zeros_like(first[0])
     if step.unit is not None:
         # A cell stands for several samples: the next one is left in part, by whole tokens where there are such.
         excess = after.double().square() - flat(tau)
-        short = flat(tau) * left - smallest(number, square, first[1])
-        room = torch.where(excess > 0, short.clamp(min=0.0) / excess, nothing)
+        short = flat(tau) * smallest(number, masses()) - smallest(number, square, first[1])
+        room = torch.where(excess > 0, short.clamp(min=0.0) / excess, room)
         room = torch.where(step.unit > 0, (room / step.unit).floor() * step.unit, room)
         room = torch.where(number > 0, room, torch.maximum(room, step.unit)) if below else room
-        left, value = left + room, torch.where(room > 0, after, value)
-    whole, share = fits[..., -1] | order.value[..., 0].isnan(), torch.ones_like(nothing)
+        value = torch.where(room > 0, after, value)
+    whole, share = fits[..., -1] | order.value[..., 0].isnan(), torch.ones_like(first[0])
     if (~whole & (value == after)).any():
         # Which of equal ones are left does not matter: each keeps their share.
-        lower = smallest((order.value < value.unsqueeze(-1)).sum(-1))
-        upper = smallest((order.value <= value.unsqueeze(-1)).sum(-1))
-        share = torch.where(whole | (upper <= lower), share, (left - lower) / (upper - lower))
+        mass = masses()
+        lower = smallest((order.value < value.unsqueeze(-1)).sum(-1), mass)
+        upper = smallest((order.value <= value.unsqueeze(-1)).sum(-1), mass)
+        part = (smallest(number, mass) + room - lower) / (upper - lower)
+        share = torch.where(whole | (upper <= lower), share, part)
     return Cut(value.masked_fill(whole, math.inf), share)
 
 

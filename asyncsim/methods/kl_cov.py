@@ -51,8 +51,8 @@ class CovariancePull(Weight):
         above, least = flat > least + edge, flat >= least - edge
         mass = [(share * which).sum(1, keepdim=True, dtype=torch.float64) for which in (above, least)]
         part = ((held - mass[0]) / (mass[1] - mass[0])).clamp(max=1.0).to(flat.dtype)
-        selected = torch.where(above, torch.ones_like(part), part * least)
-        return selected.reshape(away.shape) * away
+        selected = (part * least).masked_fill_(above, 1.0)
+        return selected.reshape(away.shape).mul_(away)
 
     def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         """Mass that is selected, in whole tokens, and its least covariance, `[R, 1]`; NaN where one is not finite."""

@@ -15,7 +15,7 @@ from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive
 from asyncsim.methods._method import Method
-from asyncsim.methods._weights import clipped
+from asyncsim.methods._weights import clipped, times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,14 @@ class M2poAreal(Adaptive):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Clipped ratio times A where the token is kept."""
-        parts, size = self.parts(step), step.behavior_log_ratio.abs()
-        order = _adaptive.ordered(parts.rows(size).clone(), None, parts)
-        ratio = self.applied(step)
-        weight = clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high))
-        return _adaptive.cut(step, order, self.tau, below=True).kept(step, parts, size, weight, order.broken)
+        parts = self.parts(step)
+        order = _adaptive.ordered(parts.rows(step.behavior_log_ratio.abs()), None, parts)
+        cut, broken = _adaptive.cut(step, order, self.tau, below=True), order.broken
+        del order
+        closed, left = cut.parted(step, parts, step.behavior_log_ratio.abs(), broken)
+        ratio = _adaptive.stopped(self.applied(step), closed)
+        del closed
+        return times(clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)), left)
 
 
 def m2po_areal(

@@ -29,17 +29,19 @@ class M2poMask(Adaptive):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """Ratio times A where kept."""
-        parts, outward = self.parts(step), _adaptive.outward(step.anchored, advantage)
-        order, rest = _adaptive.widening(step.anchored, advantage, parts), None
+        parts, rest = self.parts(step), None
+        order = _adaptive.widening(step.anchored, advantage, parts)
         broken = order.broken
         if self.over == "all":
-            harmful = parts.rows(_adaptive.harmful(outward, advantage))
+            harmful = parts.rows(_adaptive.harmful(_adaptive.outward(step.anchored, advantage), advantage))
             mass = parts.mass.masked_fill(harmful, 0.0).double()
             square = parts.rows(step.anchored).masked_fill(mass == 0, 0.0).double().square_()
             rest = mass.sum(-1), (mass * square).sum(-1)
             broken = broken | rest[1].isnan()
         cut = _adaptive.cut(step, order, self.tau, rest)
-        return cut.kept(step, parts, outward, times(self.applied(step), advantage), broken)
+        del order
+        closed, left = cut.parted(step, parts, _adaptive.outward(step.anchored, advantage), broken)
+        return _adaptive.stopped(times(times(self.applied(step), advantage), left), closed)
 
 
 def m2po_mask(

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import io
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -18,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim.base import checks
-from asyncsim.base.files import cleared
 from asyncsim.policies._language_network import weights_of
 from asyncsim.policies._pretraining import folder, scratch
 
@@ -245,17 +243,18 @@ def convert(path: Path, target: Path) -> None:
         bound = "installed (GGUF files are read with them)"
         raise checks.InputError("package", "gguf and accelerate", bound, EXTRA) from error
     fresh = scratch(target.parent)
-    with cleared(fresh):
+    try:
         # Its progress bar for this format ignores settings.
         with quiet(transformers), redirect_stderr(io.StringIO()), torch.device("cpu"):
             network = reading(lambda: dequantized(transformers, path), str(path))
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
-            network.save_pretrained(fresh)
-            tokenizer.save_pretrained(fresh)
+            network.save_pretrained(fresh.path)
+            tokenizer.save_pretrained(fresh.path)
         # Another process may have been faster; its folder is as good.
         if not target.is_dir():
-            os.rename(fresh, target)
-    shutil.rmtree(fresh, ignore_errors=True)
+            os.rename(fresh.path, target)
+    finally:
+        fresh.remove()
 
 
 def dequantized(transformers: Any, path: Path) -> Any:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -110,11 +109,11 @@ def folder() -> Path:
         raise checks.InputError("cache folder", None, bound, remedy) from error
 
 
-def scratch(parent: Path) -> Path:
+def scratch(parent: Path) -> files.Temporary:
     """A fresh folder inside another, so that what is made in it can be moved there in one step."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=parent, suffix=".part"))
+        return files.Temporary(parent)
     except OSError as error:
         remedy = f"set ASYNCSIM_CACHE to a folder that can be written ({type(error).__name__})"
         raise checks.InputError("cache folder", str(parent), "a folder that can be written", remedy) from error
@@ -135,7 +134,7 @@ def pretrained(recipe: Recipe) -> Transformer:
 def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
     """The network trained now and written to a file."""
     # Find a folder that cannot be written before minutes of training.
-    scratch(path.parent).rmdir()
+    scratch(path.parent).remove()
     print(f"asyncsim: pretraining the character model (a minute or so, once), kept as {path}", file=sys.stderr)
     begin = time.monotonic()
     steps, reached = train(network, recipe)

@@ -115,7 +115,7 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         pa.default_memory_pool().release_unused()
         budget.take(rows * (ROW + NUMBER * len(cells)))
         return Table(names, rows, cells)
-    table = arrow.read_csv(source, parse_options=parse, convert_options=convert)
+    table = arrow.read_csv(source, arrow.ReadOptions(use_threads=False), parse, convert)
     columns, rows = {name: table.column(name) for name in chosen}, table.num_rows
     del table, source, data
     pa.default_memory_pool().release_unused()
@@ -139,7 +139,7 @@ def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | Non
     import pyarrow as pa
     from pyarrow import csv
 
-    options = csv.ReadOptions(block_size=LARGE)
+    options = csv.ReadOptions(use_threads=False, block_size=LARGE)
     try:
         with csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader:
             numbers = all(is_number(kind) for kind in reader.schema.types)
@@ -186,14 +186,14 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     budget.take(sum((NUMBER if leaf.path in numbers else CELL) * leaf.values + 2 * leaf.size for leaf in leaves))
     if names and not nested and len(numbers) == len(names) and declared.rows * NUMBER >= LARGE:
         with parquet.ParquetFile(path, **sizes) as file:
-            found = _numbers(file.iter_batches(batch_size=BATCH, columns=names), names)
+            found = _numbers(file.iter_batches(BATCH, columns=names, use_threads=False), names)
         pa.default_memory_pool().release_unused()
         if found is not None:
             return Table(_different([*schema.names]), declared.rows, found)
     # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
-        table = file.read(columns=chosen) if chosen else pa.table({})
+        table = file.read(chosen, use_threads=False) if chosen else pa.table({})
     columns = {name: table.column(name) for name in names} | {name: field_inside(table, name) for name in nested}
     del table
     every = _different([*schema.names, *nested])

@@ -95,7 +95,7 @@ def _block(data: bytes, wanted: set[str], budget: files.Budget) -> Table | None:
     if not _dense(data):
         return None
     try:
-        options = rows_of.ReadOptions(block_size=max(len(data), 1))
+        options = rows_of.ReadOptions(use_threads=False, block_size=max(len(data), 1))
         table = rows_of.read_json(pa.py_buffer(data), read_options=options)
     except pa.ArrowException:
         return None

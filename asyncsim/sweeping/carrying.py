@@ -48,35 +48,21 @@ def carry_out(units: Iterator[Unit], pool: Pool, where: str) -> Iterator[Outcome
         for future in wait(flying, return_when=FIRST_COMPLETED).done:
             unit = flying.pop(future)
             unit = replace(unit, tried=unit.tried + 1)
-            ended = _ended(future)
+            try:
+                ended = future.result()
+            except Died as died:
+                ended = {"failed": str(died), "final": False}
             if "stop" in ended:
-                raise _unwritable(where, ended["stop"])
+                remedy = "mend that and start the sweep again: finished units count"
+                raise checks.InputError("store", where, ended["stop"], remedy)
             if "failed" in ended and not ended["final"] and unit.tried < ATTEMPTS:
                 again.append(unit)
                 continue
-            seconds, warned = ended.get("seconds", 0.0), tuple(ended.get("warned", ()))
-            yield Outcome(unit, seconds, ended.get("failed", ""), warned)
-
-
-def _ended(future: Future[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return future.result()
-    except Died as died:
-        return {"failed": str(died), "final": False}
-
-
-def _unwritable(where: str, bound: str) -> checks.InputError:
-    return checks.InputError("store", where, bound, "mend that and start the sweep again: finished units count")
+            yield Outcome(unit, ended.get("seconds", 0.0), ended.get("failed", ""), tuple(ended.get("warned", ())))
 
 
 def record_failure(store: Store, outcome: Outcome) -> None:
     """Write why a unit failed, with its setting."""
-    content = outcome.unit.content
-    entry = {
-        "setting": content["setting"],
-        "riders": content["riders"],
-        "block": content["block"],
-        "reason": outcome.reason,
-        "attempts": outcome.unit.tried,
-    }
+    told = {name: outcome.unit.content[name] for name in ("setting", "riders", "block")}
+    entry = {**told, "reason": outcome.reason, "attempts": outcome.unit.tried}
     store.write(failure_of(outcome.unit.key), (json.dumps(entry, indent=1) + "\n").encode())

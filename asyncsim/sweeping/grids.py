@@ -115,18 +115,13 @@ def arranged(
     own = next((name for name in values if name in OWN), None)
     remedy = "leave it out; a sweep has its own replicates and metric"
     checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
-    first = {name: next(iter(each.values())) for name, each in values.items() if name not in maybe}
-    spec = build(first)
+    spec = build({name: next(iter(each.values())) for name, each in values.items() if name not in maybe})
     riding = {name for name in maybe if _has_knob(spec, name)}
-    for name in riding:
+    remedy, knobs = "give a number for each value of a knob", dict[str, tuple[float, ...]]()
+    for name in (name for name in values if name in riding):
         odd = [label for label in values[name] if not checks.is_number(label)]
-        checks.require(not odd, f"grid {name}", odd[:1], "numbers", "give a number for each value of a knob")
-    remedy = "give a number for each value of a knob"
-    knobs = {
-        name: tuple(checks.real(f"grid {name}", label, remedy, finite=False) for label in values[name])
-        for name in values
-        if name in riding
-    }
+        checks.require(not odd, f"grid {name}", odd[:1], "numbers", remedy)
+        knobs[name] = tuple(checks.real(f"grid {name}", label, remedy, finite=False) for label in values[name])
     return Grid({name: each for name, each in values.items() if name not in riding}, knobs, build)
 
 
@@ -186,11 +181,8 @@ def _whole_first(names: Iterable[str]) -> list[str]:
 
 
 def _is_structure(name: str) -> bool:
-    return (
-        name in _fields()
-        or name.startswith(("task.", "system.", "schedule.", "model.", "policy."))
-        or name == "staleness"
-    )
+    parts = ("task.", "system.", "schedule.", "model.", "policy.")
+    return name in _fields() or name.startswith(parts) or name == "staleness"
 
 
 def _fields() -> list[str]:
@@ -267,5 +259,6 @@ def _at(error: checks.InputError, setting: Mapping[str, Scalar]) -> checks.Input
     """The refusal with the setting that it is about."""
     if not setting:
         return error
-    where = ", ".join(f"{name}={value}" for name, value in setting.items())
-    return checks.InputError(f"{error.field} at {where}", error.value, error.bound, error.remedy)
+    return checks.InputError(
+        f"{error.field} at {Cell(dict(setting), None).name}", error.value, error.bound, error.remedy
+    )

@@ -12,12 +12,13 @@ import numpy as np
 from asyncsim.base import checks, outside, spec_code
 from asyncsim.base import store as storing
 from asyncsim.base.store import Store
+from asyncsim.comparing.keeping import ROOT
 from asyncsim.sweeping import plans, units
 from asyncsim.sweeping.plans import SWEEP, Plan
 
 FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
-UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet")
-"""Names of the files that sweeps write; others in a store are somebody else's."""
+UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
+"""Names of the files that sweeps and comparisons write; others in a store are somebody else's."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,8 @@ class Kept:
         """One line."""
         values = "; ".join(f"{name}: {len(each)} values" for name, each in self.plan.values.items())
         failed = f", {self.failed} failed" if self.failed else ""
-        return (
-            f"{self.plan.id}  {self.made['time'][:16]}  {self.there} of {len(self.plan.keys)} units{failed}  {values}"
-        )
+        units = f"{self.there} of {len(self.plan.keys)} units{failed}"
+        return f"{self.plan.id}  {self.made['time'][:16]}  {units}  {values}"
 
 
 def sweeps(store: Store) -> list[Kept]:
@@ -84,7 +84,7 @@ def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] =
     `again`: so many of them, drawn by `seed`, are done once more and compared to the bit. `trust`: places of your own
     code, my.py:name, that they may call.
     """
-    names = [name for name in store.names("units") if UNIT.fullmatch(name)]
+    names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
     faults = [Fault(name, what) for name in names if (what := _fault(store, name))]
     sound = sorted(set(names) - {fault.name for fault in faults})
     drawn = np.random.default_rng(seed).permutation(len(sound))[:again]
@@ -99,7 +99,7 @@ def _fault(store: Store, name: str) -> str:
     except checks.InputError:
         return "damaged"
     try:
-        own = units.name_of(units.key_of(about["told"]))
+        own = storing.name_of(about["told"])
     except (AttributeError, KeyError, TypeError):
         own = ""
     if own != name:
@@ -120,7 +120,8 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
             continue
         if rows != about["rows"]:
             made, told = about["made"], about["told"]
-            odd = spec_code.changed(told["code"], spec_code.code_of(told["subject"], units.__name__)) or ["no code"]
+            root = ROOT if told["kind"] == storing.TRAINING else units.__name__
+            odd = spec_code.changed(told["code"], spec_code.code_of(told["subject"], root)) or ["no code"]
             by = f"asyncsim {made['asyncsim']}, commit {made['commit']}; {', '.join(odd)} changed"
             yield Fault(name, f"other rows now (made by {by})")
 

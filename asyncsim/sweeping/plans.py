@@ -24,9 +24,6 @@ from asyncsim.sweeping import grids, units
 from asyncsim.sweeping.predicting import predicted
 from asyncsim.sweeping.units import BLOCK, Unit
 
-HEADER = "store.json"
-"""The file that says that a folder is a store."""
-KIND = "asyncsim results"
 SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
 """Names of plans."""
 
@@ -163,30 +160,6 @@ def planned(question: Question) -> Plan:
     )  # fmt: skip
 
 
-def opened(where: str, make: bool = True) -> Store:
-    """The store at a place, begun where there is nothing yet (`make`).
-
-    Raises `InputError` for a folder of something else, or a store of another version.
-    """
-    store = Store(where)
-    remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
-    if not store.has(HEADER):
-        checks.require(make, "store", where, "one that `asyncsim sweep --store` made", "check the path")
-        own = ("units/", "sweeps/", "failed/", f"{storing.TRASH}/")
-        foreign = next((name for name in store.names() if not name.startswith(own)), None)
-        checks.require(foreign is None, "store", where, f"empty, or a store (it has {foreign})", remedy)
-        store.write(HEADER, json.dumps({"kind": KIND, "format": units.FORMAT}).encode() + b"\n")
-        return store
-    try:
-        header = json.loads(store.read(HEADER))
-        known = (header["kind"], header["format"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        known = (None, None)
-    bound = f"a store of format {units.FORMAT}, not {known[0]} of format {known[1]}"
-    checks.require(known == (KIND, units.FORMAT), "store", where, bound, remedy)
-    return store
-
-
 def register(store: Store, plan: Plan) -> None:
     """Write the plan into the store, once, and again where it is damaged."""
     with suppress(checks.InputError, FileNotFoundError):
@@ -194,7 +167,7 @@ def register(store: Store, plan: Plan) -> None:
         return
     rows = asdict(plan)
     columns = {"key": rows.pop("keys"), "asked": rows.pop("asked")}
-    store.write(plan_of(plan.id), storing.pack(columns, {"format": units.FORMAT, "plan": rows, "made": manifest()}))
+    store.write(plan_of(plan.id), storing.pack(columns, {"format": storing.FORMAT, "plan": rows, "made": manifest()}))
 
 
 def plan_of(name: str) -> str:

@@ -8,13 +8,14 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from asyncsim.base import checks, files, stopping
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
-from asyncsim.base.store import Store
+from asyncsim.base.store import Store, opened
 from asyncsim.base.swept import Sweep
 from asyncsim.base.workers import cores
 from asyncsim.learning.spec import Spec
@@ -113,15 +114,6 @@ class Work:
     other_code: bool = False
 
 
-class Interrupted(stopping.Stopped):
-    """Ctrl-C ended a sweep with a store while units were done; `done` of `units` are in it."""
-
-    def __init__(self, done: int, units: int, where: str, number: int) -> None:
-        self.done, self.units, self.where, self.number = done, units, where, number
-        have = f"{done} of {units} units are kept in {where}; the same command does the others"
-        super().__init__(f"stopped by {stopping.NAMES[number]}: {have}")
-
-
 def answer(question: Question, work: Work) -> Sweep:
     """Do what the store does not have, then read everything."""
     start = time.monotonic()
@@ -132,7 +124,7 @@ def answer(question: Question, work: Work) -> Sweep:
     where = folder.path if folder is not None else str(work.store)
     # Every setting is refused here or not at all.
     plan = plans.planned(question)
-    store = plans.opened(where)
+    store = opened(where)
     with store.held():
         there = set(store.names("units"))
         plan = _counted(plan, store, there, work.other_code)
@@ -154,7 +146,8 @@ def answer(question: Question, work: Work) -> Sweep:
                 raise
             there = set(store.names("units"))
             done = sum(units.name_of(key) in there for key in plan.keys)
-            raise Interrupted(done, len(plan.keys), where, stopping.number_of(error)) from None
+            text = f": {done} of {len(plan.keys)} units are kept in {where}; the same command does the others"
+            raise stopping.Kept(stopping.number_of(error), text) from None
 
 
 def _counted(plan: Plan, store: Store, there: set[str], wanted: bool) -> Plan:
@@ -171,9 +164,8 @@ def _counted(plan: Plan, store: Store, there: set[str], wanted: bool) -> Plan:
 def _sound(store: Store, key: str) -> bool:
     """Whether a unit's file is not damaged; one that is not there is none."""
     try:
-        units.read(store.read(units.name_of(key)), key)
-    except FileNotFoundError:
-        return True
+        with suppress(FileNotFoundError):
+            units.read(store.read(units.name_of(key)), key)
     except checks.InputError:
         return False
     return True

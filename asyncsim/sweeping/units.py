@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, digests, knobs, plugins, spec_code, workers
+from asyncsim.base import calls, checks, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
-from asyncsim.base.manifest import manifest
+from asyncsim.comparing import keeping
 from asyncsim.comparing.beforehand import recorded
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
@@ -23,8 +23,6 @@ from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.learning.running import run
 from asyncsim.learning.spec import Spec
 
-FORMAT = 2
-"""Version of what units are told and of the files that they leave; also of the whole store."""
 BLOCK = 64
 """Replicates of a unit; the last one of a setting may have fewer."""
 STAGE = 2
@@ -33,7 +31,7 @@ HOUR = 3600.0
 TAIL = 0.99
 COSTS: dict[str, Any] = {
     "staleness": lambda s: s["staleness"]["mean"],
-    "staleness_p99": lambda s: _quantile(s["staleness"]["pmf"], TAIL),
+    "staleness_p99": lambda s: np.searchsorted(np.cumsum(s["staleness"]["pmf"]), TAIL - 1e-12),
     "seconds_per_update": lambda s: s["seconds_per_update"],
     "groups_per_hour": lambda s: HOUR * s["throughput"],
     "trainer_idle": lambda s: max(0.0, round(1.0 - s["trainer_utilization"], 12)),
@@ -58,8 +56,8 @@ class Unit:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Unit:
         """The unit of what it is told; its key is a digest of what is asked and of the code that does it."""
-        asked = digests.of({name: value for name, value in content.items() if name != "code"}, 32)
-        return cls(digests.of([asked, content["code"]], 32), content, asked)
+        asked, key = storing.keys_of(content)
+        return cls(key, content, asked)
 
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,20 +89,12 @@ def told(
 ) -> dict[str, Any]:  # fmt: skip
     """What one unit is told: `size` replicates of each setting of `riders`, as block number `block` of a sweep."""
     place = {"seed": seed_of(seed, STAGE, block), "block": block, "replicates": size}
-    return {"format": FORMAT, **shared, "setting": dict(setting), "riders": riders, **place}
-
-
-def key_of(content: Mapping[str, Any]) -> str:
-    """The name of a unit: a digest of what it is told."""
-    return Unit.of(content).key
+    return {"format": storing.FORMAT, **shared, "setting": dict(setting), "riders": riders, **place}
 
 
 def read(data: bytes, key: str) -> Any:
     """The rows of a unit's file as a pyarrow table; one that is damaged, altered or another unit's is refused."""
-    name, remedy = name_of(key), "start the sweep again: it makes the unit anew"
-    table, about = storing.unpack(data, name, remedy)
-    checks.require(about.get("key") == key, "rows", name, "the unit that its name says", remedy)
-    return table
+    return storing.unit_rows(data, name_of(key), key, "start the sweep again: it makes the unit anew")
 
 
 def name_of(key: str) -> str:
@@ -130,7 +120,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
         with warnings.catch_warnings(record=True) as caught, workers.alone():
             warnings.simplefilter("always", checks.ShortRunWarning)
             columns = measured(content)
-        data = packed(columns, content, time.monotonic() - start)
+        data = storing.unit_file(columns, content, seconds=time.monotonic() - start)
     except (checks.InputError, checks.RunError) as error:
         return {"failed": str(error), "final": True}
     except MemoryError:
@@ -138,7 +128,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
     except (Exception, SystemExit) as error:  # a part from outside can raise anything
         return {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:500], "final": False}
     try:
-        storing.Store(where).write(name_of(key_of(content)), data)
+        storing.Store(where).write(storing.name_of(content), data)
     except checks.InputError as error:
         return {"stop": error.bound}
     return {"seconds": time.monotonic() - start, "warned": [str(each.message) for each in caught]}
@@ -151,17 +141,11 @@ def _as_planned(content: Mapping[str, Any]) -> None:
     checks.require(not odd, "code", ", ".join(odd), "as it was when the sweep was planned", remedy)
 
 
-def packed(columns: Mapping[str, np.ndarray], content: Mapping[str, Any], seconds: float) -> bytes:
-    """The file of a unit: its rows, what it was told, the digest of the rows, its seconds, what made it."""
-    import pyarrow as pa
-
-    rows = storing.content(pa.table(dict(columns)))
-    about = {"format": FORMAT, "key": key_of(content), "told": content, "rows": rows, "seconds": seconds}
-    return storing.pack(columns, {**about, "made": manifest()})
-
-
 def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The rows of a unit as columns: its setting, its knobs, `replicate`, and a number for each metric."""
+    if content["kind"] == storing.TRAINING:
+        trace = run(Spec.from_dict(content["subject"], None), content["seed"], progress=False)
+        return keeping.columns(trace, content["metric"])
     return (_trained if content["kind"] == "run" else _simulated)(content)
 
 
@@ -194,10 +178,6 @@ def _simulated(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _beside(setting: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Columns of settings, then of numbers; a setting with the name of a number is called "NAME (set)"."""
     return {(f"{name} (set)" if name in numbers else name): values for name, values in setting.items()} | dict(numbers)
-
-
-def _quantile(pmf: list[float], share: float) -> int:
-    return int(np.searchsorted(np.cumsum(pmf), share - 1e-12))
 
 
 def _constant(setting: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:

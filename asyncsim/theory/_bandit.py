@@ -76,10 +76,9 @@ def compositions(total: int, parts: int) -> np.ndarray:
     return np.diff(edges, axis=1) - 1
 
 
-def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient", least: float = 0.0) -> None:
-    """Raise `InputError` where all rewards `[A]` are one, or no further apart than `least`."""
-    bound = "rewards that differ" + (f" by more than {least:g}" if least else "")
-    checks.require(bool(np.ptp(rewards) > least), "rewards", rewards.tolist(), bound, remedy)
+def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
+    """Raise `InputError` where all rewards `[A]` are one."""
+    checks.require(bool(np.ptp(rewards) > 0.0), "rewards", rewards.tolist(), "rewards that differ", remedy)
 
 
 class Arms(Declared):

@@ -68,7 +68,7 @@ def judge(
     row["samples"] = estimate.samples
     # Call a diverged measurement violated.
     if not math.isfinite(value):
-        certain = {"false_fail": 0.0, "false_pass": 0.0, "margin": -math.inf, "p": 0.0}
+        certain: dict[str, Any] = {"false_fail": 0.0, "false_pass": 0.0, "margin": -math.inf, "p": 0.0}
         return Comparison(measured=value, verdict="violated", reason="diverged", **certain, **row)
     # Split the level among comparisons.
     alpha = false_fail / comparisons

@@ -32,9 +32,9 @@ def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
     row = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     names = [arm["name"] for arm in row["tasks"][0]["arms"]]
     assert names == ["staleness=8", "fresh", "method=ppo-clip method.low=0.3 staleness=8"]
-    assert row["tasks"][0]["pairs"][0]["word"] == "better"
+    assert [pair["word"] for pair in row["tasks"][0]["pairs"]] == ["equal", "worse"]
     assert [on["task"]["actions"] for on in row["tasks"]] == [5, 20]
-    assert "fresh is better than staleness=8; difference +" in result.output
+    assert "fresh equals staleness=8; difference +" in result.output
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 

@@ -25,7 +25,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.trials._trial import SIZES, SPARE
 from tests.cli.test_cli import call
 
-CLAIM, OTHER = "ess/five-definitions", "ess/clamp-floor"
+CLAIM, OTHER = "ess/invariances", "ess/clamp-floor"
 ERROR = 5e-4
 """Relative standard error of each number; the wrong constant is 2 percent off."""
 
@@ -257,5 +257,5 @@ def test_the_command_says_what_an_e_value_means_and_refuses_what_does_not_fit(
     assert again.exit_code == 2 and f"--seed = {seed}: must be" in again.stderr
     quick = call("verify", CLAIM, *where)
     assert quick.exit_code == 2 and "must be used with --size long" in quick.stderr
-    other = call("verify", CLAIM, "--size", "long", "--at", "clamp=3.5", *where)
+    other = call("verify", CLAIM, "--size", "long", "--at", "factor=3.5", *where)
     assert other.exit_code == 2 and "left out beside --size long" in other.stderr

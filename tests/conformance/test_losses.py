@@ -99,7 +99,6 @@ WRONG = {
     "ratio": ("ratio identically 1", trainers.ratio_of_itself, "ppo_clip"),
     "cap": ("tokens above the cap lose their gradient", trainers.live_truncation, None),
     "infinities": ("infinite ratios get weight 0", trainers.infinities_first, None),
-    "empty": ("a fully masked sequence leaves the count", trainers.empty_left_out, None),
     "unused": ("behavior weight not applied", trainers.decoupled(applied=False), "decoupled_ppo"),
     "twice, at the lag": ("ratio applied twice", trainers.corrected_twice, None),
     "twice, at the drift": ("ratio applied twice", trainers.corrected_twice_clipped, None),
@@ -145,6 +144,12 @@ def test_a_mistake_is_named_and_nothing_else(name):
     found = next(finding for finding in report.findings if finding.name == bug)
     assert len(found.evidence) > 20 and len(found.remedy) > 10
     assert bug in str(report) and bug in _loss_findings.NAMES
+
+
+def test_rows_without_tokens_outside_of_the_count_are_a_convention():
+    report = checked(trainers.empty_left_out)
+    assert report.conforms and report.bugs == () and report.shows("fully masked sequences leave the count")
+    assert "x B / (B - M)" in report.aggregator
 
 
 HAZARDS = {

@@ -9,6 +9,8 @@ import torch
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_admission, check_metric
+from asyncsim.conformance._loss_probes import ordinary
+from asyncsim.conformance._loss_subject import Subject
 from tests.conformance import trainers
 from tests.conformance.test_losses import checked
 from tests.conformance.trainers import log_ratio, mean_of, surrogate
@@ -60,6 +62,53 @@ def row_ratio_on_tokens(log_prob, behavior, proximal, advantages, mask):
     return -mean_of(surrogate(ratio, advantages, 3e-4, 4e-4), mask, "token_mean")
 
 
+def of_rows(average=False, masked=False, added=False, left=False):
+    """A rollout weight of rows, around PPO at the snapshot; `left`: rejected rows leave the denominator."""
+
+    def loss(log_prob, behavior, proximal, advantages, mask):
+        gap = (proximal - behavior) * mask
+        weight = (row_mean(gap, mask) if average else gap.sum(-1, keepdim=True)).exp()
+        weight = (gap.exp() * mask).sum(-1, keepdim=True) if added else weight
+        weight = weight.masked_fill(weight > 3.0, 0.0) if masked else weight.clamp(max=3.0)
+        values = weight * surrogate(log_ratio(log_prob, proximal, mask).exp(), advantages, 0.2, 0.2)
+        return -(values * mask).sum() / (mask * (weight > 0) if left else mask).sum()
+
+    return loss
+
+
+def gmpo_of_near_rows(log_prob, behavior, proximal, advantages, mask):
+    """Rows of negative advantage far from the sampler leave the mask of the geometric mean: their ratio is 1."""
+    near = (row_mean(behavior - proximal, mask) < 0.3) | (advantages[:, :1] > 0)
+    gap, mask = log_ratio(log_prob, proximal, mask * near), mask * near
+    clipped, up = gap.clamp(-0.4, 0.4), advantages > 0
+    gap = torch.where(up, torch.minimum(gap, clipped), torch.maximum(gap, clipped))
+    return -(row_mean(gap, mask)[:, 0].exp() * advantages[:, 0]).mean()
+
+
+def without_truncated(left):
+    """DAPO without the rows that fill the batch; `left`: their tokens leave the denominator."""
+
+    def loss(log_prob, behavior, proximal, advantages, mask):
+        ended = mask * (mask.sum(-1, keepdim=True) < mask.shape[-1])
+        values = surrogate(log_ratio(log_prob, behavior, mask).exp(), advantages, 0.2, 0.28) * ended
+        return -values.sum() / (ended if left else mask).sum().clamp(min=1)
+
+    return loss
+
+
+def without_empty(log_prob, behavior, proximal, advantages, mask):
+    values = surrogate(log_ratio(log_prob, behavior, mask).exp(), advantages, 0.2, 0.2) * mask
+    return -values.sum() / (mask.sum(-1) > 0).sum().clamp(min=1)
+
+
+def masked_far_rows(log_prob, behavior, proximal, advantages, mask):
+    far = (advantages < 0) & (row_mean(behavior - log_prob.detach(), mask) > 0.1)
+    return -mean_of(
+        surrogate(log_ratio(log_prob, behavior, mask).exp(), advantages, 0.2, 0.2) * ~far, mask, "token_mean"
+    )
+
+
+WEIGHTED = "weights are those of the method times "
 LOSSES = {
     # thread: (loss, what it is meant to be, whether it conforms, bugs, words of the report)
     "Soup 723": (centered, None, False, ("masked tokens matter",), ("is unknown: ", "anchor: behavior", "batch")),
@@ -96,7 +145,44 @@ LOSSES = {
     ),
     "OpenRLHF 1293": (unbounded_gspo, None, True, (), ("is gspo()", "hazard: not finite at extreme log ratios")),
     "TRL 3823": (row_ratio_on_tokens, None, True, (), ("is gspo(aggregator='token_mean')",)),
+    "TRL 5814": (
+        of_rows(),
+        None,
+        True,
+        (),
+        ("is ppo_clip(anchor='proximal')", f"{WEIGHTED}min(the product of pi_prox / mu along a row, 3)"),
+    ),
+    "TRL 6095": (
+        gmpo_of_near_rows,
+        None,
+        False,
+        (),
+        ("is unknown: ", "from the nearest, gmpo(anchor='proximal')", "jump at pi_prox / mu = 0.740818 for A < 0"),
+    ),
+    "TRL 6369": (
+        without_truncated(left=False),
+        None,
+        True,
+        (),
+        ("is dapo(), but for rows as long", "their tokens stay in the denominator: in 'on policy' others have 1 times"),
+    ),
+    "verl 3915": (
+        without_empty,
+        None,
+        True,
+        (),
+        ("sequence_sum x B / (B - M)", "is 1.333 times that of sequence_sum; a convention: verl leaves"),
+    ),
+    "slime 1917": (masked_far_rows, None, False, (), ("is unknown: ", "coupling: sequence")),
 }
+MORE = {
+    "TRL 5814, the mean": (of_rows(average=True), f"{WEIGHTED}min(the geometric mean of pi_prox / mu in a row, 3)"),
+    "TRL 4530": (of_rows(masked=True), f"{WEIGHTED}the product of pi_prox / mu along a row up to 3, and 0 beyond"),
+    "TRL 4530, left out": (of_rows(masked=True, left=True), "T' tokens that are left"),
+    "TRL 6369, mended": (without_truncated(left=True), "leave the denominator: in 'on policy' others have 1.6 times"),
+    "unsloth-zoo 870": (of_rows(added=True), "coupling: sequence"),
+}
+"""Others of the same threads, and words of the report."""
 
 
 @pytest.mark.parametrize("thread", LOSSES)
@@ -105,6 +191,23 @@ def test_a_thread_about_a_loss_is_answered(thread):
     report = checked(loss, like)
     assert (report.conforms, report.bugs) == (conforms, bugs), report
     assert all(each in str(report) for each in words), report
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("thread", MORE)
+def test_other_forms_of_a_loss_are_answered(thread):
+    loss, words = MORE[thread]
+    report = checked(loss)
+    assert words in str(report) and report.conforms == (thread != "unsloth-zoo 870"), report
+
+
+def test_factors_in_denominators_are_those_of_the_gradient():
+    """TRL 6369: 1.6 of the report is T over the tokens that are left, and what the gradients say."""
+    probe = ordinary(0)[0]
+    ask = [Subject(without_truncated(left)).ask(probe).cotangent for left in (True, False)]
+    tokens, full = probe.mask.sum(), probe.mask.all(-1)
+    factors = (ask[0] / ask[1])[ask[1] != 0]
+    assert torch.allclose(factors, tokens / probe.mask[~full].sum()) and float(factors[0]) == pytest.approx(1.6)
 
 
 # Metrics.
@@ -154,6 +257,17 @@ def size(log_prob, old_log_prob, mask):
     return mean(np.abs(log_prob - old_log_prob), mask)
 
 
+def share_of_each_row(log_prob, old_log_prob, mask):
+    """ESS over tokens of every response, averaged over responses (miles)."""
+    weight = np.exp(log_prob - old_log_prob) * mask
+    return (weight.sum(1) ** 2 / (mask.sum(1) * (weight**2).sum(1))).mean()
+
+
+def limited_k3(log_prob, old_log_prob, mask):
+    gap = log_prob - old_log_prob
+    return mean(np.clip(np.exp(gap) - 1 - gap, -10, 10), mask)
+
+
 def current_less_start(current_version, start_versions):
     return current_version - start_versions.mean()
 
@@ -170,6 +284,8 @@ METRICS = {
     "prime-rl 602": (absolute, "mean_weight_token", ("absolute log ratios",)),
     "spinningup 137": (size, "log_ratio_size_token", ()),
     "NeMo-RL 3758": (current_less_start, "staleness", ()),
+    "miles 1000": (share_of_each_row, "ess_within", ()),
+    "miles 1067": (limited_k3, "kl_k3_token", ()),
 }
 
 
@@ -178,6 +294,13 @@ def test_a_thread_about_a_metric_is_answered(thread):
     metric, name, bugs = METRICS[thread]
     report = check_metric(metric)
     assert (report.name, report.bugs) == (name, bugs), report
+
+
+def test_a_limit_far_out_is_said():
+    """miles 1067: 10 for 2.2e6 at a log ratio of 15; without the limit nothing is said."""
+    (note,) = [one for one in check_metric(limited_k3).findings if one.kind == "note"]
+    assert (note.name, note.evidence[:31]) == ("limited far out", "10 on 'log ratios of 15', where")
+    assert not check_metric(squares_by_three_ifs).shows("limited far out")
 
 
 def test_a_length_is_outside_of_what_a_metric_gets():
@@ -217,6 +340,26 @@ def test_a_version_that_is_set_before_the_engines_have_it():
     """prime-rl 3050: 30 % of the samples are stamped one version too new."""
     steps, tokens = simulated.table(simulated.Run("uniform", seed=3, early=0.3))
     assert sim.diagnose(steps, tokens=tokens).causes == ["stale data stamped fresh"]
+
+
+@pytest.mark.parametrize(("times", "more", "cause"), [(2, 0, "impossible stamps"), (1, 1, "off-by-one staleness")])
+def test_stamps_in_another_unit_are_not_off_by_one(times, more, cause):
+    """UniRL 324: twice the count is no shift."""
+    tokens = dict(simulated.tokens(simulated.Run("uniform", steps=40)))
+    tokens["staleness"] = times * tokens["staleness"] + more
+    assert sim.diagnose(tokens).causes == [cause]
+
+
+def test_a_mean_ratio_of_a_cut_sampler_is_the_mass_that_it_keeps():
+    """TRL 6789: the log-probs of a nucleus are higher by minus the log of its mass; they are those of the draws."""
+    tokens = dict(simulated.tokens(simulated.Run("uniform", steps=40)))
+    mass = np.random.default_rng(0).uniform(0.8, 1.0, len(tokens["mask"]))
+    tokens["sampler_log_prob"] = tokens["sampler_log_prob"] - np.log(mass)
+    found = sim.diagnose(tokens)
+    assert "wrong log-probs" in found.causes and abs(mass[tokens["mask"] > 0].mean() - 0.9009) < 1e-3
+    assert "The mean ratio is 0.9009: " in str(found) and "the sampler cuts tokens and the mean is the mass" in str(
+        found
+    )
 
 
 def test_an_idle_share_above_one_is_impossible():

@@ -160,12 +160,13 @@ def test_order_matters():
     beta1=st.sampled_from([0.0, 0.5, 0.9]),
     beta2=st.sampled_from([0.0, 0.9, 0.999]),
     scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    eps=st.sampled_from([1e-8, 0.02]),
 )
-def test_adam_is_torchs_adam(seed, lr, beta1, beta2, scale):
+def test_adam_is_torchs_adam(seed, lr, beta1, beta2, scale, eps):
     given = [scale * d for d in directions(8, seed)]
     parameter = torch.zeros(R, P, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.Adam([parameter], lr=lr, betas=(beta1, beta2), maximize=True)
-    steps, _, _ = apply(sim.chain(sim.updates.adam(lr, beta1, beta2)), given)
+    optimizer = torch.optim.Adam([parameter], lr=lr, betas=(beta1, beta2), eps=eps, maximize=True)
+    steps, _, _ = apply(sim.chain(sim.updates.adam(lr, beta1, beta2, eps)), given)
     ours = torch.zeros(R, P).double()
     for d, step in zip(given, steps, strict=True):
         parameter.grad = d.clone()
@@ -204,7 +205,7 @@ def test_clip_norm(seed, limit, scale):
 
 @pytest.mark.parametrize(("rule", "power"), [("sqrt", 0.5), ("linear", 1.0)])
 def test_ess_step_at_both_ends(rule, power):
-    """Equal weights (whatever their size): no brake. One sample with all the weight: (1/n)^power."""
+    """Equal weights (whatever their size): no brake. One sample with all the weight: (1/n)^power, over a reference."""
     given = directions(1)
     rows = [[-7.0] * 4, [0.0, -60.0, -60.0, -60.0], [0.0, 0.0, -60.0, -60.0]]
     steps, _, records = apply(sim.chain(sim.updates.ess_step(rule)), given, signals=[signal(rows)])
@@ -212,6 +213,9 @@ def test_ess_step_at_both_ends(rule, power):
     torch.testing.assert_close(records[0].statistics["ess_step_scale"], expected, rtol=1e-9, atol=0)
     torch.testing.assert_close(steps[0], given[0] * expected.unsqueeze(-1), rtol=1e-9, atol=0)
     assert (records[0].statistics["ess_step_broken"] == 0).all()
+    _, _, records = apply(sim.chain(sim.updates.ess_step(rule, reference=0.5)), given, signals=[signal(rows)])
+    expected = torch.tensor([1.0, 0.5, 1.0]).double() ** power
+    torch.testing.assert_close(records[0].statistics["ess_step_scale"], expected, rtol=1e-9, atol=0)
 
 
 def test_ess_step_never_raises_the_step():

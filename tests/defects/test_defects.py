@@ -24,7 +24,7 @@ SAMPLE = random.Random(0).sample(SLIPS, 50)
 
 OPEN = {95, *catalog.KINDS[catalog.DRAWN]}
 """95 changes no number: its threshold lies between the sums that a batch can have. No test was sought for those drawn
-by chance, which say how many new bugs claims see."""
+by chance, which say how many new bugs claims see, but for the seven that were seen by claims which have left."""
 
 
 def test_every_bug_of_the_list_is_planted():

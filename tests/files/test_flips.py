@@ -120,7 +120,7 @@ def test_planted_a_reader_without_digests_would_be_seen(places, monkeypatch):
 def test_a_file_under_the_name_of_another_is_refused(places, tmp_path):
     """Whole files that were exchanged, or renamed."""
     sim.sweep(bandit(), {"staleness": [0, 4]}, replicates=4, store=str(tmp_path), workers=1)
-    store = plans.opened(str(tmp_path))
+    store = storing.opened(str(tmp_path))
     one, two = store.names("units")
     store.write(one, store.read(two))
     with pytest.raises(InputError, match="the unit that its name says"):

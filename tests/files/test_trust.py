@@ -132,8 +132,8 @@ def from_unit(rows, whole):
     """A store whose only unit is forged under its right name and seal; done again, it is a fault."""
     table, about = storing.unpack(whole[2].read(whole[3]), whole[3])
     told = {**about["told"], "subject": rows}
-    about |= {"told": told, "key": units.key_of(told)}
-    store = plans.opened("store")
+    about |= {"told": told, "key": units.Unit.of(told).key}
+    store = storing.opened("store")
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
     store.write(units.name_of(about["key"]), storing.pack(columns, about))
     (fault,) = keeping.verified(store, again=1)[1]
@@ -245,10 +245,10 @@ def test_a_store_with_forged_plans_and_units_is_only_read(traps, whole):
                               "higher"), 2, 0)  # fmt: skip
     (unit,) = question.units()
     told = {**unit.content, "subject": {**whole[0], "task": {"evil:run": {}}}}
-    store = plans.opened("store")
+    store = storing.opened("store")
     columns = {"batch_return": np.zeros(2), "diverged": np.full(2, -1)}
-    store.write(units.name_of(unit.key), storing.pack(columns, {"key": units.key_of(told), "told": told}))
-    found = sim.sweep(spec, {"staleness": [0]}, replicates=2, store="store", workers=1)
+    store.write(units.name_of(unit.key), storing.pack(columns, {"key": units.Unit.of(told).key, "told": told}))
+    found = sim.sweep(spec, {"staleness": [0]}, metric="batch_return", replicates=2, store="store", workers=1)
     assert found.made == 1 and found.summary[0]["mean"] != 0.0 and marks(traps) == []
     assert [name for name in store.names("trash") if name.endswith(".parquet")]
 

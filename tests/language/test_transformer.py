@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncsim.base import files
 from asyncsim.base.checks import InputError
 from asyncsim.policies import _pretraining as pretraining
 from asyncsim.policies._cache import Columns, Growing
@@ -173,9 +174,7 @@ def test_a_folder_that_cannot_be_written_is_named_before_the_training(tmp_path, 
 
 def test_weights_are_read_from_a_folder_that_cannot_be_written(cache, monkeypatch):
     pretraining.save(TINY.network(), cache / f"{TINY.key()}.npz")
-    monkeypatch.setattr(
-        pretraining.tempfile, "mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("read-only"))
-    )
+    monkeypatch.setattr(files.tempfile, "mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("read-only")))
     pretraining.pretrained(TINY)
     with pytest.raises(InputError, match=r"cache folder = .*PermissionError"):
         pretraining.pretrained(dataclasses.replace(TINY, seed=9))

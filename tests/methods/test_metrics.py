@@ -95,6 +95,10 @@ def test_five_definitions_are_five_numbers():
     assert len({round(value, 6) for value in expected.values()}) == 5
     for name, value in expected.items():
         close(on(name, log, mask=mask), value)
+    # A sequence's clamped ratio counts once for each of its tokens, not as the ratios of its tokens do.
+    whole = share(np.concatenate([np.full(len(r), np.clip(r.prod(), 0.5, 2.0)) for r in rows]))
+    close(on(D.ess_token_clamped(2.0, level="sequence"), log, mask=mask), whole)
+    assert abs(whole - expected["ess_token_clamped"]) > 0.005
 
 
 def test_clamped_ess_cannot_report_a_collapse():

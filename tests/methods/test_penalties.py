@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -204,6 +205,16 @@ def test_the_trace_has_the_divergence():
     )
     found = sim.run(spec)["straight_through_penalty"]
     assert found[0].max() == 0.0 and (found[-1] > 1e-3).all(), "the reference is the uniform policy of the start"
+
+
+@pytest.mark.parametrize(("at", "log_prob"), [("behavior", -1.0), ("current", -2.0)])
+def test_a_priced_reward_reads_the_log_probs_that_it_names(at, log_prob):
+    """Two tokens, each 0.5 times its log-prob less that of the uniform reference, -log 3."""
+    task = sim.tasks.token_bandit(actions=3, horizon=2, kl_coef=0.5, kl_at=at)
+    batch = case(G=1, N=2, T=2, ragged=False).batch
+    behavior, current = ({"log_prob": torch.full_like(batch.mask, x)} for x in (-1.0, -2.0))
+    batch = dataclasses.replace(batch, state=torch.zeros_like(batch.state), behavior=behavior)
+    close(batch.reward - task.reward(batch, current), torch.full_like(batch.reward, log_prob + math.log(3.0)))
 
 
 def test_bad_input_is_refused():

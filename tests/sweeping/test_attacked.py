@@ -13,7 +13,7 @@ import asyncsim as sim
 from asyncsim.base import spec_code
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
-from asyncsim.base.store import Store
+from asyncsim.base.store import Store, opened
 from asyncsim.sweeping import grids, keeping, plans, pools, units
 from tests.sweeping.laboratory import bandit
 
@@ -215,7 +215,7 @@ def filled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     where = str(tmp_path / "s")
     swept({"staleness": [0, 4], "lr": [0.1, 0.2]}, store=where)
-    return plans.opened(where)
+    return opened(where)
 
 
 def test_files_of_others_are_left_alone(filled):

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.base import swept
+from asyncsim.base import stopping, swept
 from asyncsim.base.checks import InputError
-from asyncsim.base.store import Store
+from asyncsim.base.store import Store, opened
 from asyncsim.comparing.deciding import seed_of
-from asyncsim.sweeping import carrying, keeping, plans, pools, units
+from asyncsim.sweeping import carrying, keeping, pools, units
 from tests.sweeping.laboratory import bandit
 
 GRID = {"staleness": [0, 4], "method": [sim.methods.grpo(), sim.methods.reinforce()], "lr": [0.1, 0.5]}
@@ -250,7 +250,7 @@ def test_a_store_of_another_version_and_a_foreign_folder_are_refused(tmp_path):
             sim.sweep(bandit(), {"staleness": [0]}, store=str(tmp_path / folder), workers=1)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["foreign", "old", "store.json", "thesis.tex"]
     with pytest.raises(InputError, match="check the path"):
-        plans.opened(str(tmp_path / "none"), make=False)
+        opened(str(tmp_path / "none"), make=False)
 
 
 def test_warnings_of_units_are_told_once(tmp_path):
@@ -323,8 +323,6 @@ def test_replicates_without_a_value_are_left_out():
 
 
 def test_a_stopped_sweep_counts_what_a_store_keeps_and_promises_nothing_without_one(tmp_path, monkeypatch):
-    from asyncsim.sweeping import sweeps
-
     once = carrying.carry_out
 
     def stopped(units, pool, where):
@@ -332,8 +330,8 @@ def test_a_stopped_sweep_counts_what_a_store_keeps_and_promises_nothing_without_
         raise KeyboardInterrupt
 
     monkeypatch.setattr(carrying, "carry_out", stopped)
-    with pytest.raises(sweeps.Interrupted, match="1 of 2 units are kept"):
+    with pytest.raises(stopping.Kept, match="1 of 2 units are kept"):
         sim.sweep(bandit(), {"staleness": [0, 1]}, replicates=4, store=str(tmp_path), workers=1)
     with pytest.raises(KeyboardInterrupt) as error:
         sim.sweep(bandit(), {"staleness": [0, 1]}, replicates=4, workers=1)
-    assert not isinstance(error.value, sweeps.Interrupted)
+    assert not isinstance(error.value, stopping.Kept)

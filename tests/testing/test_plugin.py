@@ -57,7 +57,7 @@ FILES = {
     ),
     "rows_with_tokens": (
         changed(LOSS, "mask.sum()", "mask.any(-1).sum()"),
-        ("bug: a fully masked sequence leaves the count: ",),
+        ("denominator: sequence_sum x B / (B - M), ",),
     ),
     "rejected_shrink": (REJECTING, ("is icepop(", "denominator: divided by the tokens that are left")),
     "hazard": (changed(LOSS, '("token"))', '("token"), strict=True)'), ("hazard: not finite ",)),

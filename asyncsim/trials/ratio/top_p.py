@@ -31,7 +31,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         "kl_mismatch": diagnostics.kl_mismatch,
         "kl_staleness": diagnostics.kl_staleness,
     }
-    return {name: exactly(metric.measure(step).item() + (name == "second_moment")) for name, metric in metrics.items()}
+    found = {name: metric.measure(step).item() + (name == "second_moment") for name, metric in metrics.items()}
+    # Equal policies have no divergence, without rounding.
+    return {name: exactly(value) if value else Estimate(value) for name, value in found.items()}
 
 
 class _CutTwice(Wrapped):

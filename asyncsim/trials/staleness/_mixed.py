@@ -39,9 +39,9 @@ def in_groups(law: Sequence[float]) -> tuple[list[int], float]:
     """
     shares = np.asarray(law, dtype=np.float64)
     for groups in range(1, GROUPS + 1):
-        counts = np.round(shares * groups)
+        counts = np.round(shares * groups).astype(int)
         if np.allclose(counts, shares * groups, atol=1e-9):
-            return np.repeat(np.arange(len(counts)), counts.astype(int)).tolist(), 0.0
+            return np.repeat(np.arange(len(counts)), counts).tolist(), 0.0
     ends = np.round(np.cumsum(shares) / shares.sum() * MANY).astype(int)
     counts = np.diff(ends, prepend=0)
     return np.repeat(np.arange(len(counts)), counts).tolist(), float(np.abs(counts / MANY - shares).sum())

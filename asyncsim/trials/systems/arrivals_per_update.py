@@ -17,7 +17,7 @@ _SPREAD = 0.05
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
     realizations = max(24, units_for(_SPREAD, effect, 32))
-    rates = (1.0,) * workers if point.get("rates") is None else tuple(point.get("rates"))
+    rates = (1.0,) * workers if point.get("rates") is None else tuple(point["rates"])
     system = System(
         "workers", {}, laws.as_law("law", point["law"]), rates, groups_per_batch=batch, mode="pin", train_time=0.0
     )

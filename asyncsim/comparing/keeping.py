@@ -1,0 +1,99 @@
+"""Trainings that a store keeps: a comparison that was stopped reads them and goes on to the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, files, spec_code, stopping
+from asyncsim.base import store as storing
+from asyncsim.base.trace import Trace
+from asyncsim.diagnostics import _ranges
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.spreading import Site, say
+
+ROOT = "asyncsim.learning.running"
+"""The module whose code, with what it reaches, makes a training."""
+
+
+class Kept(Site):
+    """A site with a store of trainings; `metric`, whose curves are kept; `there`, how many are in it."""
+
+    def __init__(self, workers: int | None, where: str, metric: str) -> None:
+        super().__init__(workers)
+        self.store, self.metric, self.there = storing.opened(where), metric, 0
+
+    def unit(self, spec: Spec, seed: int) -> dict[str, Any]:
+        """What the unit of a training is told; raises `InputError` for a spec that no file can hold."""
+        subject = spec.to_dict()
+        about = {"format": storing.FORMAT, "kind": storing.TRAINING, "metric": self.metric, "seed": seed}
+        # Weights that are loaded and no part of the parameters are told by their contents.
+        about |= {"weights": getattr(spec.trained_policy, "frozen", None)}
+        return {**about, "subject": subject, "code": spec_code.code_of(subject, ROOT)}
+
+    def read(self, told: Mapping[str, Any], spec: Spec) -> Trace | None:
+        """A training with what `Reading` takes of it, None where it has to be made; says why what is there is not."""
+        name = storing.name_of(told)
+        try:
+            table = storing.unit_rows(self.store.read(name), name, storing.keys_of(told)[1], "remove it")
+        except FileNotFoundError:
+            if others := ", ".join(self.store.names(name.rpartition("/")[0])):
+                say(f"made by other code: {others} in {self.store.where}; it stays there and is made anew")
+            return None
+        except checks.InputError as error:
+            say(f"{error}; moved to {self.store.where}/{self.store.set_aside([name])} and made anew")
+            return None
+        self.there += 1
+        R = spec.replicates
+        curve, updates, diverged = (table[each].to_numpy().reshape(-1, R) for each in ("value", "update", "diverged"))
+        ranges = _ranges.declared({self.metric: curve}, spec.recorded[0])
+        header = {"spec": {"updates": spec.updates}, "ranges": ranges}
+        unread: Any = None  # a reading needs no schedule
+        none = np.zeros(R, dtype=int)
+        return Trace({self.metric: curve}, updates[:, 0], {}, none[:, None], diverged[0], none, unread, header)
+
+    def write(self, told: Mapping[str, Any], trace: Trace) -> None:
+        """Keep a training."""
+        self.store.write(storing.name_of(told), storing.unit_file(columns(trace, self.metric), told))
+        self.there += 1
+
+
+@contextmanager
+def site_of(workers: int | None, where: str | None, metric: str) -> Iterator[Site]:
+    """Where trainings are done, and kept unless there is no store; raises `stopping.Kept` where a signal ends them."""
+    if where is None:
+        with Site(workers) as site:
+            yield site
+        return
+    files.named("store", where)
+    with (site := Kept(workers, where, metric)), site.store.held():
+        try:
+            yield site
+        except KeyboardInterrupt as error:
+            text = f": {site.there} trainings are kept in {where}; the same command goes on from them"
+            raise stopping.Kept(stopping.number_of(error), text) from None
+
+
+def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
+    """As `learning.running.together`; one process keeps each run once it is over, several all at once."""
+    if not isinstance(site, Kept):
+        return running.together(runs, site)
+    units = [site.unit(*each) for each in runs]
+    traces = [site.read(told, spec) for told, (spec, _) in zip(units, runs, strict=True)]
+    left = [number for number, trace in enumerate(traces) if trace is None]
+    for some in [[number] for number in left] if site.count == 1 else [left] * bool(left):
+        for number, trace in zip(some, running.together([runs[number] for number in some], site), strict=True):
+            site.write(units[number], trace)
+            traces[number] = trace
+    return [trace for trace in traces if trace is not None]
+
+
+def columns(trace: Trace, metric: str) -> dict[str, np.ndarray]:
+    """The rows of a training: the metric of each replicate at each recorded update, and where that left the range."""
+    U, R = trace.metrics[metric].shape
+    values = {"value": trace.metrics[metric].reshape(-1), "diverged": np.tile(trace.diverged, U)}
+    return {"update": np.repeat(trace.updates, R), "replicate": np.tile(np.arange(R), U), **values}

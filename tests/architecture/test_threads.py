@@ -1,0 +1,99 @@
+"""No reader of pyarrow starts threads: beside torch they end one process in some with status 134 at its exit."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.source import modules
+
+SERIAL = ("ReadOptions", "iter_batches", "to_pandas", "read_table")
+"""Calls that take `use_threads`."""
+OPTIONS = ("read_csv", "open_csv", "read_json")
+"""Readers that take it among their options."""
+
+
+def faults(source: str) -> list[str]:
+    """Readers of a module that may start threads, each with its line."""
+    found = []
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        inside = list(ast.walk(function))
+        names = {node.attr for node in inside if isinstance(node, ast.Attribute)}
+        names |= {node.id for node in inside if isinstance(node, ast.Name)}
+        # Only in such a function is `.read` that of a Parquet file.
+        calls = (*SERIAL, *["read"] * ("ParquetFile" in names))
+        for node in inside:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in calls:
+                given = {word.arg: word.value for word in node.keywords}.get("use_threads")
+                if not (isinstance(given, ast.Constant) and given.value is False):
+                    found.append(f"{node.lineno}: {node.func.attr}")
+        found += [f"{function.lineno}: {name}" for name in OPTIONS if name in names and "ReadOptions" not in names]
+    return found
+
+
+def test_readers_have_no_threads():
+    texts = {name: path.read_text(encoding="utf-8") for name, path in modules().items()}
+    texts = {name: text for name, text in texts.items() if any(word in text for word in (*SERIAL, *OPTIONS, "Parquet"))}
+    assert {name: wrong for name, text in texts.items() if (wrong := faults(text))} == {}
+    assert sum(text.count("use_threads=False") for text in texts.values()) >= 8
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "table.to_pandas()",
+        "csv.read_csv(path)",
+        "csv.open_csv(path, csv.ReadOptions(block_size=9))",
+        "json.read_json(path, json.ReadOptions(use_threads=True))",
+        "ParquetFile(path).read()",
+        "file.iter_batches(9, use_threads=True)",
+    ],
+)
+def test_a_planted_reader_with_threads_is_seen(body):
+    assert faults(f"def f(table, path, file):\n    return {body}\n")
+
+
+SCRIPT = """
+import json, os, pathlib, sys
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from asyncsim.base import files, measured, store
+from asyncsim.schedules import _log_files as logs
+from asyncsim.schedules._log_places import Place
+
+pa.set_cpu_count(8)
+os.chdir(sys.argv[1])
+threads = lambda: len(os.listdir("/proc/self/task"))
+columns = {name: np.arange(20_000) * 1.0 for name in "abcdef"}
+pq.write_table(pa.table(columns), "t.parquet", row_group_size=1000)
+pathlib.Path("t.csv").write_text("a,b\\n" + "1,2.5\\n" * 300_000)
+pathlib.Path("t.jsonl").write_text(json.dumps({"a": 1, "b": 2.5}) + "\\n")
+pathlib.Path("long.jsonl").write_text((json.dumps({"a": 1, "b": 2.5}) + "\\n") * 100_000)
+before = threads()
+for name in ("t.parquet", "t.csv", "t.jsonl", "long.jsonl"):
+    assert measured.column("delays", name + ":b")[1].size > 0
+for large in (logs.LARGE, 1):
+    logs.LARGE = large
+    for name in ("t.parquet", "t.csv", "long.jsonl"):
+        assert logs.read([Place(pathlib.Path(name), name)], {"a", "b"}, files.Budget(name)).rows > 0
+store.unpack(store.pack(columns, {}), "unit")[0].to_pandas(use_threads=False)
+serial = threads() - before
+pq.ParquetFile("t.parquet").read()
+print(serial, threads() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of a process are listed on Linux")
+def test_all_readers_together_start_no_pool_of_threads(tmp_path):
+    """One thread each for the bytes of a file that is read ahead; a pool of eight is seen."""
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, env=path, check=True
+    )
+    serial, pool = map(int, done.stdout.split())
+    assert serial <= 2 < pool - serial, done.stdout
