@@ -81,7 +81,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         # Former names are refused by the function, whose message has the present one.
-        checks.one_of(f"{name} argument", key, [*signature.parameters, *plugins.renamed(make)], remedy)
+        if key not in plugins.renamed(make):
+            checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
     # Refuse missing arguments.
     missing = [
         p.name
