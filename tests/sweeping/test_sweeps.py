@@ -296,9 +296,10 @@ def test_a_swept_system_gives_its_own_summaries():
 
 
 def test_the_99th_percentile_of_a_law_is_its_least_value_with_that_share():
-    assert units._quantile([0.5, 0.49, 0.01], 0.99) == 1
-    assert units._quantile([0.5, 0.48, 0.02], 0.99) == 2
-    assert units._quantile([1.0], 0.99) == 0
+    p99 = units.COSTS["staleness_p99"]
+    assert p99({"staleness": {"pmf": [0.5, 0.49, 0.01]}}) == 1
+    assert p99({"staleness": {"pmf": [0.5, 0.48, 0.02]}}) == 2
+    assert p99({"staleness": {"pmf": [1.0]}}) == 0
 
 
 def test_a_setting_without_values_takes_none_from_the_others_of_its_unit():
