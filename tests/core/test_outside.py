@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
 
@@ -78,6 +80,16 @@ def test_a_registered_method_stands_among_the_others(other):
     assert sim.methods.rooted(cap=2.0).name == "loss"
     assert "rooted" in call("list", "methods").output
     assert "rooted" not in plugins.summaries("asyncsim.methods")
+
+
+def test_a_file_is_run_as_it_is_now(tmp_path, monkeypatch):
+    """Python's cache of compiled files compares whole seconds and lengths, so that edits by a program are not seen."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "edited.py"
+    for value in range(3):
+        path.write_text(f"x = {value}\n", encoding="utf-8")
+        os.utime(path, (1e9, 1e9))
+        assert outside.loaded(f"{path}:x") == value
 
 
 @pytest.mark.parametrize(
