@@ -80,7 +80,7 @@ def uncounted():
 
 @plant(
     38, "diagnostics", "numeric mismatch counted as staleness", "RLinf",
-    f"{LANGUAGE}::test_rounding_is_no_staleness", sampler="bfloat16", compute="bfloat16", differs=True,
+    f"{LANGUAGE}::test_rounding_is_no_staleness", sampler="float32", compute="bfloat16", differs=True,
 )  # fmt: skip
 def mismatch():
     return [(Step, "staleness_log_ratio", property(lambda self: self.log_ratio))]
