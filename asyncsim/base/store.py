@@ -247,10 +247,15 @@ def keys_of(told: Mapping[str, Any]) -> tuple[str, str]:
     return asked, digests.of([asked, told["code"]], 32)
 
 
+def unit_of(key: str) -> str:
+    """The file of a unit of a sweep."""
+    return f"units/{key[:2]}/{key}.parquet"
+
+
 def name_of(told: Mapping[str, Any]) -> str:
     """The file of a unit; a training of a comparison stands beside those of other code."""
     asked, key = keys_of(told)
-    return f"trainings/{asked}/{key}.parquet" if told["kind"] == TRAINING else f"units/{key[:2]}/{key}.parquet"
+    return f"trainings/{asked}/{key}.parquet" if told["kind"] == TRAINING else unit_of(key)
 
 
 def unit_file(columns: Mapping[str, Any], told: Mapping[str, Any], **more: Any) -> bytes:

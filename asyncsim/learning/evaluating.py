@@ -34,10 +34,8 @@ def evaluation(spec: Any) -> Evaluation:
     """As many tokens as a batch has, at updates as far apart as possible, first and last recorded ones among them."""
     batches, recorded = max(1, spec.updates // spec.passes), -(-spec.updates // spec.every)
     count = min(recorded, max(FEWEST, min(MOST, batches // SHARE)))
-    tokens, horizon = (
-        spec.groups * spec.samples_per_group * spec.task.horizon,
-        getattr(spec.fitted_task, "whole", spec.task).horizon,
-    )
+    tokens = spec.groups * spec.samples_per_group * spec.task.horizon
+    horizon = getattr(spec.fitted_task, "whole", spec.task).horizon
     samples = max(1, tokens // horizon)
     rows = np.unique(np.linspace(0, recorded - 1, count).round().astype(int))
     return Evaluation(tuple((rows * spec.every).tolist()), samples, len(rows) * samples * horizon / (batches * tokens))

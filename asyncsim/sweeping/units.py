@@ -29,6 +29,8 @@ STAGE = 2
 """Sweeps have seeds of their own; tuning and comparisons use stages 0 and 1."""
 HOUR = 3600.0
 TAIL = 0.99
+name_of = storing.unit_of
+"""The file of a unit by its key."""
 COSTS: dict[str, Any] = {
     "staleness": lambda s: s["staleness"]["mean"],
     "staleness_p99": lambda s: np.searchsorted(np.cumsum(s["staleness"]["pmf"]), TAIL - 1e-12),
@@ -95,11 +97,6 @@ def told(
 def read(data: bytes, key: str) -> Any:
     """The rows of a unit's file as a pyarrow table; one that is damaged, altered or another unit's is refused."""
     return storing.unit_rows(data, name_of(key), key, "start the sweep again: it makes the unit anew")
-
-
-def name_of(key: str) -> str:
-    """The file of a unit."""
-    return f"units/{key[:2]}/{key}.parquet"
 
 
 def failure_of(key: str) -> str:
