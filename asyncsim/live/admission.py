@@ -90,10 +90,12 @@ class Desk:
     places: deque[int] = field(default_factory=deque)
     changed: threading.Condition = field(default_factory=threading.Condition)
     installs: list[float] = field(default_factory=list)
+    hears: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
         self.places.extend(range(len(self.system.rates)))
-        threading.Thread(target=self._hear, daemon=True).start()
+        self.hears = threading.Thread(target=self._hear, daemon=True)
+        self.hears.start()
 
     def take(self) -> tuple[list[Group], float]:
         """The groups of the next batch by number, and the time of the dequeue."""
@@ -153,14 +155,10 @@ class Desk:
                 self.pipes[group.place % len(self.pipes)].send(order)
 
     def _hear(self) -> None:
-        """The thread: take in what actors send, until one of them is gone or all pipes are closed."""
+        """The thread: take in what actors send, until the run is over or one of them is gone."""
         known = dict(zip(self.pipes, self.actors, strict=True))
         while not self.failure:
-            try:
-                heard = connection.wait(list(known))
-                messages = [(pipe, _received(pipe)) for pipe in heard]
-            except OSError:
-                return
+            messages = [(pipe, _received(pipe)) for pipe in connection.wait(list(known))]
             with self.changed:
                 if self.over:
                     return

@@ -15,7 +15,7 @@ from asyncsim.base import checks, files, workers
 from asyncsim.learning.versions import Weights
 from asyncsim.live import actor
 from asyncsim.live.board import Board, Mapped
-from asyncsim.live.processes import end
+from asyncsim.live.processes import close, end
 
 PATIENCE = 120.0
 """Seconds that Ray has to start a task."""
@@ -76,6 +76,7 @@ def started(
         yield board, tasks, pipes
     finally:
         end(tasks, pipes)
+        close(pipes)
         folder.remove()
         if mine:
             ray.shutdown()

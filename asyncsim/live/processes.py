@@ -44,6 +44,7 @@ def started(
         yield board, processes, pipes
     finally:
         end(processes, pipes)
+        close(pipes)
 
 
 @contextmanager
@@ -69,5 +70,9 @@ def end(processes: list[Any], pipes: list[Any]) -> None:
         if process.is_alive():
             process.kill()
             process.join()
+
+
+def close(pipes: list[Any]) -> None:
+    """Close pipes that no thread reads: a new run's pipe may get the number of a closed one, and lose what it says."""
     for pipe in pipes:
         pipe.close()

@@ -177,6 +177,9 @@ def run(
             finally:
                 writer.rest(desk.left())
                 writer.close()
+                # The thread hears the end of every actor; pipes are closed behind it.
+                processes.end(crew, pipes)
+                desk.hears.join()
         # Read back what happened.
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
         read = replay(writer.path, unit="publishes", batches_per_publish=spec.system.batches_per_publish)

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from functools import cache
@@ -240,6 +241,20 @@ def test_a_controller_that_raises_is_no_endless_wait():
     spec = spec_of("capped")
     with pytest.raises(RunError, match="the controller failed when a group had finished: KeyError: 'count'"):
         sim.live.run(spec, second=0.003, controller=lambda: Broken(spec.system))
+
+
+def test_no_thread_reads_a_pipe_that_is_closed(monkeypatch):
+    """A thread that is late would read on under the number of the closed pipe, which may be that of a new run's."""
+    received, closed = admission._received, []
+
+    def late(pipe):
+        time.sleep(0.05)
+        closed.append(pipe.closed)
+        return received(pipe)
+
+    monkeypatch.setattr(admission, "_received", late)
+    sim.live.run(spec_of("capped", 6), seed=5, second=0.003)
+    assert closed and not any(closed) and not any("_hear" in thread.name for thread in threading.enumerate())
 
 
 SCRIPT = """
