@@ -104,9 +104,8 @@ def refusals():
             for argument in inspect.signature(factory).parameters:
                 for bad in BAD:
                     call = f"{kind}/{name}({argument}={bad!r})"
-                    found[call] = answer(
-                        lambda n=name, k=kind, a=argument, b=bad: laboratory.make(k, n, **{a: b}), False
-                    )
+                    given = {argument: bad}
+                    found[call] = answer(lambda k=kind, n=name, g=given: laboratory.make(k, n, **g), False)
     return found
 
 
