@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from asyncsim import theory
-from asyncsim.theory import _claims
+from asyncsim import claims
+from asyncsim.claims import _registry
 
-ROOT = _claims.__file__.partition("asyncsim/theory/")[0]
+ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
 These threads need no run: an exact result answers them. The command after each measures that result on the product
@@ -116,7 +116,7 @@ CLAIMED = [
 
 def link(id: str) -> str:
     """A claim's id, leading to the file that states it."""
-    path = theory.claims()[id].as_posix().removeprefix(ROOT)
+    path = claims.claims()[id].as_posix().removeprefix(ROOT)
     return f"[`{id}`](../{path})"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from scipy import optimize, special
 
-from asyncsim import theory
+from asyncsim import claims
 
 
 def squared(probabilities: Sequence[float], noise: float) -> float:
@@ -52,4 +52,4 @@ def batch_ess(variance: float, samples: int, tokens: int = 400) -> float:
     """
     d = math.sqrt(variance / tokens)
     point = {"behavior_logits": (0.0, 0.0), "current_logits": (d, -d), "samples": samples, "horizon": tokens}
-    return float(theory.claim("ess/finite-sample").predict(point)["ess"])
+    return float(claims.claim("ess/finite-sample").predict(point)["ess"])

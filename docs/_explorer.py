@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import theory
-from asyncsim.theory._recursion import autocovariance
+from asyncsim import claims
+from asyncsim.claims._recursion import autocovariance
 from experiments import _store
 
 HERE = Path(__file__).parent
@@ -48,7 +48,7 @@ def data() -> dict[str, Any]:
 
 def checks() -> list[list[Any]]:
     """Formula, arguments, and what the theory of the package gives, to `PLACES` decimals."""
-    edge = theory.claim("staleness/stability-boundary")
+    edge = claims.claim("staleness/stability-boundary")
     found: list[list[Any]] = [
         ["boundary", [s], edge.predict({"staleness": s, "curvatures": (1.0,)})["step"]] for s in (0, 1, 4, 16)
     ]
@@ -58,7 +58,7 @@ def checks() -> list[list[Any]]:
     # A normal log ratio under the current policy has mean variance / 2, so that ratios have mean 1.
     found += [["ess", [v], math.exp(-v)] for v in (0.0, 0.5, 3.0)]
     point = {"tickets": 40, "publish_groups": 8, "release": "publish", "zero_train_time": False}
-    found.append(["staleness", [40, 8], theory.claim("systems/cap-binds").predict(point)["mean"]])
+    found.append(["staleness", [40, 8], claims.claim("systems/cap-binds").predict(point)["mean"]])
     return [[name, point, np.round(value, PLACES).tolist()] for name, point, value in found]
 
 

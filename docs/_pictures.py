@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from docs import _engines
 from docs._page import Results
@@ -103,7 +103,7 @@ def overlap_alone(found: Results) -> Figure:
         times, *ends = column(result, "groups_per_hour")
         points(ax, np.multiply(times, shift), ends, color, mark)
     grid = np.geomspace(min(times), max(times), 40)
-    claim = theory.claim("systems/synchronous-throughput")
+    claim = claims.claim("systems/synchronous-throughput")
     point = {"groups_per_batch": 64, "samples_per_group": 1, "length": LENGTH, "rate": 1.0, "sync_time": 0.0}
     seconds = [claim.predict({**point, "train_time": float(time)})["step_seconds"] for time in grid]
     ax.plot(grid, 64 * 3600.0 / np.array(seconds), **_style.PREDICTED)
@@ -121,7 +121,7 @@ def overlap_alone(found: Results) -> Figure:
 def more_generators(found: Results) -> Figure:
     """Throughput against slots at two bounds, under the bound of slots, trainer and permits."""
     figure, (ax,) = panels(1)
-    claim = theory.claim("systems/ticket-throughput")
+    claim = claims.claim("systems/ticket-throughput")
     point = {"samples_per_group": 1, "groups_per_batch": 64, "batches_per_publish": 1, "release": "publish"}
     point |= {"length": LENGTH, "train_time": 300.0, "sync_time": 0.0, "generator_pauses": True}
     for result, bound, color, mark in zip(found, (1, 4), ("measured", "contrast"), ("o", "s"), strict=True):
@@ -142,7 +142,7 @@ def first_of_many(found: Results) -> Figure:
     figure, (left, right) = panels(2)
     swept(left, found[2], "groups_per_hour", "measured")
     extra = swept(right, found[2], "wasted_tokens", "contrast", scale=100.0)
-    claim, kept = theory.claim("systems/first-k-length-bias"), KEPT
+    claim, kept = claims.claim("systems/first-k-length-bias"), KEPT
     points_ = [{"length": LENGTH, "started": kept + int(more), "kept": kept} for more in extra]
     right.plot(extra, [100.0 * claim.predict(point)["wasted"] for point in points_], **_style.PREDICTED)
     left.set(xlabel="redundant samples of a group", ylabel="groups an hour", ylim=(0, None), xticks=extra)

@@ -37,7 +37,7 @@ ASSETS = {
 }
 EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
-CLAIM = re.compile(r"asyncsim/theory/([a-z]+)/([a-z]\w*)\.py")
+CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = (

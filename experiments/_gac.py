@@ -39,7 +39,7 @@ def boundary(schedule: str, staleness: int) -> float:
     if schedule == "sawtooth":
         return 2.0 / (staleness + 1)
     if schedule == "random":
-        from asyncsim.theory._random import mean_square_boundary
+        from asyncsim.claims._random import mean_square_boundary
 
         return mean_square_boundary(np.full(staleness + 1, 1.0 / (staleness + 1)))
     return 2.0 * math.sin(math.pi / (2 * (2 * staleness + 1)))

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim import advantages, methods, tasks, updates
+from asyncsim.claims.lab import projection as _projection
 from asyncsim.learning import running
 from asyncsim.learning.spec import Spec
-from asyncsim.trials.alignment import _projection
+from asyncsim.schedules.fixed import fixed
 from asyncsim.updates._link import chain
+from asyncsim.updates.adam import adam
 from asyncsim.updates.align import align
 
 ADAM: dict[str, Any] = {
@@ -38,14 +40,14 @@ def around_adam(arms: list[str], each: int, lr: np.ndarray) -> Any:
         {name: np.repeat([one[name] for one in listed], each) for name in OFF} for listed in settings
     ]
     beta1 = np.repeat([ADAM[arm][2] for arm in arms], each)
-    return chain(align(**sides[0]), updates.adam(lr, beta1=beta1), align(**sides[1]))
+    return chain(align(**sides[0]), adam(lr, beta1=beta1), align(**sides[1]))
 
 
 def shrinkage(setting: dict[str, Any]) -> dict[str, np.ndarray]:
     """How far the mean's coordinates went under Adam with the projection where an arm has it, `[signals, R]`."""
     signals = np.asarray(setting["signals"])
     control = _projection.projection(setting["reference"], setting["strength"], setting["dimension"])
-    still, moving = (updates.adam(1e-8, beta1, setting["beta2"], 0.0) for beta1 in (0.0, 0.9))
+    still, moving = (adam(1e-8, beta1, setting["beta2"], 0.0) for beta1 in (0.0, 0.9))
     arms = {
         "none": (still,),
         "before": (control, moving),
@@ -107,7 +109,7 @@ def learning(setting: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     task = tasks.gaussian_bandit(dimension=DIMENSION, start=START)
     spec = Spec(
         task,
-        schedules.fixed(setting["staleness"]),
+        fixed(setting["staleness"]),
         methods.reinforce(advantage=advantages.leave_one_out()),
         around_adam(arms, len(steps) * each, lr),
         samples_per_group=SAMPLES,

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import tasks, theory
+from asyncsim import claims, tasks
 from asyncsim.base import checks, rng
 from asyncsim.learning import oracle, ratios, versions
 from asyncsim.learning.batch import Batch
@@ -212,7 +212,7 @@ class Cell:
         point: dict[str, Any] = {"actions": self.setting["actions"], "horizon": self.length}
         point |= {"behavior_logits": self.then[0].tolist(), "current_logits": self.now.tolist()}
         try:
-            return theory.claim("ratio/markov-moments").predict(point)["ess"]
+            return claims.claim("ratio/markov-moments").predict(point)["ess"]
         except checks.InputError:
             return math.nan
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.records import Estimate
 from experiments import _gac_projection as arms
@@ -104,7 +104,7 @@ def shrinkage(setting: dict[str, Any]) -> list[dict[str, Any]]:
 def boundary(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """The bracket of every arm; grids begin below the uncontrolled boundary, or below 2 where that is the question."""
     tau, rows = setting["staleness"], []
-    usual = theory.claim("staleness/stability-boundary").predict({"staleness": tau, "curvatures": (arms.CURVATURE,)})
+    usual = claims.claim("staleness/stability-boundary").predict({"staleness": tau, "curvatures": (arms.CURVATURE,)})
     for arm in arms.DESCENT:
         reach = (1.2, 3.4) if arm == "raw" else (0.5 * usual["step"], 6.0 * usual["step"])
         low, high = arms.boundary(arm, tau, *reach, setting)

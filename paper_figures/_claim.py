@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import checks
 
 VERDICTS = ("reproduced", "under conditions", "not reproduced", "not tested")
@@ -19,7 +19,7 @@ class Claim:
     """One claim: who says it, what came out, the number that decides, and the figure that shows it.
 
     `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged. `stated`: the
-    sentence in `theory.papers()`, whose exact results are set against it too. Without a figure they alone decide.
+    sentence in `claims.papers()`, whose exact results are set against it too. Without a figure they alone decide.
     """
 
     source: str
@@ -34,7 +34,7 @@ class Claim:
     @property
     def claims(self) -> tuple[str, ...]:
         """Ids of the exact results."""
-        return theory.papers()[self.stated].claims if self.stated else ()
+        return claims.papers()[self.stated].claims if self.stated else ()
 
     def __post_init__(self) -> None:
         checks.one_of("verdict", self.verdict, VERDICTS, "choose one")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import checks
 from paper_figures import (
     _claims_across,
@@ -55,7 +55,7 @@ OF_STATUS = {
     "open": "not tested",
     "false as stated": "not reproduced",
 }
-"""What a status of `theory.papers()` is here."""
+"""What a status of `claims.papers()` is here."""
 
 SHORT = {
     "2602.17616/root-of-ess": "step scales with the root of ESS",
@@ -71,7 +71,7 @@ SHORT = {
 def exact() -> tuple[Claim, ...]:
     """Sentences of papers that exact results alone decide."""
     told = {each.stated for each in CLAIMS}
-    found = [each for id, each in theory.papers().items() if id not in told]
+    found = [each for id, each in claims.papers().items() if id not in told]
     return tuple(
         Claim(
             each.paper, SHORT[each.id], OF_STATUS[each.status], each.number(), "",

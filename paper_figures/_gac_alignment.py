@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from experiments import _gac
 from experiments import gac_alignment as made
 
@@ -13,7 +13,7 @@ def steady(task: str, staleness: int, fraction: float) -> float:
     """Correlation of neighbors at a task's optimum: each mode's, weighted by its energy; noise as its curvature."""
     modes = made.curvatures(task)[0]
     step = fraction * _gac.boundary("fixed", made.LATE) / modes.max()
-    law = theory.claim("alignment/lag1-closed-form")
+    law = claims.claim("alignment/lag1-closed-form")
     energy = neighbors = 0.0
     for mode in modes:
         found = law.predict({"staleness": staleness, "curvature": mode, "noise": float(np.sqrt(mode)), "step": step})
@@ -38,7 +38,7 @@ def signal(coordinate: float, samples: int) -> float:
     """Correlation of neighbors while the mean gradient is steady, at one value of every coordinate."""
     d = made.DIMENSION
     point = {"dimension": d, "signal": abs(coordinate) * np.sqrt(d), "samples": samples}
-    return theory.claim("alignment/snr").predict({**point, "noise": noise(d * coordinate**2, samples)})["corr[1]"]
+    return claims.claim("alignment/snr").predict({**point, "noise": noise(d * coordinate**2, samples)})["corr[1]"]
 
 
 def path(staleness: int, fraction: float, updates: int) -> np.ndarray:
@@ -66,7 +66,7 @@ def causes(condition: str, staleness: int) -> float | None:
     if own.get("schedule") == "random":
         law = (1.0 / (staleness + 1),) * (staleness + 1)
         point = {"law": law, "curvature": 1.0, "noise": 1.0, "step": own["share"] * _gac.boundary("fixed", made.LATE)}
-        return theory.claim("alignment/random-delay-cosine").predict(point)["corr[1]"]
+        return claims.claim("alignment/random-delay-cosine").predict(point)["corr[1]"]
     passes = own.get("passes", 1)
     # Updates on one batch repeat one gradient exactly, so batches see so many times the step.
     return (passes - 1) / passes + steady("gaussian", staleness, own["share"] * passes) / passes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from paper_figures import _script
 
 BEHIND, PLAIN = "behind", " without momentum"
@@ -22,20 +22,20 @@ def only(rows: Any, quantity: str, **columns: Any) -> Any:
 
 def boundary(staleness: int) -> float:
     """Predicted largest step * curvature without control."""
-    return theory.claim("staleness/stability-boundary").predict({"staleness": staleness, "curvatures": (1.0,)})["step"]
+    return claims.claim("staleness/stability-boundary").predict({"staleness": staleness, "curvatures": (1.0,)})["step"]
 
 
 def restored(staleness: int, reference: str) -> float:
     """Predicted largest step * curvature far away, projected on the previous "raw" or "applied" direction."""
     point = {"staleness": staleness, "curvature": 1.0, "noise": 1.0, "others": 20, "step": 1.5, "reference": reference}
-    return theory.claim("alignment/projection-restores-sync-boundary").predict(point)["step"]
+    return claims.claim("alignment/projection-restores-sync-boundary").predict(point)["step"]
 
 
 def shrunk(own: Any, signals: Any) -> dict[str, np.ndarray]:
     """Predicted shares of the step at these signals, in front of Adam and behind it."""
     first = own.iloc[0]
     point = {"dimension": int(first.dimension), "strength": float(first.strength), "reference": str(first.reference)}
-    found = [theory.claim("alignment/adam-inflation").predict({**point, "signal": float(x)}) for x in signals]
+    found = [claims.claim("alignment/adam-inflation").predict({**point, "signal": float(x)}) for x in signals]
     return {"before": np.array([f["before"] for f in found]), BEHIND + PLAIN: np.array([f["behind"] for f in found])}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim import theory
-from asyncsim.theory._recursion import autocovariance
+from asyncsim import claims
+from asyncsim.claims._recursion import autocovariance
 from experiments import _gac
 
 _FAR = 600
@@ -20,8 +20,8 @@ def correlations(staleness: int, step: float, lags: int) -> np.ndarray:
     """
     known = {0: 1.0}
     point = {"staleness": staleness, "noise": 1.0, "step": step}
-    closed = theory.claim("alignment/lag1-closed-form").predict({**point, "curvature": 1.0})
-    turn = theory.claim("alignment/lag-identity").predict({**point, "curvatures": (1.0,)})
+    closed = claims.claim("alignment/lag1-closed-form").predict({**point, "curvature": 1.0})
+    turn = claims.claim("alignment/lag-identity").predict({**point, "curvatures": (1.0,)})
     for found in (closed, turn):
         known |= {int(name[5:-1]): value for name, value in found.items() if name.startswith("corr[")}
     beyond = [lag for lag in range(1, lags + 1) if lag > staleness + 1]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 
 LENGTHS = (4, 16, 64)
 """Tokens of the runs that go on into training."""
@@ -30,9 +30,9 @@ def expected(batch: int, length: int, behavior: tuple[float, ...], current: tupl
     """From the policies that generated and train a batch."""
     point: dict[str, Any] = {"samples": batch, "horizon": length}
     pair = {"behavior_logits": behavior, "current_logits": current}
-    found = theory.claim("ess/finite-sample").predict(point | pair)
+    found = claims.claim("ess/finite-sample").predict(point | pair)
     # The second moment of a sequence is the product over its tokens (claim `ratio/sequence-product`).
-    limit = theory.claim("ess/limit").predict(pair)["ess"] ** length
+    limit = claims.claim("ess/limit").predict(pair)["ess"] ** length
     return Expected(found["ess"], limit, found["largest_share"])
 
 

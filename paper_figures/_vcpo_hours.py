@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import uncertainty
 from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
@@ -88,8 +88,8 @@ def predicted(sigma: float, train: float) -> float:
         "sync_time": 0.0,
     }
     loop = {"places": each, "batches_per_publish": 1, "generator_pauses": True, "capacity": 16 * each}
-    free = theory.claim("systems/asynchronous-throughput")
+    free = claims.claim("systems/asynchronous-throughput")
     if free.domain(point | loop | {"overflow": "block"}) is not None:
         return math.nan
     rate = free.predict(point | loop | {"overflow": "block"})["groups_per_second"]
-    return theory.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"] * rate / each
+    return claims.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"] * rate / each

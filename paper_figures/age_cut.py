@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script
@@ -36,7 +36,7 @@ def predicted(limit: int) -> dict[str, float]:
         "groups_per_batch": systems_stories.BATCH,
         "max_age": limit,
     }
-    return theory.claim("systems/age-cut-length-bias").predict(point)
+    return claims.claim("systems/age-cut-length-bias").predict(point)
 
 
 def keeping(limit: int, lengths: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import asymre as lab
 from paper_figures import _script
@@ -30,9 +30,9 @@ def predicted(bandit: int, shift: float) -> np.ndarray:
     mu = lab.softmax(logits)
     point = {"behavior_logits": logits.tolist(), "rewards": means.tolist()}
     if shift < 0:
-        found = theory.claim("optimum/asymre-projection").predict({**point, "offset": float(mu @ means) + shift})
+        found = claims.claim("optimum/asymre-projection").predict({**point, "offset": float(mu @ means) + shift})
     else:
-        found = theory.claim("optimum/frozen-mean-baseline").predict(point)
+        found = claims.claim("optimum/frozen-mean-baseline").predict(point)
     return np.array([found[f"pi[{arm}]"] for arm in range(lab.ARMS)])
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import gac_bound as experiment
 from paper_figures import _script
@@ -33,7 +33,7 @@ def largest_noise() -> float:
 
     Rounded up to `DIGITS` decimals: the search stops at another eighth decimal on another processor.
     """
-    claim = theory.claim("convergence/bandit-noise")
+    claim = claims.claim("convergence/bandit-noise")
     shared = {"rewards": experiment.REWARDS, "samples": experiment.SAMPLES}
 
     def minus(logits: np.ndarray) -> float:
@@ -50,7 +50,7 @@ def scene(task: str) -> dict[str, float]:
         spread = math.sqrt(experiment.DIRECTIONS)
         return {"curvature": 1.0, "noise": spread * experiment.NOISE, "start": spread * experiment.START}
     rewards = experiment.REWARDS
-    smooth = theory.claim("convergence/bandit-smoothness").predict({"rewards": rewards})["bound"]
+    smooth = claims.claim("convergence/bandit-smoothness").predict({"rewards": rewards})["bound"]
     gap = max(rewards) - sum(rewards) / len(rewards)
     return {"curvature": smooth, "noise": largest_noise(), "start": math.sqrt(2.0 * gap / smooth)}
 
@@ -64,7 +64,7 @@ def bound(found: Any) -> float:
         name = "convergence/arbitrary-delay"
         delay = {"maximum": int(found.maximum), "mean": float(found["mean"]), "in_flight": int(found.in_flight)}
     point = {**scene(found.task), **delay, "step": float(found.step), "updates": int(found.updates)}
-    claim = theory.claim(name)
+    claim = claims.claim(name)
     return claim.predict(point)["bound"] if claim.domain(point) is None else math.nan
 
 

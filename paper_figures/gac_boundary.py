@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import _gac
 from paper_figures import _script
@@ -32,13 +32,13 @@ def predicted(schedule: str, staleness: int, step: float) -> dict[str, float]:
     """Correlation of neighbors and gradient energy by the schedule's claim; of the sawtooth its pairs too."""
     point: dict[str, Any] = {"curvature": 1.0, "noise": 1.0, "step": float(step)}
     if schedule == "sawtooth":
-        found = theory.claim("alignment/sawtooth-cosine").predict({**point, "updates": staleness + 1})
+        found = claims.claim("alignment/sawtooth-cosine").predict({**point, "updates": staleness + 1})
         return {**found, "correlation": found["lag1"], "energy": found["amplification"]}
     if schedule == "random":
         law = (1.0 / (staleness + 1),) * (staleness + 1)
-        found = theory.claim("alignment/random-delay-cosine").predict({**point, "law": law})
+        found = claims.claim("alignment/random-delay-cosine").predict({**point, "law": law})
     else:
-        found = theory.claim("alignment/lag1-closed-form").predict({**point, "staleness": staleness})
+        found = claims.claim("alignment/lag1-closed-form").predict({**point, "staleness": staleness})
     return {"correlation": found["corr[1]"], "energy": found["amplification"]}
 
 

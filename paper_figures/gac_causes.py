@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import gac_alignment as made
 from paper_figures import _script
@@ -82,7 +82,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Correlation under each condition, and the learning rate with momentum in shares of its limit."""
     rolling = made.CONDITIONS["momentum"]
     point = {"staleness": 0, "curvatures": (1.0,), "momentum": rolling["momentum"]}
-    limit = theory.claim("staleness/heavy-ball").predict(point)
+    limit = claims.claim("staleness/heavy-ball").predict(point)
     found = {"momentum_share": f"{rolling['step'] / limit['step']:.2f}", "late": str(made.LATE)}
     quoted = ("far, batch 256", "batch used 4 times", "momentum", "large step", RANDOM)
     for row in rows[(rows.part == "causes") & rows.condition.isin(quoted)].itertuples():

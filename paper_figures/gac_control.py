@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from experiments import _gac_control as arms
@@ -60,7 +60,7 @@ def row(rows: Any, task: str, staleness: int, rule: str, step: float, quantity: 
 def boundary(task: str, staleness: int) -> float:
     """Predicted largest stable learning rate without control."""
     name, places, factor = arms.points(task, staleness)
-    return factor * min(theory.claim(name).predict(point)["step"] for point in places)
+    return factor * min(claims.claim(name).predict(point)["step"] for point in places)
 
 
 def ages_of(rows: Any, task: str) -> list[int]:

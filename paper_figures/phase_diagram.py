@@ -10,7 +10,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import phase_diagram as phase
 from paper_figures import _script
@@ -28,7 +28,7 @@ def predicted(staleness: int, arm: str = "plain") -> float:
         return 2.0
     gap = phase.GAPS["bandit"]
     setting = {"rewards": (gap, 0.0), "reference_logits": (0.0, 0.0), "kl": gap / phase.SHARPNESS}
-    claim = theory.claim("staleness/regularizer-placement")
+    claim = claims.claim("staleness/regularizer-placement")
     step = claim.predict({**setting, "staleness": staleness, "placement": "loss"})["step"]
     return step * phase.curvature("bandit")
 

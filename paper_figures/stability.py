@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from asyncsim import theory
+from asyncsim import claims
+from asyncsim.claims._recursion import autocovariance
 from asyncsim.plotting import _style
-from asyncsim.theory._recursion import autocovariance
 from paper_figures._script import finding
 
 EXPERIMENTS = ("stability",)
@@ -33,7 +33,7 @@ def boundary(schedule: str, staleness: int) -> float:
         # All updates of a period repeat one gradient, so the period is one step of (staleness + 1) times the size.
         return 2.0 / (staleness + 1)
     point = {"staleness": staleness, "curvatures": (1.0,)}
-    return theory.claim("staleness/stability-boundary").predict(point)["step"]
+    return claims.claim("staleness/stability-boundary").predict(point)["step"]
 
 
 def correlations(staleness: int, curvature: float, step: float, lags: Any) -> np.ndarray:
@@ -44,7 +44,7 @@ def correlations(staleness: int, curvature: float, step: float, lags: Any) -> np
         ("alignment/lag1-closed-form", {**setting, "curvature": curvature}),
         ("alignment/lag-identity", {**setting, "curvatures": (curvature,)}),
     ):
-        found = theory.claim(name).predict(point)
+        found = claims.claim(name).predict(point)
         known |= {int(key[5:-1]): value for key, value in found.items() if key.startswith("corr[")}
     beyond = [int(lag) for lag in lags if lag > staleness + 1]
     power, products = autocovariance(curvature, step, 1.0, staleness, beyond)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
@@ -36,9 +36,9 @@ def predicted(system: str, sigma: float, train_time: float) -> float:
         "sync_time": 0.0,
     }
     if system == "synchronous":
-        return theory.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"]
+        return claims.claim("systems/synchronous-throughput").predict(point | {"rate": 1.0})["step_seconds"]
     point |= {"places": 32, "batches_per_publish": 1, "generator_pauses": True, "capacity": 256, "overflow": "block"}
-    return 32.0 / theory.claim("systems/asynchronous-throughput").predict(point)["groups_per_second"]
+    return 32.0 / claims.claim("systems/asynchronous-throughput").predict(point)["groups_per_second"]
 
 
 def speeds(rows: Any, system: str, train_time: float) -> Any:

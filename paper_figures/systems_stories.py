@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script
@@ -53,7 +53,7 @@ def stragglers(length: str) -> tuple[np.ndarray, np.ndarray]:
         "period": 1.0,
         "levels": levels,
     }
-    found = theory.claim("systems/straggler-tail").predict(point)
+    found = claims.claim("systems/straggler-tail").predict(point)
     return np.array(levels), np.array([found[f"tail[{k}]"] for k in levels])
 
 

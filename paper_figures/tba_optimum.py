@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import tba_optimum
 from paper_figures import _vcpo as look
@@ -96,7 +96,7 @@ def boldest(rows: Any, arm: str, law: str = "constant 32") -> str:
 def limit() -> float:
     """Largest stable rate of RLOO near the optimum on data 32 updates old, by theory."""
     point = {"rewards": tba_optimum.ARM_REWARDS, "reference_logits": tba_optimum.ARM_LOGITS[0]}
-    stated = theory.claim("staleness/soft-optimum-step")
+    stated = claims.claim("staleness/soft-optimum-step")
     return float(stated.predict({**point, "kl": tba_optimum.BETA, "workers": 33})["step"])
 
 

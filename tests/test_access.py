@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim import theory, trials, validation
+from asyncsim import claims, validation
 from asyncsim.app import reporting
 from asyncsim.app.evidence import Evidence, Run
 from asyncsim.app.page import Page
@@ -43,8 +43,8 @@ PAIRS = {
 def report(tmp_path_factory):
     """The report of every claim at full size, its measurements exactly as predicted, every defect caught."""
     verdicts, predictions = [], {}
-    for name in sorted(theory.claims()):
-        claim, trial = theory.claim(name), trials.trial(name)
+    for name in sorted(claims.claims()):
+        claim, trial = claims.claim(name), claims.trial(name)
         points = trial.at("full")
         predicted = [claim.predict(point) for point in points]
         measured = [{key: Estimate(v, 1e-3 * abs(v) + 1e-9) for key, v in row.items()} for row in predicted]
@@ -56,7 +56,7 @@ def report(tmp_path_factory):
         verdicts.append(dataclasses.replace(made, **rows))
         predictions[name] = claim.predict
     path = tmp_path_factory.mktemp("report") / "report.html"
-    references = {name: theory.claim(name).reference for name in predictions}
+    references = {name: claims.claim(name).reference for name in predictions}
     # As many planted defects as are known, each seen by a claim or two; and a claim that is violated.
     test = "contracts/test_something.py::test_that_sees_it"
     planted = [
@@ -78,7 +78,7 @@ def test_the_report_is_small_and_every_claim_with_a_parameter_has_a_curve(report
     assert 200_000 < report.stat().st_size < LIMIT
     sections = re.findall(r'<section id="([\w-]+)"(.*?)</section>', pages["report"], re.S)
     curves = [name for name, text in sections if 'class="p"' in text]
-    assert len(curves) > 0.8 * len(theory.claims()) and "staleness-stability-boundary" in curves
+    assert len(curves) > 0.8 * len(claims.claims()) and "staleness-stability-boundary" in curves
     assert not re.search(r"\bnan\b|\binf\b", "".join(re.findall(r"<svg.*?</svg>", pages["report"], re.S)))
     # An outline of every letter, as in pictures made for print, would be seen.
     assert report.stat().st_size + 20_000 * len(sections) > LIMIT

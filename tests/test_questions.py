@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import docs.__main__ as command
-from asyncsim import theory
+from asyncsim import claims
 from docs import _claimed, _engines, _page, _pictures, _prose, _site
 from docs._questions import HEAD, QUESTIONS
 
@@ -179,10 +179,10 @@ LIVE = {
 
 def test_every_claim_that_answers_a_thread_is_linked():
     named = [*(question.claims for question in QUESTIONS), *(each.claims for each in _claimed.CLAIMED)]
-    ids = {id for claims in named for id in claims}
-    assert len(LIVE) == 16 and LIVE <= ids <= set(theory.claims())
-    for claims in filter(None, named):
-        assert f"`asyncsim verify {' '.join(claims)}`" in PAGE
+    ids = {id for each in named for id in each}
+    assert len(LIVE) == 16 and LIVE <= ids <= set(claims.claims())
+    for each in filter(None, named):
+        assert f"`asyncsim verify {' '.join(each)}`" in PAGE
     for id in ids:
         path = _claimed.link(id).partition("(")[2].rstrip(")")
         assert _claimed.link(id) in PAGE and (_page.HERE / path).is_file()

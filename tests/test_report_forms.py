@@ -131,10 +131,10 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
 
 
 def test_the_point_that_is_named_is_the_worst_one_and_can_be_asked(tmp_path: Path) -> None:
-    from asyncsim import theory, trials, validation
+    from asyncsim import claims, validation
     from asyncsim.base.records import Estimate
 
-    claim, trial = theory.claim("ess/limit"), trials.trial("ess/limit")
+    claim, trial = claims.claim("ess/limit"), claims.trial("ess/limit")
     predicted = [claim.predict(point) for point in trial.points]
     measured = [{"ess": Estimate(row["ess"] * factor, 1e-4)} for row, factor in zip(predicted, (1.0, 1.1), strict=True)]
     broken = validation.join(claim, trial.points, measured, predicted, 0.02)

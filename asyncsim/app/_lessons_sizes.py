@@ -94,14 +94,14 @@ def shown_size(mu: np.ndarray, pi: np.ndarray, tokens: int, samples: int, rows: 
     >>> shown_size(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 8, 4)
     1.0
     """
-    from asyncsim import theory
+    from asyncsim import claims
 
     parts = _parts(samples, rows)
     setting = {"behavior_logits": tuple(np.log(mu)), "current_logits": tuple(np.log(pi)), "horizon": tokens}
     exact: dict[int, float] = {1: 1.0}
     for count in {len(part) for part in parts} - {1}:
         try:
-            exact[count] = round(theory.claim("ess/finite-sample").predict({**setting, "samples": count})["ess"], 12)
+            exact[count] = round(claims.claim("ess/finite-sample").predict({**setting, "samples": count})["ess"], 12)
         except checks.InputError:
             return None
     return sum(exact[len(part)] for part in parts) / len(parts)

@@ -38,12 +38,12 @@ def names(kind: str) -> list[dict[str, str]]:
         return [{"name": n, "summary": s} for n, s in (others | plugins.summaries(package)).items()]
     if kind == "logs":
         return logs.names()
-    from asyncsim import theory
+    from asyncsim import claims
 
     if kind == "papers":
-        return [{"name": id, "summary": f"{each.text} ({each.status})"} for id, each in theory.papers().items()]
+        return [{"name": id, "summary": f"{each.text} ({each.status})"} for id, each in claims.papers().items()]
     rows = []
-    for name, path in theory.claims().items():
+    for name, path in claims.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
     return rows
@@ -67,17 +67,17 @@ def described(kind: str, name: str) -> dict[str, Any]:
     if kind == "logs":
         return logs.described(name)
     if kind == "papers":
-        from asyncsim import theory
+        from asyncsim import claims
 
-        checks.one_of("paper", name, theory.papers(), "see `asyncsim list papers`")
-        found = theory.papers()[name]
+        checks.one_of("paper", name, claims.papers(), "see `asyncsim list papers`")
+        found = claims.papers()[name]
         facts = {"status": found.status, "claims": list(found.claims), "verdict": found.verdict, "when": found.when}
         return {"name": name, "signature": "", "arguments": [], "doc": found.doc, "number": found.number(), **facts}
     if kind == "claims":
-        from asyncsim import theory
+        from asyncsim import claims
 
-        claim = theory.claim(name)
-        module = ast.parse(theory.claims()[claim.id].read_text(encoding="utf-8"))
+        claim = claims.claim(name)
+        module = ast.parse(claims.claims()[claim.id].read_text(encoding="utf-8"))
         facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
         point = claim.point.described()
         lines = [

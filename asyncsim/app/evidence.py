@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim import theory, trials, validation
+from asyncsim import claims, validation
 from asyncsim.base import checks, digests, files
 from asyncsim.base.manifest import version_of
-from asyncsim.trials._trial import FALSE_FAIL
+from asyncsim.claims._trial import FALSE_FAIL
 
 KIND, FORMAT = "asyncsim evidence", 2
 APART = 1 << 20
@@ -119,12 +119,12 @@ class Ledger:
             return {}
         whole = files.read_mapping(self.path, "evidence")
         with files.well_formed(self.path, "evidence"):
-            claims = dict(whole["claims"])
+            rows = dict(whole["claims"])
             # Files of format 1 had no digest.
-            known = (KIND, 1, None), (KIND, FORMAT, digests.of(claims))
+            known = (KIND, 1, None), (KIND, FORMAT, digests.of(rows))
             mine = (whole["kind"], whole["format"], whole.get("digest")) in known
             checks.require(mine, "--evidence", str(self.path), f"{KIND} as it was written", REMEDY)
-            return claims
+            return rows
 
     def fresh(self, ids: Sequence[str], seed: int | None = None) -> int:
         """A seed that no run of these claims has used or drawn from: the given one, or one of the operating system.
@@ -164,10 +164,10 @@ class Ledger:
         text = json.dumps({**about, "claims": whole}, separators=(",", ":")) + "\n"
         files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
 
-    def processes(self, claims: int) -> dict[str, Evidence]:
-        """The current process of each claim; `claims` that are bet against, those that were never measured too."""
+    def processes(self, count: int) -> dict[str, Evidence]:
+        """The current process of each claim; `count` of all, those that were never measured too."""
         return {
-            id: Evidence(own[-1]["version"], own[-1]["digest"], tuple(Run(*run) for run in own[-1]["runs"]), claims)
+            id: Evidence(own[-1]["version"], own[-1]["digest"], tuple(Run(*run) for run in own[-1]["runs"]), count)
             for id, own in self._read().items()
         }
 
@@ -188,10 +188,9 @@ def _require_fresh(id: str, seed: int, used: Sequence[int]) -> None:
 
 @cache
 def digest_of(id: str) -> str:
-    """16 hexadecimal digits that change with the code of a claim's trial and formula, and of all that they run."""
-    root = Path(__file__).parents[1]
-    paths = (path.relative_to(root).with_suffix("") for path in (trials.trials()[id], theory.claims()[id]))
-    return digests.reached(*(".".join(["asyncsim", *path.parts]) for path in paths))
+    """16 hexadecimal digits that change with the code of a claim and of all that it runs."""
+    path = claims.claims()[id].relative_to(Path(__file__).parents[1]).with_suffix("")
+    return digests.reached(".".join(["asyncsim", *path.parts]))
 
 
 def against(evidence: Mapping[str, Evidence]) -> list[str]:

@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from asyncsim import trials
+from asyncsim import claims
 from asyncsim.app import evidence
 from asyncsim.app.page import TOGETHER, Page, cost, point_text, rate
 from asyncsim.base.records import LOOSE, Comparison, Verdict
-from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, Trial
+from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, Trial
 
 SUCCESSES = ("held", LOOSE)
 """Verdicts that leave nothing to do; the second is that of a bound with a term that nothing attains."""
@@ -171,12 +171,12 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
             f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
             f"`{_again(verdict, page)}`",
             "theory? If it stays violated, compare predict(point) and cross_check(point) of "
-            f"`sim.theory.claim({id!r})`.",
+            f"`sim.claims.claim({id!r})`.",
             f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
             "this trial notices.",
         ]
-    if id in trials.trials():
-        trial = trials.trial(id)
+    if id in claims.claims():
+        trial = claims.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")
         if not page.at:
             sentences.append(f"where? `asyncsim verify {id}{_narrow(verdict, trial)}` measures that point alone.")

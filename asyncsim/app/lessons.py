@@ -61,7 +61,7 @@ def side_by_side(mine: float | None, measured: Any, predicted: Any = None, **jud
     """Print the measurement, and how far off theory and the reader's own prediction are.
 
     Arguments: `mine`, a number, or None as long as the reader has none; `measured`, an `Estimate`, a number, or what
-    `judge` and `verify` return; `predicted`, a number or what `theory.predicted_staleness` returns, None where no
+    `judge` and `verify` return; `predicted`, a number or what `claims.predicted_staleness` returns, None where no
     formula holds; further arguments of `judge`. Raises `InputError` where `mine` is no finite number.
 
     >>> side_by_side(3, Estimate(2.001, 0.002), 2.0)
@@ -234,7 +234,7 @@ def descent(staleness: int, learning_rate: float, length: int = 100) -> Figure:
     Points are the training loop of the package on exact gradients, dashed is `delayed_path`. Its title has the largest
     stable learning rate, 2 sin(pi / (4 staleness + 2)). Raises `InputError`. Source: `staleness/stability-boundary`.
     """
-    from asyncsim import methods, schedules, tasks, theory, updates
+    from asyncsim import claims, methods, schedules, tasks, updates
     from asyncsim.learning.running import run
     from asyncsim.learning.spec import Spec
     from asyncsim.updates._link import chain
@@ -254,7 +254,7 @@ def descent(staleness: int, learning_rate: float, length: int = 100) -> Figure:
     )
     measured = run(spec, seed=0)["exact_gradient_norm"][:, 0]
     point = {"staleness": staleness, "curvatures": (1.0,)}
-    limit = theory.claim("staleness/stability-boundary").predict(point)["step"]
+    limit = claims.claim("staleness/stability-boundary").predict(point)["step"]
     word = "dies out" if learning_rate < limit else "grows"
     return points(
         range(length),

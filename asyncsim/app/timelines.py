@@ -8,13 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.app import streams
 from asyncsim.base import checks, feeds, files, records
 
 if TYPE_CHECKING:
+    from asyncsim.claims._settings import PredictedStaleness
     from asyncsim.systems._system import System
-    from asyncsim.theory._settings import PredictedStaleness
 
 
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def simulated(
         summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
     else:
         summary = system.summary(batches, samples, seed)
-    return summary, theory.predicted_staleness(system.describe_at(samples), samples), record
+    return summary, claims.predicted_staleness(system.describe_at(samples), samples), record
 
 
 def timeline(

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.app import announcing, commands, judgments, page, reporting, streams, verifying
 from asyncsim.app.evidence import Evidence, Ledger
 from asyncsim.base import checks, progress, records, stopping, workers
-from asyncsim.trials._trial import SIZES
+from asyncsim.claims._trial import SIZES
 
 EVIDENCE = Path("build/evidence.json")
 REPORT, PART = Path("build/report.html"), Path("build/report-part.html")
@@ -47,7 +47,7 @@ def verify(request: Request, report: Path | None, json_path: Path | None = None)
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
     # Choose claims and seed.
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
-    ids = list(dict.fromkeys(theory.claim(name).id for name in request.claims)) or verifying.every_claim()
+    ids = list(dict.fromkeys(claims.claim(name).id for name in request.claims)) or verifying.every_claim()
     ledger = _ledger(request)
     seed = request.seed or 0 if ledger is None else ledger.fresh(ids, request.seed)
     # Measure, in the order of need.
@@ -61,7 +61,7 @@ def verify(request: Request, report: Path | None, json_path: Path | None = None)
     bets = {} if ledger is None else _bets(ledger, verdicts)
     whole = page.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
     result = whole.json()
-    known = {v.id: theory.claim(v.id) for v in verdicts}
+    known = {v.id: claims.claim(v.id) for v in verdicts}
     references = {id: claim.reference for id, claim in known.items()}
     predictions = {id: claim.predict for id, claim in known.items()}
     with stopping.deferred() as received:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asyncsim import theory, trials, validation
+from asyncsim import claims, validation
 from asyncsim.base import checks
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
-from asyncsim.trials._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Plant, Trial, untouched
+from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Plant, Trial, untouched
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
@@ -38,7 +38,7 @@ def verify(
     A true claim is called violated with probability at most 1e-3. One that is off by the trial's effect is called held
     with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
 
-    Arguments: `claim`, an id of `sim.theory.claims()`; `size`, "quick", or "full" (half the effect, more points);
+    Arguments: `claim`, an id of `sim.claims.claims()`; `size`, "quick", or "full" (half the effect, more points);
     `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
     `at`: parameters that replace those of the trial's first point. Where the statement holds, but its trial or a limit
     of the product cannot judge it, the verdict is "outside", and its reason names bound and remedy. `workers`:
@@ -57,7 +57,7 @@ def verify(
 
 def every_claim() -> list[str]:
     """Ids of the claims that have a trial, in order."""
-    return sorted(set(theory.claims()) & set(trials.trials()))
+    return sorted(set(claims.claims()) & set(claims.claims()))
 
 
 def verify_many(
@@ -99,10 +99,10 @@ def verify_one(
     name: str, size: str = "quick", defects: bool = False, seed: int = 0, at: Point | None = None
 ) -> Verdict:
     """The verdict of one claim; arguments as in `verify`."""
-    claim = theory.claim(name)
+    claim = claims.claim(name)
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.boolean("defects", defects, "say whether defects are planted")
-    trial = trials.trial(claim.id)
+    trial = claims.trial(claim.id)
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
     asked = at is not None
     points = (_point_at(claim, trial, at),) if at is not None else trial.at(size)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, missing, outside
 from asyncsim.diagnosing.telemetry import Telemetry
@@ -160,7 +160,7 @@ def candidates(found: Ages) -> list[Law]:
 
 def _geometric(workers: int, cells: int) -> np.ndarray:
     """Shares of staleness of equal exponential workers, as the claim predicts them; the last cell has the tail."""
-    values = theory.claim("systems/geometric").predict({"workers": workers, "cells": cells})
+    values = claims.claim("systems/geometric").predict({"workers": workers, "cells": cells})
     return np.array([*(values[f"p[{k}]"] for k in range(cells)), values["tail"]])
 
 

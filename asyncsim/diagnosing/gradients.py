@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.ages import HARMLESS, ages, candidates
 from asyncsim.diagnosing.findings import FEWEST, Draft, Saying, above, mean, missing, outside
@@ -165,10 +165,10 @@ def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
     tau, momentum = constant_staleness(telemetry), telemetry.setup.momentum
     if tau is not None and momentum:
         point = {"staleness": tau, "momentum": momentum, "curvatures": (1.0,)}
-        return theory.claim("staleness/heavy-ball").predict(point)["step"], "staleness/heavy-ball"
+        return claims.claim("staleness/heavy-ball").predict(point)["step"], "staleness/heavy-ball"
     if tau is not None:
         point = {"staleness": tau, "curvatures": (1.0,)}
-        return theory.claim("staleness/stability-boundary").predict(point)["step"], "staleness/stability-boundary"
+        return claims.claim("staleness/stability-boundary").predict(point)["step"], "staleness/stability-boundary"
     found = ages(telemetry)
     if found is None or momentum or found.steps < FEWEST:
         return None, "staleness/stability-boundary"
@@ -176,7 +176,7 @@ def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
     low, count = int(found.staleness.min()), len(best.shares) - int(found.staleness.min())
     if best.name == "sawtooth" and low % count == 0:
         point = {"updates": count, "versions": low // count, "curvatures": (1.0,)}
-        return theory.claim("staleness/sawtooth").predict(point)["step"], "staleness/sawtooth"
+        return claims.claim("staleness/sawtooth").predict(point)["step"], "staleness/sawtooth"
     shares = np.bincount(np.minimum(found.staleness, LONGEST - 1)) / len(found.staleness)
     point = {"law": tuple(shares.tolist()), "curvature": 1.0, "share": 0.1, "updates": 1}
-    return theory.claim("staleness/random-mean").predict(point)["step"], "staleness/random-mean"
+    return claims.claim("staleness/random-mean").predict(point)["step"], "staleness/random-mean"

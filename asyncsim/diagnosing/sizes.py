@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.ages import HARMLESS
 from asyncsim.diagnosing.findings import BY_DEFINITION, Draft, Saying, interval, mean, missing
@@ -170,7 +170,7 @@ def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
     if cap is None:
         words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
         return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
-    least = 1.0 / theory.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
+    least = 1.0 / claims.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
     lowest = float(np.nanmin(logged))
     words = f"A clamp at {cap:g} keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
     return Draft(

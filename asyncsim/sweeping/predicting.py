@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import checks
 
 
@@ -16,7 +16,7 @@ def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> f
     ...                 {"curvatures": (2.0,)}), 3)
     1.0
     """
-    claim = theory.claim(name)
+    claim = claims.claim(name)
     known = [row["name"] for row in claim.point.described()]
     for key in at:
         checks.one_of(f"--at of {claim.id}", key, known, f"see `asyncsim list claims {claim.id}`")

@@ -35,7 +35,7 @@ def judge(
     be lower.
 
     Arguments: `estimate`, as `Trace.final` gives it; `kind` of the claim. `predicted`: finite, or a prediction with
-    `mean` and `reason` such as that of `theory.predicted_staleness`. Where it is None, or its mean is, the verdict is
+    `mean` and `reason` such as that of `claims.predicted_staleness`. Where it is None, or its mean is, the verdict is
     "outside". `scale` >= 0: what the fraction `effect` refers to (|predicted| unless given). `effect`: the least
     deviation worth detecting. `false_fail` of all `comparisons` of the claim together; `false_pass` of this one;
     `point`, `quantity` for the row.

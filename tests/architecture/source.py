@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from asyncsim import NAMES
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "asyncsim"
 
@@ -23,12 +25,18 @@ def modules() -> dict[str, Path]:
 def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[str]:
     """Modules of `known` that the source imports anywhere, inside functions too; relative imports resolved.
 
-    `from a import b` counts as a.b where that is a module, else as a.
+    `from a import b` counts as a.b where that is a module, else as a; `import asyncsim as sim` as what `sim.b` names.
     """
-    found = set()
-    for node in ast.walk(ast.parse(source)):
+    found, tree = set(), ast.parse(source)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {_longest(alias.name, known) for alias in node.names}
+            lazy = {alias.asname for alias in node.names if alias.name == "asyncsim"} - {None}
+            read = [
+                each for each in ast.walk(tree) if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
+            ]
+            names = {each.attr for each in read if each.value.id in lazy}
+            found |= {_longest(NAMES.get(name, f"asyncsim.{name}"), known) for name in names}
+            found |= {_longest(alias.name, known) for alias in node.names if alias.asname not in lazy}
         elif isinstance(node, ast.ImportFrom):
             base = module.split(".")
             # One dot is the package itself: the module's own name, or that without its last part.

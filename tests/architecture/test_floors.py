@@ -19,6 +19,7 @@ FLOORS = {
             "rng",
             "rng_compiled",
             "checks",
+            "declared",
             "uncertainty",
             "quantiles",
             "plugins",
@@ -58,7 +59,6 @@ FLOORS = {
         "learning.standing",
         "learning.packing",
         "learning.callbacks",
-        "theory",
     },
     2: {
         "advantages",
@@ -89,7 +89,7 @@ FLOORS = {
         "diagnostics",
         "learning.oracle",
     },
-    4: {"trials", "validation", "conformance", "comparing", "sweeping", "predicting", "live"},
+    4: {"claims", "validation", "conformance", "comparing", "sweeping", "predicting", "live"},
     5: {"plotting", "testing", "diagnosing"},
     6: {
         f"app.{name}"
@@ -127,7 +127,7 @@ FOLDERS = {"base", "learning", "app"}
 """Folders whose files are parts of their own."""
 """Every part of the package; a new one takes its place here first."""
 
-GROUND_ONLY = {"systems", "theory", "validation", "plotting"}
+GROUND_ONLY = {"systems", "validation", "plotting"}
 """Parts above floor 0 that may import floor 0 alone."""
 
 BESIDE = {
@@ -179,8 +179,8 @@ BESIDE = {
         "learning.training",
         "diagnostics",
     },
-    "trials": {"validation", "predicting", "live"},
-    "sweeping": {"comparing"},
+    "claims": {"validation", "predicting", "live"},
+    "sweeping": {"comparing", "claims"},
     "live": {"conformance"},
     "app.page": {"app.evidence"},
     "app.judgments": {"app.evidence", "app.page"},
@@ -222,11 +222,7 @@ BESIDE = {
 }
 """What a part may import from its own floor."""
 
-PREDICTED = {"theory"}
-MEASURED = (FLOORS[1] | FLOORS[2] | FLOORS[3] | {"trials", "conformance", "live"}) - PREDICTED
-"""Two towers: a formula that both shared could check neither."""
-
-PLUGINS = {part for floor in (1, 2, 3) for part in FLOORS[floor] if "." not in part} | {"trials"}
+PLUGINS = {part for floor in (1, 2, 3) for part in FLOORS[floor] if "." not in part} | {"claims"}
 
 PLACE = {part: floor for floor, parts in FLOORS.items() for part in parts}
 
@@ -245,7 +241,8 @@ def plugin_folder(module: str, known: set[str]) -> str:
     """The folder in which a plug-in file stands: files there do not know one another; "" for all other modules."""
     folder, _, name = module.rpartition(".")
     is_file = module not in {other.rpartition(".")[0] for other in known} and folder != "asyncsim"
-    return folder if part_of(module) in PLUGINS and is_file and not name.startswith("_") else ""
+    plugin = part_of(module) in PLUGINS and is_file and not name.startswith("_") and folder != "asyncsim.claims.lab"
+    return folder if plugin else ""
 
 
 def violation(module: str, imported: str, known: set[str]) -> str | None:
@@ -259,8 +256,6 @@ def violation(module: str, imported: str, known: set[str]) -> str | None:
         return f"{module} imports its sibling {imported}"
     if here == there:
         return None
-    if (here in PREDICTED and there in MEASURED) or (here in MEASURED and there in PREDICTED):
-        return f"{module} imports {imported}, of the other tower"
     if here in GROUND_ONLY and PLACE[there] > 0:
         return f"{module} imports {imported}: only floor 0 is open to {here}"
     if PLACE[there] < PLACE[here] or PLACE[here] == PLACE[there] == 0 or there in BESIDE.get(here, ()):
@@ -283,21 +278,20 @@ def test_imports_go_down_only(module):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("asyncsim.base.checks", "from asyncsim.theory import claims"),
+        ("asyncsim.base.checks", "from asyncsim.claims import claims"),
         ("asyncsim.base.records", "import asyncsim.systems"),
         ("asyncsim.base.checks", "import asyncsim"),
-        ("asyncsim.theory.ess.limit", "from asyncsim.learning import ratios"),
-        ("asyncsim.theory.ess.limit", "from asyncsim.theory.ess import clamp_floor"),
-        ("asyncsim.theory.ess.limit", "from .clamp_floor import claim"),
-        ("asyncsim.learning.rollouts", "def f():\n    from asyncsim.theory._delay import critical_step"),
+        ("asyncsim.claims.ess.limit", "from asyncsim.claims.ess import clamp_floor"),
+        ("asyncsim.claims.ess.limit", "from .clamp_floor import ClampFloor"),
+        ("asyncsim.learning.spec", "import asyncsim as sim\nsim.claims.claim"),
+        ("asyncsim.learning.rollouts", "def f():\n    from asyncsim.claims._delay import critical_step"),
         ("asyncsim.validation.judging", "from asyncsim.learning import ratios"),
-        ("asyncsim.validation.judging", "from ..theory import claims"),
+        ("asyncsim.validation.judging", "from ..claims import claims"),
         ("asyncsim.advantages.mean", "from asyncsim.advantages.group_mean import group_mean"),
         ("asyncsim.advantages.mean", "from . import offset"),
         ("asyncsim.systems._system", "from asyncsim.schedules import fixed"),
         ("asyncsim.learning.batch", "from asyncsim.learning.rollouts import x"),
         ("asyncsim.methods.grpo", "from asyncsim.updates._link import Link"),
-        ("asyncsim.trials.ess.limit", "from asyncsim.theory.ess.limit import claim"),
         ("asyncsim.nowhere", "from asyncsim.base import checks"),
     ],
 )
@@ -310,9 +304,9 @@ def test_a_wrong_import_is_seen(module, source):
     [
         ("asyncsim.base.uncertainty", "from asyncsim.base.rng import Stream\nimport numpy"),
         ("asyncsim.schedules.fixed", "from asyncsim.systems import _system\nfrom asyncsim.schedules._imposed import x"),
-        ("asyncsim.app.verifying", "from asyncsim import theory, trials, validation"),
+        ("asyncsim.app.verifying", "from asyncsim import claims, validation"),
         ("asyncsim.app.verdicts", "from asyncsim.app import verifying"),
-        ("asyncsim.theory.ess.limit", "from .._bandit import softmax"),
+        ("asyncsim.claims.ess.limit", "from .._bandit import softmax"),
     ],
 )
 def test_a_right_import_passes(module, source):

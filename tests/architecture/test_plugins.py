@@ -1,6 +1,6 @@
 """A plug-in file begins with one whole line of docstring and has one public object, named as the file.
 
-In the folders of families that object is called `claim` or `trial`. The class of the value that the object makes may
+A claim is the one class of `asyncsim.claims.Claim` in its file. The class of the value that the object makes may
 stand beside it: it is a type to name in annotations, not a second thing to choose.
 """
 
@@ -16,8 +16,6 @@ from tests.architecture.source import PACKAGE, ROOT, modules, public_names
 
 PAGED = {"diagnostics", "factors", "penalties", "systems"}
 """Folders whose objects are a few lines each, and stand together by family."""
-FAMILIES = {"theory": "claim", "trials": "trial"}
-"""Folders of families: the name of the one object in each of their files."""
 
 
 def plugin_files() -> dict[str, tuple[Path, str]]:
@@ -28,9 +26,7 @@ def plugin_files() -> dict[str, tuple[Path, str]]:
         if path.stem.startswith("_") or len(parts) < 2:
             continue
         opening = (path.parent / "__init__.py").read_text(encoding="utf-8")
-        if parts[0] in FAMILIES and len(parts) == 3:
-            found[module] = (path, FAMILIES[parts[0]])
-        elif "plugins.expose(__name__" in opening:
+        if "plugins.expose(__name__" in opening:
             found[module] = (path, path.stem)
     return found
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.app import verifying
 from asyncsim.app.evidence import digest_of
 from asyncsim.base import workers
@@ -69,7 +69,7 @@ def judged(id: str, seed: int, points: int) -> list[dict[str, Any]]:
 
 def _routes(id: str, point: dict[str, Any]) -> float:
     """By how much both routes to the prediction differ, over what rounding may leave: at most 1 where they agree."""
-    claim, given = theory.claim(id), {name: value for name, value in point.items() if value is not None}
+    claim, given = claims.claim(id), {name: value for name, value in point.items() if value is not None}
     first, second = claim.predict(given), claim.cross_check(given)
     scales: dict[str, float] = {}
     for name, value in first.items():

@@ -10,23 +10,23 @@ from functools import cache
 
 import pytest
 
-from asyncsim import theory, trials, validation
+from asyncsim import claims, validation
 from asyncsim.base.records import LOOSE, Claim, Estimate
-from asyncsim.trials._trial import untouched
+from asyncsim.claims._trial import untouched
 
-BOUNDS = [name for name in sorted(theory.claims()) if theory.claim(name).kind == "bound"]
-TERMS = [(name, term) for name in BOUNDS for term in theory.claim(name).terms]
+BOUNDS = [name for name in sorted(claims.claims()) if claims.claim(name).kind == "bound"]
+TERMS = [(name, term) for name in BOUNDS for term in claims.claim(name).terms]
 
 
 @cache
 def measured(name):
-    trial = trials.trial(name)
+    trial = claims.trial(name)
     return [trial.measure(point, trial.effect, 0, untouched) for point in trial.points]
 
 
 def judged(name, predict):
     """The verdict of a claim's own measurements beside other predictions."""
-    claim, trial = theory.claim(name), trials.trial(name)
+    claim, trial = claims.claim(name), claims.trial(name)
     return validation.join(claim, trial.points, measured(name), [predict(p) for p in trial.points], trial.effect)
 
 
@@ -34,7 +34,7 @@ def test_there_are_bounds_with_terms():
     """A new bound belongs here; one of several quantities or regimes names its terms."""
     assert len(BOUNDS) >= 7 and len(TERMS) > 25
     for name in BOUNDS:
-        claim, points = theory.claim(name), trials.trial(name).points
+        claim, points = claims.claim(name), claims.trial(name).points
         regimes = {tuple(claim.predict(point)) for point in points}
         assert claim.terms or len(regimes) == len(next(iter(regimes))) == 1, f"{name}: name its terms"
 
@@ -42,8 +42,8 @@ def test_there_are_bounds_with_terms():
 @pytest.mark.parametrize(("name", "term"), TERMS)
 def test_a_term_is_a_part_of_the_bound(name, term):
     """Times 1 it is the prediction; less of it is less; it occurs at a quick point."""
-    claim, occurs = theory.claim(name), False
-    for point in trials.trial(name).points:
+    claim, occurs = claims.claim(name), False
+    for point in claims.trial(name).points:
         whole, half, none = (claim.terms[term](point, factor) for factor in (1.0, 0.5, 0.0))
         assert whole == pytest.approx(claim.predict(point), rel=1e-12)
         assert all(none[k] <= half[k] <= whole[k] for k in whole)
@@ -54,7 +54,7 @@ def test_a_term_is_a_part_of_the_bound(name, term):
 @pytest.mark.parametrize(("name", "term"), TERMS)
 def test_a_wrong_coefficient_is_never_held(name, term):
     """Larger: not tight, or undecided where one point is too noisy. Smaller: violated where the term is tight."""
-    claim, loose = theory.claim(name), term in trials.trial(name).loose
+    claim, loose = claims.claim(name), term in claims.trial(name).loose
     for factor in (2.0, 10.0, 100.0):
         found = judged(name, lambda p, f=factor: claim.terms[term](p, f))
         assert found.verdict in (LOOSE, "inconclusive"), factor
@@ -64,23 +64,23 @@ def test_a_wrong_coefficient_is_never_held(name, term):
         assert found.verdict in ((LOOSE, "inconclusive", "violated") if loose else ("violated",)), factor
 
 
-@pytest.mark.parametrize("name", [name for name in BOUNDS if not theory.claim(name).terms])
+@pytest.mark.parametrize("name", [name for name in BOUNDS if not claims.claim(name).terms])
 def test_a_bound_of_one_term_is_tested_as_a_whole(name):
-    claim = theory.claim(name)
+    claim = claims.claim(name)
     for factor, verdict in ((2.0, LOOSE), (1.06, LOOSE), (1.0, "held"), (0.94, "violated")):
         assert judged(name, lambda p, f=factor: {k: f * v for k, v in claim.predict(p).items()}).verdict == verdict
 
 
 def test_the_largest_delay_in_place_of_the_mean_is_not_held():
     """Nothing tells them apart, since the term is attained nowhere; the verdict must not claim it."""
-    claim = theory.claim("convergence/arbitrary-delay")
+    claim = claims.claim("convergence/arbitrary-delay")
     verdict = judged(claim.id, lambda p: claim.predict({**p, "mean": float(p["maximum"])}))
     assert verdict.verdict == LOOSE and "noise of the staleness" in verdict.reason
 
 
 def test_a_square_of_the_staleness_is_not_held():
     """At staleness 1 it is the same bound; only points beyond know, and none of them is tight."""
-    claim = theory.claim("convergence/constant-delay")
+    claim = claims.claim("convergence/constant-delay")
     assert judged(claim.id, lambda p: claim.terms["noise of staleness above 1"](p, max(1, p["staleness"])))
     wrong = judged(claim.id, lambda p: claim.terms["noise of staleness above 1"](p, max(1.0, p["staleness"])))
     assert wrong.verdict == LOOSE

@@ -1,27 +1,22 @@
-"""Every claim has both of its files, holds at the quick size, and falls with each of its defects."""
+"""Every claim is well formed, holds at the quick size, and falls with each of its defects."""
 
 from __future__ import annotations
 
 import pytest
 
-from asyncsim import theory, trials
+from asyncsim import claims
 from asyncsim.app import verifying
 from asyncsim.base import checks
 from asyncsim.base.records import Estimate, Verdict
-from asyncsim.trials._trial import untouched
+from asyncsim.claims._trial import untouched
 from tests.claims import places
 
-CLAIMS = sorted(theory.claims())
-
-
-def test_both_towers_know_the_same_claims() -> None:
-    missing = set(theory.claims()) ^ set(trials.trials())
-    assert not missing, f"write theory/ or trials/ for {missing}: a claim is a file in each"
+CLAIMS = sorted(claims.claims())
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_trial_is_well_formed(name: str) -> None:
-    claim, trial = theory.claim(name), trials.trial(name)
+    claim, trial = claims.claim(name), claims.trial(name)
     exact = claim.kind in ("identity", "expectation")
     assert trial.defects and claim.formula_defects
     assert trial.effect <= (0.02 if exact else 0.05)
@@ -31,7 +26,7 @@ def test_trial_is_well_formed(name: str) -> None:
 
 
 def test_eight_claims_run_through_the_loop_and_four_through_the_kernel() -> None:
-    through = [trials.trial(name).through for name in CLAIMS]
+    through = [claims.trial(name).through for name in CLAIMS]
     assert sum("loop" in t for t in through) >= 8 and sum("kernel" in t for t in through) >= 4
 
 
@@ -39,7 +34,7 @@ def test_eight_claims_run_through_the_loop_and_four_through_the_kernel() -> None
 def test_claim_holds_and_every_defect_flips_it(name: str) -> None:
     """False fail of each claim <= 1e-3 (fixed seed); false pass <= 0.05 against the trial's effect."""
     verdict = verifying.verify_one(name, defects=True)
-    loose = trials.trial(name).loose
+    loose = claims.trial(name).loose
     assert verdict.verdict == ("holds, not tight" if loose else "held"), verdict
     assert {term.term for term in verdict.terms if not term.tight} == loose
     assert verdict.false_fail <= 1e-3
@@ -59,7 +54,7 @@ def sees_two_percent(verdict: Verdict) -> bool:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_trial_measures_what_the_claim_predicts(name: str) -> None:
-    claim, trial = theory.claim(name), trials.trial(name)
+    claim, trial = claims.claim(name), claims.trial(name)
     point = trial.points[0]
     measured = trial.measure(point, 10 * trial.effect, 1, untouched)
     assert set(claim.predict(point)) <= set(measured)

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncsim import theory, trials
+from asyncsim import claims
 from asyncsim.app import verifying
 from asyncsim.base import checks
-from asyncsim.trials._trial import Trial, untouched
+from asyncsim.claims._trial import Trial, untouched
 from tests.claims import places
 from tests.theory import drawing
 
-CLAIMS = sorted(theory.claims())
-LIMITED = [name for name in CLAIMS if trials.trial(name).reach is not Trial.reach]
+CLAIMS = sorted(claims.claims())
+LIMITED = [name for name in CLAIMS if claims.trial(name).reach is not Trial.reach]
 # The first place of every claim each time, the others in the long check.
 PLACES = [
     pytest.param(name, at, marks=[pytest.mark.long] * (i > 0))
@@ -39,7 +39,7 @@ def test_what_a_trial_cannot_measure_is_outside() -> None:
     """A verdict with bound and remedy, of the first of eight points up to three times beyond typical that is."""
     seen = []
     for name in LIMITED:
-        rng, reach = np.random.default_rng(0), trials.trial(name).reach
+        rng, reach = np.random.default_rng(0), claims.trial(name).reach
         points = (drawing.far(name, rng) for _ in range(8))
         at = next((at for at in points if reach({k: v for k, v in at.items() if v is not None})), None)
         if at is not None:
@@ -58,7 +58,7 @@ def test_a_point_where_the_statement_does_not_hold_is_refused_by_name() -> None:
 @pytest.mark.parametrize("name", CLAIMS)
 def test_no_point_of_a_trial_is_outside(name: str) -> None:
     """Nor where it plants a defect: no reason not to measure can hide one."""
-    trial = trials.trial(name)
+    trial = claims.trial(name)
     elsewhere = ({**trial.points[0], **at} for at in places.ELSEWHERE[name])
     for point in (*trial.points, *trial.more, *(defect.point for defect in trial.defects.values()), *elsewhere):
         assert trial.reach(point) is None, point
@@ -73,8 +73,8 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def broken(*arguments: Any) -> Any:
         raise error
 
-    trial = dataclasses.replace(trials.trial(CHEAP), measure=broken)
-    monkeypatch.setattr(verifying.trials, "trial", lambda name: trial)
+    trial = dataclasses.replace(claims.trial(CHEAP), measure=broken)
+    monkeypatch.setattr(verifying.claims, "trial", lambda name: trial)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ class Read(dict):
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_trial_reads_every_key_of_its_point(name: str) -> None:
-    trial = trials.trial(name)
+    trial = claims.trial(name)
     # Which keys are read may depend on which there are, and on words among them; not on numbers.
     kinds = {tuple((key, at) if isinstance(at, str) else key for key, at in p.items()): p for p in trial.points}
     for point in kinds.values():

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim import theory, trials, validation
+from asyncsim import claims, validation
+from asyncsim.claims._trial import untouched
 from asyncsim.policies._engine import Engine
-from asyncsim.trials._trial import untouched
 from tests.theory.drawing import stated
 
 FLOOR, CUT, ADDS, LATE = "ratio/engine-floor", "ratio/top-p", "ratio/mismatch-adds", "estimator/delayed-reward-bias"
 
 
 def predict(name, **changes):
-    return theory.claim(name).predict(stated(name) | changes)
+    return claims.claim(name).predict(stated(name) | changes)
 
 
 @pytest.mark.parametrize("name", [FLOOR, CUT, ADDS, LATE])
 def test_a_constant_that_is_two_percent_off_is_caught(name):
     """In each quantity alone, at a point of the trial; missed with probability at most 0.05, at this seed never."""
-    claim, trial = theory.claim(name), trials.trial(name)
+    claim, trial = claims.claim(name), claims.trial(name)
     point = trial.points[-1]
     measured, right = trial.measure(point, trial.effect, 0, untouched), claim.predict(point)
     for quantity in right:

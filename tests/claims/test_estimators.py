@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from asyncsim import theory, trials, validation
-from asyncsim.trials._trial import untouched
+from asyncsim import claims, validation
+from asyncsim.claims._trial import untouched
 
 SAMPLED = ("estimator/delayed-reward-bias",)
-EXACT = [name for name in sorted(theory.claims()) if name.startswith("estimator/") and name not in SAMPLED]
+EXACT = [name for name in sorted(claims.claims()) if name.startswith("estimator/") and name not in SAMPLED]
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_a_constant_two_percent_off_is_caught(name: str) -> None:
-    claim, trial = theory.claim(name), trials.trial(name)
+    claim, trial = claims.claim(name), claims.trial(name)
     for point in trial.points:
         measured, right = trial.measure(point, trial.effect, 0, untouched), claim.predict(point)
         assert validation.join(claim, [point], [measured], [right], trial.effect).verdict == "held"

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.app import verifying
 from tests.claims import far
 from tests.theory import drawing
@@ -17,7 +17,7 @@ CHEAP = "estimator/optimal-baseline"
 
 @pytest.mark.parametrize("id", ["ess/limit", "systems/cap-binds", "systems/mean-staleness-identity", CHEAP])
 def test_points_are_inside_the_domain_and_come_out_again(id: str) -> None:
-    claim, points = theory.claim(id), [drawing.far(id, np.random.default_rng([3, k])) for k in range(20)]
+    claim, points = claims.claim(id), [drawing.far(id, np.random.default_rng([3, k])) for k in range(20)]
     again = [drawing.far(id, np.random.default_rng([3, k])) for k in range(20)]
     assert points == again and len({repr(point) for point in points}) == 20
     for point in points:
@@ -36,9 +36,9 @@ def test_a_true_claim_is_not_contradicted_and_a_wrong_formula_is(monkeypatch: py
     """Without sampling there is no false alarm; a formula that is 5 percent off is violated at all three seeds."""
     rows = far.judged(CHEAP, 5, 4)
     assert len(rows) == 4 and not any(map(far.counts, rows)) and "held" in {row["verdict"] for row in rows}
-    claim = theory.claim(CHEAP)
+    claim = claims.claim(CHEAP)
     wrong = dataclasses.replace(claim, predict=lambda point: {k: 1.05 * v for k, v in claim.predict(point).items()})
-    monkeypatch.setattr(verifying.theory, "claim", lambda name: wrong)
+    monkeypatch.setattr(verifying.claims, "claim", lambda name: wrong)
     rows = far.judged(CHEAP, 5, 4)
     assert any(row["again"] == ["violated"] * 2 and far.counts(row) for row in rows)
     assert not far.report(rows)[1]

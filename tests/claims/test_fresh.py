@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from asyncsim import theory, trials
+from asyncsim import claims
 from asyncsim.app import verifying
 from asyncsim.base.records import LOOSE, Verdict
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.fresh
 
 def sound(verdict: Verdict) -> bool:
     """Whether a claim came out as it does at the suite's seed, and every defect turned it."""
-    expected = LOOSE if trials.trial(verdict.id).loose else "held"
+    expected = LOOSE if claims.trial(verdict.id).loose else "held"
     return verdict.verdict == expected and all(d["verdict"] == "violated" for d in verdict.defects)
 
 
-@pytest.mark.parametrize("name", sorted(theory.claims()))
+@pytest.mark.parametrize("name", sorted(claims.claims()))
 def test_a_claim_at_a_fresh_seed(name: str, fresh_seed: int) -> None:
     seeds = (fresh_seed, fresh_seed + 2**40)
     first = verifying.verify_one(name, defects=True, seed=seeds[0])

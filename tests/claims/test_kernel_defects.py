@@ -7,8 +7,8 @@ import pytest
 
 from asyncsim import systems
 from asyncsim.base import laws
+from asyncsim.claims.lab import kernel_defects as defects
 from asyncsim.systems._system import System
-from asyncsim.trials.systems import _kernel_defects as defects
 
 BATCHES, PLANTED = 200, 10
 AREAL = systems.areal(4, 8, 90, length=laws.lognormal(1.0, 0.8), load=1.5)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from asyncsim import theory, trials, validation
-from asyncsim.trials._trial import untouched
+from asyncsim import claims, validation
+from asyncsim.claims._trial import untouched
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +48,7 @@ def band(rate: float) -> tuple[int, int]:
 def repeated(request):
     """Seeded measurements of one claim of a kind, with what is predicted."""
     kind = request.param
-    claim, trial = theory.claim(SAMPLED[kind]), trials.trial(SAMPLED[kind])
+    claim, trial = claims.claim(SAMPLED[kind]), claims.trial(SAMPLED[kind])
     assert claim.kind == kind
     bound = claim.kind == "bound"
     # The point where the part that is lowered below is tight, not one that does without it.
@@ -135,9 +135,9 @@ def test_a_shift_at_the_edge_of_what_is_seen_is_missed_at_the_stated_rate(repeat
     assert law.ppf(1e-6) <= missed <= law.isf(1e-6), missed
 
 
-@pytest.mark.parametrize("name", [n for n in sorted(theory.claims()) if theory.claim(n).kind == "threshold"])
+@pytest.mark.parametrize("name", [n for n in sorted(claims.claims()) if claims.claim(n).kind == "threshold"])
 def test_thresholds_are_decided(name: str) -> None:
-    claim, trial = theory.claim(name), trials.trial(name)
+    claim, trial = claims.claim(name), claims.trial(name)
     point = trial.points[-1]
     measured = [trial.measure(point, trial.effect, 0, untouched)]
     for shift, verdict in ((1.0, "held"), (1.0 + trial.effect, "violated"), (1.0 - trial.effect, "violated")):
@@ -152,7 +152,7 @@ def test_false_pass_is_sharp_where_the_sample_is_just_large_enough(replicates: i
     It is that of the noncentral law of Student at the true spread. What verdicts state is that rate at the spread they
     saw. It is convex there, so that the mean of what is stated lies above: it errs to the safe side.
     """
-    claim = theory.claim("systems/update-on-arrival")
+    claim = claims.claim("systems/update-on-arrival")
     rng = np.random.default_rng(3)
     from asyncsim.base import uncertainty
 

@@ -256,12 +256,12 @@ def test_bad_input_is_one_line_and_status_two(name: str, tmp_path: Path, monkeyp
 
 
 def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import theory
+    from asyncsim import claims
     from asyncsim.app import verdicts, verifying
 
-    claim = theory.claim("estimator/full-is")
+    claim = claims.claim("estimator/full-is")
     wrong = lambda point: {k: 1.1 * v for k, v in claim.predict(point).items()}  # noqa: E731
-    monkeypatch.setattr(verifying.theory, "claim", lambda name: type(claim)(**{**vars(claim), "predict": wrong}))
+    monkeypatch.setattr(verifying.claims, "claim", lambda name: type(claim)(**{**vars(claim), "predict": wrong}))
     _, status = verdicts.verify(verdicts.Request(["estimator/full-is"]), tmp_path / "r.html")
     assert status == 1
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncsim import theory, trials
+from asyncsim import claims
 from asyncsim.app import evidence, judgments, verdicts, verifying
 from asyncsim.app.evidence import APART, Evidence, Ledger, Run
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.trials._trial import SIZES, SPARE
+from asyncsim.claims._trial import SIZES, SPARE
 from tests.cli.test_cli import call
 
 CLAIM, OTHER = "ess/invariances", "ess/clamp-floor"
@@ -34,7 +34,7 @@ ERROR = 5e-4
 def noisy(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """Trials with noise that their seed draws; `factor` multiplies what the claim predicts, `fail` stops a claim."""
     knobs: dict[str, Any] = {"factor": 1.0, "fail": None, "measured": []}
-    known, formula = trials.trial, theory.claim
+    known, formula = claims.trial, claims.claim
 
     def trial(name: str) -> Any:
         own = known(name)
@@ -60,8 +60,8 @@ def noisy(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     # The suite's seeds are always the same, here too.
     generator = np.random.default_rng(11)
     monkeypatch.setattr(evidence.secrets, "randbelow", lambda most: int(generator.integers(most)))
-    monkeypatch.setattr(verifying.trials, "trial", trial)
-    monkeypatch.setattr(verifying.theory, "claim", claim)
+    monkeypatch.setattr(verifying.claims, "trial", trial)
+    monkeypatch.setattr(verifying.claims, "claim", claim)
     yield knobs
 
 
@@ -90,9 +90,9 @@ def test_runs_add_up_at_seeds_of_their_own(tmp_path: Path, noisy: dict[str, Any]
     seeds = [run.seed for run in runs(tmp_path)]
     assert len(set(seeds)) == 3 and {seed for _, seed, _ in noisy["measured"]} == set(seeds)
     # All points of the full size, at half the effect.
-    points = len(trials.trial(CLAIM).at("full"))
+    points = len(claims.trial(CLAIM).at("full"))
     assert sum(name == CLAIM for name, _, _ in noisy["measured"]) == 3 * points
-    assert noisy["measured"][0][2] == SPARE["full"] * SIZES["full"] * trials.trial(CLAIM).effect
+    assert noisy["measured"][0][2] == SPARE["full"] * SIZES["full"] * claims.trial(CLAIM).effect
 
 
 def test_a_wrong_constant_reaches_the_limit_within_a_few_runs(tmp_path: Path, noisy: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ def test_a_seed_that_was_used_or_lies_close_to_one_is_refused(
 
 def test_seeds_of_trials_reach_less_far_than_seeds_are_apart() -> None:
     """No trial adds more than some thousands to its seed: a hundred times each number added in the sources is less."""
-    for path in Path(trials.__file__).parent.rglob("*.py"):
+    for path in Path(claims.__file__).parent.rglob("*.py"):
         for number in re.findall(r"seed \+ (\d+)", path.read_text(encoding="utf-8")):
             assert int(number) * 100 < APART, path
 
@@ -216,12 +216,12 @@ def test_a_digest_follows_the_code_of_trial_and_formula_and_what_they_run_not_it
     fresh = evidence.digest_of.__wrapped__
     assert fresh(CLAIM) == evidence.digest_of(CLAIM) != evidence.digest_of(OTHER)
     own = ".".join(
-        ["asyncsim", *trials.trials()[CLAIM].relative_to(Path(trials.__file__).parents[1]).with_suffix("").parts]
+        ["asyncsim", *claims.claims()[CLAIM].relative_to(Path(claims.__file__).parents[1]).with_suffix("").parts]
     )
     changes = {
         "docstring": (own, '"""', '"""Other words. '),
         "effect": (own, "effect=0.0", "effect=0.00"),
-        "what it imports": ("asyncsim.trials._trial", "FALSE_FAIL, FALSE_PASS = 1e-3", "FALSE_FAIL, FALSE_PASS = 1e-4"),
+        "what it imports": ("asyncsim.claims._trial", "FALSE_FAIL, FALSE_PASS = 1e-3", "FALSE_FAIL, FALSE_PASS = 1e-4"),
         "what it does not reach": ("asyncsim.methods.gspo", "return", "assert True; return"),
     }
     digests = {name: edited(change, lambda: fresh(CLAIM)) for name, change in changes.items()}

@@ -99,9 +99,9 @@ def test_the_command_ends_in_status_and_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, size: float, status: int
 ) -> None:
     """A wrong formula is violated; an effect a thousand times smaller than the measurement can see is undecided."""
-    from asyncsim import theory, trials
+    from asyncsim import claims
 
-    claim, trial = theory.claim("ess/limit"), trials.trial("ess/limit")
+    claim, trial = claims.claim("ess/limit"), claims.trial("ess/limit")
 
     def wrong(point: Any) -> dict[str, float]:
         return {name: factor * value for name, value in claim.predict(point).items()}
@@ -111,8 +111,8 @@ def test_the_command_ends_in_status_and_advice(
         return {name: each._replace(error=max(each.error, 1e-3)) for name, each in found.items()}
 
     changed = dataclasses.replace(trial, effect=trial.effect * size, measure=coarse if size < 1 else trial.measure)
-    monkeypatch.setattr(verifying.theory, "claim", lambda name: dataclasses.replace(claim, predict=wrong))
-    monkeypatch.setattr(verifying.trials, "trial", lambda name: changed)
+    monkeypatch.setattr(verifying.claims, "claim", lambda name: dataclasses.replace(claim, predict=wrong))
+    monkeypatch.setattr(verifying.claims, "trial", lambda name: changed)
     result, found = verdicts.verify(verdicts.Request(["ess/limit"]), tmp_path / "r.html")
     assert found == status, result["claims"]
 

@@ -8,7 +8,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.laws import constant, exponential
 from asyncsim.systems._system import StalledError, System
 from tests.systems.settings import FEATURES, systems
@@ -87,7 +87,7 @@ def test_no_law_is_claimed_where_groups_overtake():
         reward=exponential(20.0),
         reward_holds=True,
     )
-    assert theory.predicted_staleness(drained.describe_at(1), 1).support is None
+    assert claims.predicted_staleness(drained.describe_at(1), 1).support is None
     delayed = System(
         "i",
         {},
@@ -99,7 +99,7 @@ def test_no_law_is_claimed_where_groups_overtake():
         order="target",
         sync_time=5.0,
     )
-    found = theory.predicted_staleness(delayed.describe_at(1), 1)
+    found = claims.predicted_staleness(delayed.describe_at(1), 1)
     assert found.mean is None and found.support == (0, 1)
     # What was claimed before, a mean of 1 and a support of 1 alone, is far from what happens.
     assert delayed.summary(2000)["staleness"]["mean"] < 0.8

@@ -13,7 +13,7 @@ def mistaken(number: int, what: str, name: str, killer: str = "") -> None:
     """Enter a plant in the compiled kernel: its running state is changed by a mistake of `trials`."""
 
     def patches():
-        from asyncsim.trials.systems import _kernel_defects
+        from asyncsim.claims.lab import kernel_defects as _kernel_defects
 
         right, plant = System.simulate, getattr(_kernel_defects, name)
 

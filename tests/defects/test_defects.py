@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from tests.defects import catalog, mapping
 from tests.defects.__main__ import TABLE, table, written
 from tests.defects.killing import verdict
@@ -50,7 +50,7 @@ def test_the_map_has_every_plant():
         assert (at["component"], at["defect"]) == (plant.component, plant.what)
         assert at["claims"] or at["test"] or number in OPEN, number
         assert at["test"] == plant.killer.removeprefix("tests/")
-        assert {*at["claims"], *at["raised"]} <= set(theory.claims())
+        assert {*at["claims"], *at["raised"]} <= set(claims.claims())
 
 
 @pytest.mark.committed

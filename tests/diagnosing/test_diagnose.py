@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import asyncsim as sim
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.diagnosing import ages, aliases, diagnosis, gradients, mismatch, sizes
 from asyncsim.diagnosing.findings import BY_DEFINITION
 from tests.architecture.source import ROOT
@@ -255,11 +255,11 @@ def test_verdicts_without_correction_are_caught(monkeypatch):
 
 def test_every_claim_exists():
     """Every id that a source of `diagnosing` names, whether a run above meets it or not."""
-    families = "|".join({id.partition("/")[0] for id in theory.claims()})
+    families = "|".join({id.partition("/")[0] for id in claims.claims()})
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "asyncsim/diagnosing").glob("*.py")]
     named = {id for text in texts for id in re.findall(rf'"((?:{families})/[a-z0-9-]+)"', text)}
     assert len(named) > 15
-    assert named <= set(theory.claims())
+    assert named <= set(claims.claims())
     found = diagnosed(Run())
     assert all(each.claim in {*named, BY_DEFINITION} for each in found.findings)
     assert BY_DEFINITION in {each.claim for each in found.findings}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.checks import InputError
 from asyncsim.diagnosing import ages, log_law
 from tests.cli.test_cli import call
@@ -54,7 +54,7 @@ def test_a_known_distribution_is_named_with_its_claim(tmp_path, system, cause, c
     )
     found = law_of(path)
     assert (found.verdict, found.cause, found.claim) == ("as predicted", cause, claim)
-    assert found.low <= found.predicted[0] <= found.high and claim in theory.claims()
+    assert found.low <= found.predicted[0] <= found.high and claim in claims.claims()
     assert law_of(path, expected).verdict == "as predicted"
     # A planted defect: stamps one version late are another distribution.
     assert law_of(path, "constant:7").verdict == "differs"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.predicting import courses
 from experiments import alarms
 from experiments import ess_five as sizes
@@ -90,7 +90,7 @@ def test_a_boundary_is_where_shares_stay_above_one_half():
 def test_the_worth_of_stale_samples_is_the_inverse_of_the_exact_inflation():
     """Of one token by the claim on it; planted: 1/E W^2, which counts weights and no rewards."""
     rewards, mu, pi = np.array([0.2, 0.5, 1.0]), np.array([0.3, -0.2, 0.5]), np.array([1.5, -0.9, 0.1])
-    exact = theory.claim("ess/is-not-variance").predict(
+    exact = claims.claim("ess/is-not-variance").predict(
         {"rewards": tuple(rewards), "behavior_logits": tuple(mu), "current_logits": tuple(pi)}
     )
     logs = [(logits - np.log(np.exp(logits).sum()))[None] for logits in (mu, pi)]

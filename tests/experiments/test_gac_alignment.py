@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy.linalg import solve_discrete_lyapunov
 
-from asyncsim import theory
+from asyncsim import claims
 from experiments import _gac, gac_alignment
 from paper_figures import _gac_alignment as known
 from paper_figures import _gac_reading, gac_causes, gac_reading
@@ -171,7 +171,7 @@ def test_endless_data_would_name_a_middle_value_for_random_staleness():
     """What the entry admits: its exact correlogram drops most, and evenly, in the middle of the law."""
     law = (1.0 / 9,) * 9
     point = {"law": law, "curvature": 1.0, "noise": 1.0, "step": 0.7 * _gac.boundary("random", 8)}
-    found = theory.claim("alignment/random-delay-cosine").predict(point)
+    found = claims.claim("alignment/random-delay-cosine").predict(point)
     known = np.array([1.0, *(found[f"corr[{lag}]"] for lag in range(1, 10))])[:, None]
     assert _gac.read(known, 1e9).tolist() == [4] and _gac.read(known, 1e6).tolist() == [0]
 

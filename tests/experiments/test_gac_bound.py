@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.records import Schedule
+from asyncsim.claims._recursion import second_moments
 from asyncsim.learning import running
-from asyncsim.theory._recursion import second_moments
 from experiments import gac_bound
 from paper_figures import gac_bound as figure
 
@@ -51,7 +51,7 @@ def test_no_plain_run_exceeds_the_guarantee_and_a_smaller_one_would_be_exceeded(
     assert len(inside) > 40 and (inside.value - 6 * inside.error <= inside.bound).all()
     tight = inside[(inside.task == "quadratic") & (inside.staleness == 0) & (inside.fraction == 1.0)].iloc[0]
     assert tight.value - 6 * tight.error > 0.9 * tight.bound
-    halved = theory.claim("convergence/constant-delay").formula_defects["noise term halved"]
+    halved = claims.claim("convergence/constant-delay").formula_defects["noise term halved"]
     point = {**figure.scene("quadratic"), "staleness": 0, "step": 1.0, "updates": 300}
     assert tight.value - 6 * tight.error > halved(point)["bound"]
 
@@ -75,7 +75,7 @@ def test_plain_descent_that_moves_less_exceeds_it_too(rows):
 
 @pytest.mark.parametrize("staleness", [0, 1, 2, 8, 32])
 def test_the_largest_step_allowed_is_the_last_in_the_domain(staleness):
-    claim = theory.claim("convergence/constant-delay")
+    claim = claims.claim("convergence/constant-delay")
     point = {**figure.scene("quadratic"), "staleness": staleness, "updates": 1000}
     step = gac_bound.allowed(staleness) / (1 + staleness)
     assert claim.domain({**point, "step": step}) is None and claim.domain({**point, "step": 1.0001 * step}) is not None
@@ -98,7 +98,7 @@ def test_the_guarantee_ends_with_its_condition(rows):
 
 def test_beyond_the_limit_of_stability_runs_have_a_reason_instead_of_a_value(rows):
     found = plain(rows, "quadratic", 16)
-    limit = theory.claim("staleness/stability-boundary").predict({"staleness": 16, "curvatures": (1.0,)})["step"]
+    limit = claims.claim("staleness/stability-boundary").predict({"staleness": 16, "curvatures": (1.0,)})["step"]
     lost = found[found.reason.notna()]
     assert len(lost) and (lost.step > limit).all() and lost.value.isna().all()
     assert found[found.step < 0.9 * limit].reason.isna().all()
@@ -126,7 +126,7 @@ def test_arrivals_have_late_gradients_and_as_many_in_flight_as_other_workers(row
 @pytest.mark.committed
 def test_the_noise_that_is_inserted_is_the_largest():
     """No drawn policy is noisier, and the largest is attained to more than one percent."""
-    claim = theory.claim("convergence/bandit-noise")
+    claim = claims.claim("convergence/bandit-noise")
     shared = {"rewards": gac_bound.REWARDS, "samples": gac_bound.SAMPLES}
     drawn = 2.0 * np.random.default_rng(5).normal(size=(2000, len(gac_bound.REWARDS)))
     found = [claim.predict({**shared, "behavior_logits": tuple(row)})["variance"] for row in drawn]

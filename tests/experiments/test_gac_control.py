@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.checks import InputError
 from asyncsim.learning import oracle, running
 from experiments import _gac_control as arms
@@ -34,7 +34,7 @@ def restored(staleness):
     """Predicted largest step that full projection bounds on the quadratic, far from its minimum."""
     others = {"noise": arms.NOISE, "others": arms.DIRECTIONS - 1}
     point = {"staleness": staleness, "curvature": 1.0, **others, "step": 0.5, "reference": "raw"}
-    return theory.claim("alignment/projection-restores-sync-boundary").predict(point)["step"]
+    return claims.claim("alignment/projection-restores-sync-boundary").predict(point)["step"]
 
 
 def own(rows, quantity, task, staleness, rule):

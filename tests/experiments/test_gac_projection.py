@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.checks import InputError
 from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
@@ -100,7 +100,7 @@ def swing(staleness, momentum):
     stable with that momentum; v is then the mean square of the mode's own gradient, which has to drown the noise.
     """
     point = {"staleness": staleness, "momentum": momentum, "curvatures": (1.0,)}
-    return (1.0 - momentum) / theory.claim("staleness/heavy-ball").predict(point)["step"]
+    return (1.0 - momentum) / claims.claim("staleness/heavy-ball").predict(point)["step"]
 
 
 def test_with_momentum_it_swings_as_far_as_heavy_ball_says_and_no_other_rule_would_do(rows):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.app.cli import main
 from experiments import _store, system_frontier, systems_stories
 from paper_figures import age_cut as cut_figure
@@ -49,7 +49,7 @@ def test_stragglers_follow_the_tail_of_lengths_and_not_that_of_a_level_earlier(s
     assert (np.abs(mean.to_numpy() - predicted) < ERRORS * error.to_numpy()).all()
     point = {"tickets": 160, "groups_per_batch": 32, "release": "publish", "samples_per_group": 1, "period": 1.0}
     point |= {"length": systems_stories.HEAVY[kind], "levels": tuple(int(k) for k in levels)}
-    for wrong in theory.claim("systems/straggler-tail").formula_defects.values():
+    for wrong in claims.claim("systems/straggler-tail").formula_defects.values():
         off = np.abs(mean.to_numpy() - np.array(list(wrong(point).values())))
         assert not (off < ERRORS * error.to_numpy()).all()
 

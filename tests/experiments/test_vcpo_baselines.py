@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import asyncsim as sim
+from asyncsim.claims.lab.plants import FourthPower
 from asyncsim.learning import oracle
-from asyncsim.trials._plants import FourthPower
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from asyncsim import tasks, theory
+from asyncsim import claims, tasks
 from experiments import _store, vcpo_hours
 from experiments import _vcpo_hours as racing
 from paper_figures import vcpo_hours as figure
@@ -106,7 +106,7 @@ def test_a_speed_up_is_the_ratio_of_medians_with_an_interval_that_covers_it():
 
 
 def test_seconds_of_a_synchronous_update_are_the_longest_response_and_training(rows):
-    claim = theory.claim("systems/synchronous-throughput")
+    claim = claims.claim("systems/synchronous-throughput")
     for row in figure.pick(rows, "step_seconds", staleness=0, **MAIN).itertuples():
         point = {
             "groups_per_batch": vcpo_hours.GROUPS, "samples_per_group": vcpo_hours.SAMPLES, "rate": 1.0,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
+from asyncsim.claims.optimum.asymre_projection import claim
 from asyncsim.methods import _given
-from asyncsim.theory.optimum.asymre_projection import claim
 from tests.contracts.laboratory import case, step_with
 
 M = sim.methods

@@ -42,7 +42,7 @@ def test_who_is_nearer(mine: float, words: str, capsys: pytest.CaptureFixture[st
 def test_a_verdict_and_a_formula_that_fails_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     lessons.side_by_side(1, sim.judge(sim.Estimate(1.0, 1e-4), 1.2))
     few_slots = sim.systems.areal(5, 4, 1, length="lognormal:1.0:0.8", train_time=1.0)
-    lessons.side_by_side(1, 2.0, sim.theory.predicted_staleness(few_slots.describe_at(1), 1))
+    lessons.side_by_side(1, 2.0, sim.claims.predicted_staleness(few_slots.describe_at(1), 1))
     lessons.side_by_side(1, 2.0)
     lines = said(capsys)
     assert lines[1].endswith("violated") and lines[2].endswith("you are nearer")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import asyncsim as sim
-from asyncsim import schedules, theory
+from asyncsim import claims, schedules
 from asyncsim.base import laws, rng
 from asyncsim.base.checks import InputError, ShortRunWarning
 from asyncsim.schedules import _delay_statistics as statistics
@@ -88,11 +88,11 @@ def test_durations_of_a_system_keep_their_order(tmp_path):
     # A planted defect: the same column, drawn independently.
     assert rotation(np.round(rewards(laws.empirical(numbers))[1] * 8), np.round(numbers * 8)) == -1
     # Correlated durations have no formula, since those count on independent ones.
-    assert theory.predicted_staleness(system.describe_at(2), 2).pmf is None
+    assert claims.predicted_staleness(system.describe_at(2), 2).pmf is None
     text = system.replace(length="recorded:1:2:3", tickets=None, order="done")
-    assert "length is a record in its order" in theory.predicted_staleness(text.describe_at(1), 1).reason
+    assert "length is a record in its order" in claims.predicted_staleness(text.describe_at(1), 1).reason
     with pytest.raises(InputError, match="independent draws"):
-        theory.claim("systems/first-k-length-bias").predict({"length": "recorded:1:2", "started": 3, "kept": 2})
+        claims.claim("systems/first-k-length-bias").predict({"length": "recorded:1:2", "started": 3, "kept": 2})
 
 
 def test_the_law_of_a_record():

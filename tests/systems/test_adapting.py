@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import laws
 from asyncsim.base.checks import InputError
 from asyncsim.systems._system import System
@@ -60,4 +60,4 @@ def test_a_target_needs_a_ceiling_and_promises_no_law():
         adapting(target_staleness=-1.0)
     for tickets in (None, 40):
         system = adapting(tickets=tickets)
-        assert theory.predicted_staleness(system.describe_at(2), 2).mean is None
+        assert claims.predicted_staleness(system.describe_at(2), 2).mean is None

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from asyncsim import claims
 from asyncsim import systems as presets
-from asyncsim import theory
 from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._system import StalledError, System
@@ -30,7 +30,7 @@ TAIL = 0.1
 
 
 def predicted(built, samples):
-    return theory.predicted_staleness(built.describe_at(samples), samples)
+    return claims.predicted_staleness(built.describe_at(samples), samples)
 
 
 def summary(prediction):
@@ -241,7 +241,7 @@ def test_hard_is_hard_for_random_systems(built, samples, seed):
 @pytest.mark.parametrize(("groups", "batches"), [(1, 1), (3, 1), (2, 3)])
 @pytest.mark.parametrize("rule", ["target", "version_strict", "window:1", "window:4", "drain", "wait:4"])
 def test_predictions_are_those_of_the_claims(rule, groups, batches):
-    bounds, mean = theory.claim("systems/hard-bounds"), theory.claim("systems/cap-binds")
+    bounds, mean = claims.claim("systems/hard-bounds"), claims.claim("systems/cap-binds")
     consumed = groups * batches
     name, _, number = rule.partition(":")
     change = {
@@ -342,8 +342,8 @@ def test_a_publish_that_waits_makes_slow_generators_staler():
 
 def test_missing_settings_are_refused_by_name():
     given_settings = presets.synchronous().describe_at(1)
-    assert theory.predicted_staleness(given_settings, 1).row()["support"] == [0, 0]
+    assert claims.predicted_staleness(given_settings, 1).row()["support"] == [0, 0]
     with pytest.raises(InputError, match="window"):
-        theory.predicted_staleness({k: v for k, v in given_settings.items() if k != "window"}, 1)
+        claims.predicted_staleness({k: v for k, v in given_settings.items() if k != "window"}, 1)
     with pytest.raises(InputError, match="samples_per_group"):
-        theory.predicted_staleness(given_settings, 0)
+        claims.predicted_staleness(given_settings, 0)

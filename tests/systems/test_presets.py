@@ -13,8 +13,8 @@ import pytest
 from scipy import special
 
 import asyncsim as sim
+from asyncsim import claims
 from asyncsim import systems as presets
-from asyncsim import theory
 from asyncsim.app import commands, wording
 from asyncsim.base import plugins, records
 from asyncsim.base.checks import InputError
@@ -76,7 +76,7 @@ def test_a_service_is_that_of_a_worker_whatever_the_samples_of_its_result(name):
     alone, many = system.schedule(60, 1, 1, 3, seed=0), system.schedule(60, 16, 1, 3, seed=0)
     assert np.array_equal(many.version, np.repeat(alone.version, 16, axis=3)) and alone.staleness().max() > 8
     assert np.array_equal(many.seconds, alone.seconds) and np.array_equal(many.work[..., :1], alone.work)
-    laws = [theory.predicted_staleness(system.describe_at(samples), samples) for samples in (1, 16)]
+    laws = [claims.predicted_staleness(system.describe_at(samples), samples) for samples in (1, 16)]
     assert laws[0] == laws[1] and laws[0].law is not None
     # The planted defect: a worker that waits for the slowest of 16 draws.
     assert not np.array_equal(system.replace(work_by="sample").schedule(60, 16, 1, 3, seed=0).seconds, alone.seconds)

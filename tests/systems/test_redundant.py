@@ -11,10 +11,10 @@ import pytest
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.base.checks import InputError
+from asyncsim.claims.lab import kernel_defects as defects
 from asyncsim.learning.rollouts import Sampler
 from asyncsim.schedules import coupled
 from asyncsim.systems._system import System
-from asyncsim.trials.systems import _kernel_defects as defects
 from tests.systems.test_twin import by_hand
 
 
@@ -119,7 +119,7 @@ def test_the_claim_is_what_enumeration_says():
     ordered = np.sort(np.array(list(itertools.product(values, repeat=n))), axis=1)
     total, last = ordered[:, :k].sum(axis=1).mean(), ordered[:, k - 1].mean()
     point = {"length": "empirical:1:2:2:7", "started": n, "kept": k}
-    found = sim.theory.claim("systems/first-k-length-bias").predict(point)
+    found = sim.claims.claim("systems/first-k-length-bias").predict(point)
     expected = {"mean_length": total / k, "last": last, "wasted": (n - k) * last / (total + (n - k) * last)}
     assert found == pytest.approx(expected, rel=1e-12)
 
@@ -166,7 +166,7 @@ def test_a_number_of_redundant_samples_is_refused_by_name(value):
 def test_points_that_keep_none_or_more_than_they_start_are_refused(change, name):
     point = {"length": "exponential:1", "started": 4, "kept": 2} | change
     with pytest.raises(InputError, match=name):
-        sim.theory.claim("systems/first-k-length-bias").predict(point)
+        sim.claims.claim("systems/first-k-length-bias").predict(point)
 
 
 def test_the_exact_variance_needs_to_know_the_prompt():

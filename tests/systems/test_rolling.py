@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import laws
 from asyncsim.base.checks import InputError
 from asyncsim.schedules import coupled
@@ -95,7 +95,7 @@ def test_a_coupled_run_is_that_of_its_record():
 
 def test_no_mean_is_promised_and_the_bound_stands():
     system = servers(order="target")
-    prediction = theory.predicted_staleness(system.describe_at(1), 1)
+    prediction = claims.predicted_staleness(system.describe_at(1), 1)
     assert prediction.mean is None and "one after the other" in prediction.reason
     assert system.staleness(200, 2, 0).max() <= prediction.support[1]
 

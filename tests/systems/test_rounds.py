@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import laws
 from asyncsim.base.checks import InputError
 from asyncsim.systems._system import System
@@ -66,14 +66,14 @@ def test_the_law_is_what_enumeration_says():
                     following[accepted + more] = following.get(accepted + more, 0.0) + chance * share
         chain = following
     point = {"groups_per_batch": 2, "round": 2, "accept": 0.5}
-    assert theory.claim("systems/dynamic-sampling").predict(point)["rounds"] == pytest.approx(mean, rel=1e-12)
-    single = theory.claim("systems/dynamic-sampling").predict(point | {"round": 1})
+    assert claims.claim("systems/dynamic-sampling").predict(point)["rounds"] == pytest.approx(mean, rel=1e-12)
+    single = claims.claim("systems/dynamic-sampling").predict(point | {"round": 1})
     assert single["rounds"] == pytest.approx(4.0) and single["kept"] == pytest.approx(1.0)
 
 
 def test_nothing_is_stale_and_the_prediction_says_so():
     system = rounds(batches_per_publish=2, sync_time=0.3)
-    assert theory.predicted_staleness(system.describe_at(2), 2).support == (0, 0)
+    assert claims.predicted_staleness(system.describe_at(2), 2).support == (0, 0)
     assert (system.staleness(40, 4, 0, 2) == 0.0).all()
 
 
@@ -92,7 +92,7 @@ def test_a_filter_that_accepts_nothing_and_orders_that_wait_are_refused():
     with pytest.raises(InputError, match="order"):
         rounds(order="version_strict")
     with pytest.raises(InputError, match="accept"):
-        theory.claim("systems/dynamic-sampling").predict({"groups_per_batch": 2, "round": 2, "accept": 0.0})
+        claims.claim("systems/dynamic-sampling").predict({"groups_per_batch": 2, "round": 2, "accept": 0.0})
 
 
 def test_the_recipe_of_a_synchronous_trainer_is_one_call():
@@ -101,4 +101,4 @@ def test_the_recipe_of_a_synchronous_trainer_is_one_call():
     found = system.summary(1000)
     used = (1.0 - found["rejected_fraction"]) * (1.0 - found["dropped_fraction"])
     point = {"groups_per_batch": 8, "round": 8, "accept": 0.5}
-    assert 1.0 / used == pytest.approx(theory.claim("systems/dynamic-sampling").predict(point)["generated"], rel=0.05)
+    assert 1.0 / used == pytest.approx(claims.claim("systems/dynamic-sampling").predict(point)["generated"], rel=0.05)

@@ -10,13 +10,13 @@ import torch
 from scipy import stats
 
 import asyncsim as sim
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.checks import InputError
+from asyncsim.claims._trial import untouched
+from asyncsim.claims.lab.chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
+from asyncsim.claims.lab.plants import with_policy
+from asyncsim.claims.lab.runs import MeanGradient, mean_of
 from asyncsim.tasks._tabular import TabularTask
-from asyncsim.trials._chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
-from asyncsim.trials._plants import with_policy
-from asyncsim.trials._runs import MeanGradient, mean_of
-from asyncsim.trials._trial import untouched
 
 POINT = {"horizon": 40, "behavior_margins": (0.5, 1.3), "current_margins": (0.7, 1.5), "fraction": 0.75}
 LONG = {"horizon": 200, "behavior_margins": (-0.4, 0.9), "current_margins": (-0.2, 0.8), "fraction": 0.6}
@@ -54,8 +54,8 @@ def test_recursion_equals_enumeration(fraction, penalty):
 
 def test_recursion_equals_the_other_tower_at_two_hundred_bits():
     chain = Chain(LONG, LONG["fraction"])
-    success = theory.claim("sequence/success-probability").predict(LONG)
-    slope = theory.claim("sequence/gradient").predict(LONG)
+    success = claims.claim("sequence/success-probability").predict(LONG)
+    slope = claims.claim("sequence/gradient").predict(LONG)
     assert chain.exact(chain.behavior)[0] == pytest.approx(success["stale_return"], rel=1e-12)
     assert chain.exact(chain.current)[0] == pytest.approx(success["weighted_return"], rel=1e-12)
     gradient = chain.exact(chain.current)[1]
@@ -88,7 +88,7 @@ def test_ratio_moments_are_products():
     chain = Chain(LONG, LONG["fraction"])
     assert chain.moment(0.0) == pytest.approx(1.0, abs=1e-12) and chain.moment(1.0) == pytest.approx(1.0, abs=1e-12)
     point = {name: value for name, value in LONG.items() if name != "fraction"}
-    assert chain.moment(2.0) == pytest.approx(theory.claim("ratio/chain-moments").predict(point)["second_moment"])
+    assert chain.moment(2.0) == pytest.approx(claims.claim("ratio/chain-moments").predict(point)["second_moment"])
 
 
 def scores(plant=untouched):

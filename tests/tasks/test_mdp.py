@@ -11,10 +11,10 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
+from asyncsim.claims.lab.plants import Displace
 from asyncsim.learning import oracle, versions
 from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from asyncsim.tasks._tabular import edges
-from asyncsim.trials._plants import Displace
 from tests.statistics import assert_rate
 
 TASKS = {

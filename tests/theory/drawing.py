@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from asyncsim import theory, trials
-from asyncsim.theory import _declared as d
+from asyncsim import claims
+from asyncsim.base import declared as d
 
 
 def law(parameter: d.Parameter[Any]) -> st.SearchStrategy[Any]:
@@ -34,7 +34,7 @@ def _law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def _drawn(draw: Any, id: str) -> dict[str, Any]:
-    return theory.claim(id).point.drawn(lambda parameter: draw(law(parameter)))
+    return claims.claim(id).point.drawn(lambda parameter: draw(law(parameter)))
 
 
 def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -44,7 +44,7 @@ def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
 
 def stated(id: str) -> dict[str, Any]:
     """The point that a claim declares as its example."""
-    found: dict[str, Any] = theory.claim(id).point.example()
+    found: dict[str, Any] = claims.claim(id).point.example()
     return found
 
 
@@ -54,10 +54,10 @@ def far(id: str, rng: np.random.Generator, most: float = 3.0) -> dict[str, Any]:
     One factor f in [1, most] of the point widens every range: [a, b] with 0 < a becomes [a/f, f b], another [f a, f b],
     cut at the domain. A number is drawn evenly from it, or, one time in two where a > 0, evenly in its logarithm.
     """
-    claim = theory.claim(id)
+    claim = claims.claim(id)
     if not hasattr(claim.point, "parameters") or not claim.point.parameters:
         # Any settings are points: those of the trial, each number times a factor.
-        own = trials.trial(id).points[rng.integers(len(trials.trial(id).points))]
+        own = claims.trial(id).points[rng.integers(len(claims.trial(id).points))]
         return {name: _scaled(value, float(most ** rng.uniform(-1.0, 1.0))) for name, value in own.items()}
     while True:
         factor = rng.uniform(1.0, most)

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base import checks, records
-from asyncsim.theory import _declared
+from asyncsim.base import declared as _declared
 from tests.theory import drawing
 from tests.theory.refusals import REFUSALS
 
-IDS = sorted(theory.claims())
+IDS = sorted(claims.claims())
 STATED = {id: drawing.stated(id) for id in IDS}
 DRAWN = {id: drawing.drawn(id) for id in IDS}
 """Points that every claim declares: a new one needs no row here."""
 RELATIVE, ABSOLUTE = 1e-10, 1e-12
 """Both routes are exact: rounding alone, relative to the vector that a component belongs to."""
 EFFECTS = {"identity": 0.02, "expectation": 0.02, "distribution": 0.02}
-DEFECTS = [(id, name) for id in IDS for name in theory.claim(id).formula_defects]
+DEFECTS = [(id, name) for id in IDS for name in claims.claim(id).formula_defects]
 
 
 def deviation(first: Mapping[str, float], second: Mapping[str, float], relative_to: str) -> float:
@@ -52,7 +52,7 @@ def assert_same(first: Mapping[str, float], second: Mapping[str, float]) -> None
 
 @pytest.mark.parametrize("id", IDS)
 def test_claim_is_whole(id: str) -> None:
-    claim = theory.claim(id)
+    claim = claims.claim(id)
     assert isinstance(claim, records.Claim) and claim.id == id
     assert claim.formula_defects
     assert claim.domain(STATED[id]) is None, f"{id}: give each parameter an example inside the domain"
@@ -63,7 +63,7 @@ def test_claim_is_whole(id: str) -> None:
 
 @pytest.mark.parametrize("id", IDS)
 def test_routes_agree_at_the_stated_point(id: str) -> None:
-    claim = theory.claim(id)
+    claim = claims.claim(id)
     assert_same(claim.predict(STATED[id]), claim.cross_check(STATED[id]))
 
 
@@ -71,7 +71,7 @@ def test_routes_agree_at_the_stated_point(id: str) -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_routes_agree_on_drawn_points(id: str, data: st.DataObject) -> None:
-    claim, point = theory.claim(id), data.draw(DRAWN[id])
+    claim, point = claims.claim(id), data.draw(DRAWN[id])
     # Few draws leave a domain: a cap that never binds, a baseline above the behavior's mean.
     assume(claim.domain(point) is None)
     assert_same(claim.predict(point), claim.cross_check(point))
@@ -79,7 +79,7 @@ def test_routes_agree_on_drawn_points(id: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(("id", "name"), DEFECTS)
 def test_formula_defect_shows_at_the_stated_point(id: str, name: str) -> None:
-    claim = theory.claim(id)
+    claim = claims.claim(id)
     predicted, wrong = claim.predict(STATED[id]), claim.formula_defects[name](STATED[id])
     assert deviation(predicted, wrong, claim.relative_to) > EFFECTS.get(claim.kind, 0.05)
     with pytest.raises(AssertionError):
@@ -88,7 +88,7 @@ def test_formula_defect_shows_at_the_stated_point(id: str, name: str) -> None:
 
 @pytest.mark.parametrize("id", [id for id in IDS if id != "systems/mean-staleness-identity"])
 def test_missing_and_unknown_keys_are_refused(id: str) -> None:
-    claim, point = theory.claim(id), STATED[id]
+    claim, point = claims.claim(id), STATED[id]
     assert "drop stalenes" in (claim.domain(point | {"stalenes": 1}) or "")
     # The bias slope has one of two pairs of keys, and needs the pair whole.
     nullable = {name for name, p in claim.point.parameters.items() if p.optional and id != "convergence/bias-slope"}
@@ -105,7 +105,7 @@ def test_missing_and_unknown_keys_are_refused(id: str) -> None:
 
 @pytest.mark.parametrize(("id", "change", "bound"), REFUSALS)
 def test_domain_refuses_with_the_bound(id: str, change: dict[str, object], bound: str) -> None:
-    claim, point = theory.claim(id), STATED[id] | change
+    claim, point = claims.claim(id), STATED[id] | change
     reason = claim.domain(point)
     assert reason is not None and bound in reason and "; " in reason
     with pytest.raises(checks.InputError):
@@ -127,7 +127,7 @@ def beyond(parameter: Any) -> list[object]:
 
 @pytest.mark.parametrize("id", IDS)
 def test_values_beyond_their_declared_bounds_are_refused_by_name(id: str) -> None:
-    claim = theory.claim(id)
+    claim = claims.claim(id)
     for name, parameter in claim.point.parameters.items():
         for value in beyond(parameter):
             reason = claim.domain(STATED[id] | {name: value})
@@ -136,14 +136,14 @@ def test_values_beyond_their_declared_bounds_are_refused_by_name(id: str) -> Non
 
 def test_unknown_claim_names_the_nearest() -> None:
     with pytest.raises(checks.InputError, match="did you mean staleness/stability-boundary"):
-        theory.claim("staleness/stability-boundry")
-    assert theory.claim("ess/clamp_floor") is theory.claim("ess/clamp-floor")
+        claims.claim("staleness/stability-boundry")
+    assert claims.claim("ess/clamp_floor") is claims.claim("ess/clamp-floor")
 
 
 def test_theory_loads_neither_torch_nor_compiled_kernels() -> None:
     program = (
         "import sys, asyncsim.theory as t; light = set(sys.modules); ids = t.claims(); "
-        "assert not any(m.startswith('asyncsim.theory.') and '._' not in m for m in light); [t.claim(i) for i in ids]; "
+        "assert not any(m.startswith('asyncsim.claims.') and '._' not in m for m in light); [t.claim(i) for i in ids]; "
         "print([m for m in ('torch', 'numba') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -152,7 +152,7 @@ def test_theory_loads_neither_torch_nor_compiled_kernels() -> None:
 
 def test_dependences_differ() -> None:
     """One table of logits read in three ways gives three answers: the row rule is not vacuous."""
-    claim, point = theory.claim("ratio/sequence-product"), STATED["ratio/sequence-product"]
+    claim, point = claims.claim("ratio/sequence-product"), STATED["ratio/sequence-product"]
     rows = {name: point[name][:3] for name in ("behavior_logits", "current_logits")}
     markov = claim.predict(point)["second_moment"]
     position = claim.predict(point | {"dependence": "position"} | rows)["second_moment"]

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from asyncsim import theory
-from asyncsim.theory._bandit import softmax
+from asyncsim import claims
+from asyncsim.claims._bandit import softmax
 from tests.theory.drawing import stated
 
 
 def predict(name: str, **changes: object) -> dict[str, float]:
     id = f"estimator/{name}"
-    return theory.claim(id).predict(stated(id) | changes)
+    return claims.claim(id).predict(stated(id) | changes)
 
 
 def vector(found: dict[str, float], stem: str) -> np.ndarray:
@@ -121,5 +121,5 @@ REFUSALS = [
 @pytest.mark.parametrize(("name", "change", "bound"), REFUSALS)
 def test_a_point_outside_is_refused_with_the_bound(name: str, change: dict[str, object], bound: str) -> None:
     id = f"estimator/{name}"
-    reason = theory.claim(id).domain(stated(id) | change)
+    reason = claims.claim(id).domain(stated(id) | change)
     assert reason is not None and bound in reason

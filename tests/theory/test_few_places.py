@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from asyncsim import claims
 from asyncsim import systems as presets
-from asyncsim import theory
 from asyncsim.base.laws import Law, constant, empirical, exponential, gamma, lognormal, pareto
+from asyncsim.claims import _few_places
 from asyncsim.systems._system import System
-from asyncsim.theory import _few_places
 
 LENGTH = lognormal(1.0, 0.8)
 
 
 def predicted(system, samples):
-    return theory.predicted_staleness(system.describe_at(samples), samples)
+    return claims.predicted_staleness(system.describe_at(samples), samples)
 
 
 def stationary_mean(returned, rate, cells=600):
@@ -206,5 +206,5 @@ def test_epochs_have_no_steady_state_and_a_mean_over_whole_ones(ahead, epoch):
 
 def test_a_law_of_lengths_without_a_mean_is_no_error():
     settings = presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).describe_at(8)
-    assert theory.predicted_staleness({**settings, "length": "pareto:1:0.9"}, 8).law is None
+    assert claims.predicted_staleness({**settings, "length": "pareto:1:0.9"}, 8).law is None
     assert _few_places.of_places(Law.parse("pareto:1:0.9"), 8, 64, 32, 4.0) == math.inf

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.app.formulas import GREEK, rendered
+from asyncsim.claims import _unticketed
 from asyncsim.plotting import plot
-from asyncsim.theory import _unticketed
 from tests.test_reporting import verdict
 
 BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK)}|sqrt)\b")
@@ -29,9 +29,9 @@ def bare(statement: str) -> list[str]:
     return [found[0] for found in BARE.finditer(REMARK.sub("", outside))]
 
 
-@pytest.mark.parametrize("id", sorted(theory.claims()))
+@pytest.mark.parametrize("id", sorted(claims.claims()))
 def test_every_statement_has_its_formulas_marked(id):
-    statement = theory.claim(id).statement
+    statement = claims.claim(id).statement
     assert statement.count("`") % 2 == 0 and bare(statement) == []
     # What the renderer does not know would stand as it is.
     formulas = " ".join(re.findall(r"`([^`]+)`", statement))

@@ -10,16 +10,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from asyncsim import theory
-from asyncsim.theory import _bandit
-from asyncsim.theory._recursion import second_moments
+from asyncsim import claims
+from asyncsim.claims import _bandit
+from asyncsim.claims._recursion import second_moments
 from tests.theory.drawing import stated
 
 BEHAVIOR, CURRENT = stated("ess/limit").values()
 
 
 def predict(id: str, **point: object) -> dict[str, float]:
-    return theory.claim(id).predict(point)
+    return claims.claim(id).predict(point)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_delayed_descent_flips_at_the_boundary(factor: float) -> None:
 @pytest.mark.parametrize("factor", [0.98, 1.02])
 def test_soft_optimum_flips_in_the_nonlinear_field(factor: float) -> None:
     point = stated("staleness/soft-optimum-step")
-    step = factor * theory.claim("staleness/soft-optimum-step").predict(point)["step"]
+    step = factor * claims.claim("staleness/soft-optimum-step").predict(point)["step"]
     rewards, reference, kl = (np.array(point[k]) for k in ("rewards", "reference_logits", "kl"))
     optimum = reference + rewards / kl
     tau = point["workers"] - 1
@@ -133,7 +133,7 @@ def test_laws_under_a_clock() -> None:
 
 
 def test_straggler_tail() -> None:
-    found = theory.claim("systems/straggler-tail").predict(stated("systems/straggler-tail"))
+    found = claims.claim("systems/straggler-tail").predict(stated("systems/straggler-tail"))
     assert found == pytest.approx({f"tail[{k}]": (0.5 / (k - 1)) ** 1.5 for k in (4, 5, 6, 8)}, rel=1e-14)
 
 
@@ -179,7 +179,7 @@ def test_cap_idle_on_events() -> None:
     point = {"places": 4, "groups_per_batch": 4, "samples_per_group": 1, "length": "exponential:1", "train_time": 0.9}
     staleness, _ = open_loop(4, 4, 0.9, math.inf, 250_000)
     assert abs(staleness.mean() - predict("systems/cap-idle", **point)["mean"]) < 4 * 0.043
-    wrong = theory.claim("systems/cap-idle").formula_defects["chance queueing forgotten"](point)["mean"]
+    wrong = claims.claim("systems/cap-idle").formula_defects["chance queueing forgotten"](point)["mean"]
     assert abs(staleness.mean() - wrong) > 12 * 0.043
 
 
@@ -189,7 +189,7 @@ def test_age_cut_on_events() -> None:
     found = predict("systems/age-cut-length-bias", **point)
     _, kept = open_loop(256, 64, 0.0, 2, 250_000)
     assert abs(kept.mean() / found["mean_length"] - 1.0) < 1.0 / 192 + 4 * 0.003
-    for name, wrong in theory.claim("systems/age-cut-length-bias").formula_defects.items():
+    for name, wrong in claims.claim("systems/age-cut-length-bias").formula_defects.items():
         assert abs(kept.mean() / wrong(point)["mean_length"] - 1.0) > 0.05, name
 
 
@@ -237,7 +237,7 @@ def test_moments_behind_a_projection_by_drawing() -> None:
     left = g - 0.6 * ((g * h).sum(1) / (h * h).sum(1))[:, None] * h
     behind = float(left.mean()) / math.sqrt(0.5)
     drawn = {"behind": behind, "inflation": math.sqrt(1.5 / float((left**2).mean()))}
-    claim = theory.claim("alignment/adam-inflation")
+    claim = claims.claim("alignment/adam-inflation")
     assert {k: claim.predict(point)[k] for k in drawn} == pytest.approx(drawn, rel=2e-3)
     for name, wrong in claim.formula_defects.items():
         assert max(abs(wrong(point)[k] / drawn[k] - 1.0) for k in drawn) > 1e-2, name
@@ -337,7 +337,7 @@ def test_importance_sampling_reaches_the_claimed_gradient() -> None:
     pair = _bandit.SequencePair(stated("ratio/sequence-product"))
     every = _bandit.enumerate_sequences(pair)
     paid = every.mass * every.ratio * ((every.tokens == 0).mean(axis=1) >= 0.6)
-    claimed = list(theory.claim("estimator/full-is").predict(stated("estimator/full-is")).values())
+    claimed = list(claims.claim("estimator/full-is").predict(stated("estimator/full-is")).values())
     assert paid @ every.score == pytest.approx(claimed, rel=1e-12)
     assert every.mass.sum() == pytest.approx(1.0) and (every.mass * every.ratio).sum() == pytest.approx(1.0)
 
@@ -367,7 +367,7 @@ def test_group_advantages_hide_the_current_policy(samples: int) -> None:
         "behavior_logits": tuple(math.log(m) for m in mu),
         "current_logits": tuple(math.log(p) for p in pi),
     }
-    found = theory.claim("staleness/stale-reinforce-is-delayed-ascent").predict(point)
+    found = claims.claim("staleness/stale-reinforce-is-delayed-ascent").predict(point)
     for name in ("mean", "none"):
         stem = "group_mean" if name == "mean" else "none"
         assert [found[f"{stem}[{k}]"] for k in range(3)] == pytest.approx([float(v) for v in totals[name]], rel=1e-12)
@@ -401,7 +401,7 @@ def test_constant_delay_bound_is_attained_without_staleness() -> None:
 
 def test_constant_delay_defects_are_violated_by_the_quadratic() -> None:
     """The quadratic at staleness 4 and the largest simple step exceeds the bound once its delay noise is dropped."""
-    claim = theory.claim("convergence/constant-delay")
+    claim = claims.claim("convergence/constant-delay")
     point = {"curvature": 1.0, "staleness": 4, "step": 0.2, "noise": 1.0, "start": 0.0, "updates": 20_000}
     exact = second_moments(1.0, 0.0, 1.0, 0.2, 4, 20_000).mean()
     assert exact / claim.predict(point)["bound"] == pytest.approx(0.80, abs=0.005)
@@ -417,7 +417,7 @@ def test_arbitrary_delay_bound_by_hand() -> None:
 
 def test_arbitrary_delay_without_its_delay_noise_is_violated() -> None:
     """Constant delays at the largest allowed step: 10 to 15 percent above the bound without that term."""
-    claim = theory.claim("convergence/arbitrary-delay")
+    claim = claims.claim("convergence/arbitrary-delay")
     for tau in (2, 4, 10):
         step = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * tau**2))
         delays = {"maximum": tau, "mean": float(tau), "in_flight": tau}
@@ -452,7 +452,7 @@ def test_asymre_projection_by_explicit_flow() -> None:
     for _ in range(40_000):
         pi = _bandit.softmax(theta)
         theta += 2.0 * (mu * (rewards - point["offset"]) - (mu @ rewards - point["offset"]) * pi)
-    claimed = list(theory.claim("optimum/asymre-projection").predict(point).values())
+    claimed = list(claims.claim("optimum/asymre-projection").predict(point).values())
     assert 0.0 in claimed and _bandit.softmax(theta) == pytest.approx(claimed, abs=1e-9)
 
 
@@ -478,7 +478,7 @@ def test_a_delay_that_cannot_vary_is_a_constant_one() -> None:
 def test_a_fair_coin_between_no_delay_and_one_update() -> None:
     """E x^2 is infinite from sqrt(5) - 1 on, and neighbors never correlate: (1/2)(-a) + (1/2)(a) of each noise."""
     coin = {"law": (0.5, 0.5), "curvature": 1.0, "noise": 1.0}
-    claim = theory.claim("alignment/random-delay-cosine")
+    claim = claims.claim("alignment/random-delay-cosine")
     edge = math.sqrt(5.0) - 1.0
     assert claim.domain(coin | {"step": edge * (1 + 1e-9)}) and not claim.domain(coin | {"step": edge * (1 - 1e-9)})
     assert claim.predict(coin | {"step": 1.2})["corr[1]"] == pytest.approx(0.0, abs=1e-12)
@@ -548,9 +548,9 @@ def test_drift_growth_of_two_fair_coins() -> None:
         "step": 0.5,
         "stalenesses": (1, 3),
     }
-    found = theory.claim("ratio/drift-growth").predict(point)
+    found = claims.claim("ratio/drift-growth").predict(point)
     assert found == pytest.approx({"growth[1]": 1 / 16, "growth[3]": 3 / 16, "slope": 1.0, "identity": 1.0}, rel=1e-12)
-    drift = theory.claim("ratio/drift-growth").predict(point | {"means": (0.0, 1.0), "sampling": "enumerate"})
+    drift = claims.claim("ratio/drift-growth").predict(point | {"means": (0.0, 1.0), "sampling": "enumerate"})
     # grad J = (-1, 1)/4, whose variance under a fair choice is 1/16.
     assert drift == pytest.approx({"growth[1]": 1 / 16, "growth[3]": 9 / 16, "slope": 2.0, "identity": 1.0}, rel=1e-12)
 

@@ -12,9 +12,9 @@ import math
 import numpy as np
 import pytest
 
-from asyncsim import theory
-from asyncsim.theory import _mdp
-from asyncsim.theory._bandit import softmax
+from asyncsim import claims
+from asyncsim.claims import _mdp
+from asyncsim.claims._bandit import softmax
 
 S = 2
 
@@ -127,9 +127,9 @@ def test_these_are_the_bounds_of_the_theory():
     p, found = Processes(numbers, 0.8, 2), ratios(numbers, 0.8, 2)
     logits = {"behavior_logits": np.log(p.behavior[0]).tolist(), "current_logits": np.log(p.current[0]).tolist()}
     point = {"transition": p.transition[0].tolist(), "rewards": p.rewards[0].tolist(), "discount": 0.8}
-    shift = theory.claim("convergence/return-shift").predict({**point, **logits})
-    gap = theory.claim("convergence/surrogate-gap").predict({**point, **logits})
-    constants = theory.claim("convergence/mdp-constants").predict({**point, "logits": logits["behavior_logits"]})
+    shift = claims.claim("convergence/return-shift").predict({**point, **logits})
+    gap = claims.claim("convergence/surrogate-gap").predict({**point, **logits})
+    constants = claims.claim("convergence/mdp-constants").predict({**point, "logits": logits["behavior_logits"]})
     change = abs(p.returns(p.current) - p.returns(p.behavior))[0]
     assert change / shift["return"] == pytest.approx(found["return"][0], rel=1e-6)
     assert found["gap"][0] / found["coarse"][0] == pytest.approx(gap["coarse"] / gap["gap"], rel=1e-6)

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from asyncsim import theory
+from asyncsim import claims
 from asyncsim.base.checks import InputError
-from asyncsim.theory import _papers
+from asyncsim.claims import _papers
 from docs import _prose
 from paper_figures import _claims
 
-PAPERS = theory.papers()
+PAPERS = claims.papers()
 ROWS = {"2603.01501", "2602.17616", "2607.01083", "2510.01161", "2609.20807", "2604.22407", "2206.08307"}
 """Papers whose sentences are compared with exact results."""
 
@@ -26,7 +26,7 @@ def test_every_paper_has_a_sentence_and_every_status_occurs():
 @pytest.mark.parametrize("id", PAPERS)
 def test_claims_exist_and_sentences_are_short(id):
     found = PAPERS[id]
-    assert found.claims and set(found.claims) <= set(theory.claims())
+    assert found.claims and set(found.claims) <= set(claims.claims())
     for text in (found.text, found.verdict, found.when):
         assert _prose.faults(text + "." * (not text.endswith("."))) == []
     assert all(command in found.doc for command in map("asyncsim verify {}".format, found.claims))

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import pytest
 
-from asyncsim import theory
-from asyncsim.theory import _events
+from asyncsim import claims
+from asyncsim.claims import _events
 from tests.theory import drawing
 
 
 def predict(id: str, **point: object) -> dict[str, float]:
-    return theory.claim(id).predict(point)
+    return claims.claim(id).predict(point)
 
 
 def test_synchronous_steps_of_harmonic_and_gamma_functions() -> None:
@@ -116,7 +116,7 @@ def test_the_pool_form_with_a_maximum_fails_without_overlap() -> None:
     point = {"slots": 4, "groups_per_batch": 5, "samples_per_group": 1, "ahead": 0, "length": "constant:1"}
     point |= {"train_time": 1.0}
     assert predict("systems/list-scheduling-pool", **point) == pytest.approx({"batch_seconds": 3.25})
-    wrong = theory.claim("systems/list-scheduling-pool").formula_defects["training hidden behind generation"](point)
+    wrong = claims.claim("systems/list-scheduling-pool").formula_defects["training hidden behind generation"](point)
     assert wrong["batch_seconds"] == pytest.approx(2.25) and wrong["batch_seconds"] < 3.0
 
 
@@ -131,7 +131,7 @@ def test_open_loop_mean_of_constant_and_exponential_works() -> None:
     point = {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 16, "train_time": 2.0}
     constant = predict("systems/open-loop-mean", length="constant:1", **point)
     assert constant == pytest.approx({"mean": 1.0, "in_queue": 1.0})
-    closed = theory.claim("systems/open-loop-mean").formula_defects["rounding replaced by one half"]
+    closed = claims.claim("systems/open-loop-mean").formula_defects["rounding replaced by one half"]
     assert closed(point | {"length": "constant:1"})["mean"] == pytest.approx(1.25)
     many = point | {"places": 64, "train_time": 0.5, "length": "exponential:1"}
     high, unit = 0.5, 2.0
@@ -168,5 +168,5 @@ def test_open_loop_mean_of_constant_and_exponential_works() -> None:
     ],
 )
 def test_throughput_domains_refuse_with_the_bound(id: str, change: dict[str, object], bound: str) -> None:
-    reason = theory.claim(id).domain(drawing.stated(id) | change)
+    reason = claims.claim(id).domain(drawing.stated(id) | change)
     assert reason is not None and bound in reason and "; " in reason

@@ -76,11 +76,11 @@ def test_without_a_number_to_compare_with_a_measurement_is_outside():
 
 def test_a_prediction_is_judged_by_its_mean_or_says_why_it_has_none():
     system = sim.systems.areal(2, 4, 12, length=1.0, train_time=1.0)
-    law = sim.theory.predicted_staleness(system.describe_at(1), 1)
+    law = sim.claims.predicted_staleness(system.describe_at(1), 1)
     assert sim.judge(Estimate(2.0, 0.01), law) == sim.judge(Estimate(2.0, 0.01), 2.0)
     assert str(law).startswith("mean staleness 2, by systems/cap-binds: 12 group permits")
     free = sim.systems.tba(groups_per_batch=2, length="exponential:1", train_time=1)
-    none = sim.theory.predicted_staleness(free.describe_at(1), 1)
+    none = sim.claims.predicted_staleness(free.describe_at(1), 1)
     row = sim.judge(Estimate(2.0, 0.01), none)
     assert none.mean is None and row.verdict == "outside" and f"(no formula: {none.reason})" in str(row)
     assert str(none) == f"no formula: {none.reason}"

@@ -1,0 +1,30 @@
+"""Claims: one class a file, `claims/<family>/<claim>.py`, found by reading folder names.
+
+A class has two sides. The prediction computes in float64 with NumPy and SciPy, by the formulas of this folder's
+`_*.py`; the measurement runs the product, with what `lab/` has. Neither reaches what the other does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from asyncsim.claims._papers import papers
+from asyncsim.claims._registry import claim, claims, trial
+
+if TYPE_CHECKING:
+    from asyncsim.claims._settings import PredictedStaleness
+
+__all__ = ["claim", "claims", "papers", "predicted_staleness", "trial"]
+
+
+def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
+    """The law of staleness whose conditions these settings meet, and what it predicts in the steady state; or no law.
+
+    `settings`: all of an event system by name, as `System.describe_at` and the header of a timeline give them. Returns
+    a `PredictedStaleness` (law, mean, support, pmf, tail, approximate, also, reason) of the head staleness of trained
+    groups, in versions; `law` None where no law's conditions hold. Raises `InputError` where a setting is missing.
+    """
+    from asyncsim.claims import _settings
+
+    return _settings.predicted(settings, samples_per_group)

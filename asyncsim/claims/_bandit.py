@@ -1,0 +1,304 @@
+"""Softmax policies with finite actions: Fisher matrices, enumeration of token sequences, and a dynamic program for J.
+
+A sequence policy has logits `[S, A]`. S = 1 for independent equal tokens ("iid"); S = T for a row per position
+("position"). S = A + 1 for rows that follow the previous token ("markov"): row 0 at the start, row 1 + a after token a.
+A sequence's reward is 1 when at least the fraction `success` of its tokens is token 0. Where `success` is None, the
+reward is that fraction itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Declared, Draw, Integer, Parsed, Real, Table, Vector
+
+LIMIT = 2**20
+"""Most sequences that are enumerated."""
+DEPENDENCES = ("iid", "position", "markov")
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities along the last axis; complex logits pass through, for complex-step derivatives.
+
+    >>> softmax(np.zeros(2)).tolist()
+    [0.5, 0.5]
+    """
+    weights = np.exp(logits - logits.real.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def fisher(probabilities: np.ndarray) -> np.ndarray:
+    """F = diag p - p p^T of one softmax, `[A, A]`; rows that add up to 0 spare p (1 - p) its rounding near 1."""
+    products = np.outer(probabilities, probabilities)
+    np.fill_diagonal(products, 0.0)
+    return np.diag(products.sum(axis=1)) - products
+
+
+def score_norm_squared(probabilities: np.ndarray) -> np.ndarray:
+    """|e_a - p|^2 = 1 - 2 p_a + |p|^2 for every action, `[A]`."""
+    return 1.0 - 2.0 * probabilities + probabilities @ probabilities
+
+
+def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> np.ndarray:
+    """Derivative of an analytic function by a complex step, exact to rounding; components of `at` on the last axis.
+
+    >>> complex_gradient(lambda x: (x**3).sum(), np.array([2.0])).round(12).tolist()
+    [12.0]
+    """
+    tiny = 1e-40
+    columns = []
+    for k in range(at.size):
+        point = at.astype(complex)
+        point.flat[k] += 1j * tiny
+        columns.append(np.imag(function(point)) / tiny)
+    return np.stack(columns, axis=-1)
+
+
+def compositions(total: int, parts: int) -> np.ndarray:
+    """All ways to split a number into so many parts, `[K, parts]`: bars between stars.
+
+    >>> compositions(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    if parts == 3:
+        # By far the fastest way to list many.
+        first, second = (x.ravel() for x in np.indices((total + 1, total + 1)))
+        return np.stack([first, second, total - first - second], axis=1)[first + second <= total]
+    bars = np.array(list(itertools.combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
+    edges[:, -1] = total + parts - 1
+    return np.diff(edges, axis=1) - 1
+
+
+def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
+    """Raise `InputError` where all rewards `[A]` are one."""
+    checks.require(bool(np.ptp(rewards) > 0.0), "rewards", rewards.tolist(), "rewards that differ", remedy)
+
+
+class Arms(Declared):
+    """Base of points whose vectors have an entry for each of two arms or more.
+
+    The first vector declares how many arms are typical.
+    """
+
+    def joint(self) -> None:
+        """All vectors are as long as the first."""
+        first, *others = self._vectors()
+        vector = getattr(self, first)
+        checks.require(vector.size >= 2, first, vector.tolist(), "numbers for two arms or more", "add an arm")
+        for name in others:
+            checks.finite_array(name, getattr(self, name).tolist(), [vector.size], f"give as many as {first}")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """All vectors of one length; the claim draws parameters without typical values."""
+        vectors = cls._vectors()
+        sizes = next(iter(vectors.values())).sizes
+        arms = draw(Integer(*sizes, typical=sizes))
+        return {
+            name: draw(Vector(length=arms, typical=p.typical) if name in vectors else p)
+            for name, p in cls.parameters.items()
+            if p.typical
+        }
+
+    @classmethod
+    def _vectors(cls) -> dict[str, Vector]:
+        return {name: p for name, p in cls.parameters.items() if isinstance(p, Vector)}
+
+
+class PolicyPair(Arms):
+    """Base of points with two softmax policies over one set of actions."""
+
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0), sizes=(2, 5), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy"
+    )
+    current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
+
+    @property
+    def logits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of behavior, then the current ones."""
+        return self.behavior_logits, self.current_logits
+
+
+def logit_table(policy: str, *example: tuple[float, ...]) -> Table:
+    """A table of logits, as long as `dependence` says."""
+    accepts, remedy = "a table of logits, a row for each state", "give one row of logits per state"
+    return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, doc=f"logits of the {policy} policy")
+
+
+def of_states(doc: str, unit: str, *example: tuple[float, ...]) -> Table:
+    """A table of numbers for the states and actions of a ring."""
+    accepts, remedy = "a table, a row for each state", "give one row for each state"
+    return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, unit=unit, doc=doc)
+
+
+class Sequences(Declared):
+    """Base of points with logits `[S, A]` of sequence policies, in parameters of type `Parsed`, and the rule that picks
+    rows."""
+
+    actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
+    horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
+    dependence = Choice(*DEPENDENCES, example="markov", doc="rule that picks the row of logits of a token")
+
+    def joint(self) -> None:
+        """No more than `LIMIT` sequences; tables with a row for each state of the dependence."""
+        count = f"{self.actions}**{self.horizon}"
+        few = self.actions**self.horizon <= LIMIT
+        checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
+        shape = [_height(self.actions, self.horizon, self.dependence), self.actions]
+        for name in (name for name, p in self.parameters.items() if isinstance(p, Parsed)):
+            remedy = f"give one row of logits per {self.dependence} state"
+            checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tables of the shape that the other parameters set."""
+        tables = {name: p for name, p in cls.parameters.items() if isinstance(p, Parsed)}
+        point = {name: draw(p) for name, p in cls.parameters.items() if name not in tables}
+        height = _height(*(point[name] for name in ("actions", "horizon", "dependence")))
+        for name, p in tables.items():
+            row = Vector(length=point["actions"], typical=p.typical)
+            point[name] = tuple(draw(row) for _ in range(height))
+        return point
+
+    def rows(self, sequences: np.ndarray) -> np.ndarray:
+        """Row of every token, int `[Y, T]`."""
+        if self.dependence == "iid":
+            return np.zeros_like(sequences)
+        if self.dependence == "position":
+            return np.broadcast_to(np.arange(self.horizon), sequences.shape)
+        return np.concatenate([np.zeros_like(sequences[:, :1]), 1 + sequences[:, :-1]], axis=1)
+
+    def successor(self, row: int, action: int, position: int) -> int:
+        """Row of the token after `action` was taken in `row` at `position`."""
+        if self.dependence == "iid":
+            return 0
+        return position + 1 if self.dependence == "position" else 1 + action
+
+
+class SequencePair(Sequences):
+    """Base of points with behavior and current logits `[S, A]` of a sequence policy."""
+
+    behavior_logits = logit_table("behavior", (0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+    current_logits = logit_table("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+
+
+def _height(actions: int, horizon: int, dependence: str) -> int:
+    """Rows of a table of logits."""
+    return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
+
+
+def drawn_tables(draw: Draw, height: int, actions: int) -> dict[str, Any]:
+    """Both tables of logits of a random point."""
+    tables = {}
+    for name in ("behavior_logits", "current_logits"):
+        row = Vector(length=actions, typical=getattr(SequencePair, name).typical)
+        tables[name] = tuple(draw(row) for _ in range(height))
+    return tables
+
+
+class Enumeration(NamedTuple):
+    """Every sequence: tokens and their log-probabilities under both policies `[Y, T]`, scores `[Y, S*A]`.
+
+    `score` is the gradient of the current log-probability of the whole sequence in the flat logits.
+    """
+
+    tokens: np.ndarray
+    log_behavior: np.ndarray
+    log_current: np.ndarray
+    score: np.ndarray
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Probability of each sequence under the behavior policy, `[Y]`."""
+        mass: np.ndarray = np.exp(self.log_behavior.sum(axis=1))
+        return mass
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """Sequence ratio W, `[Y]`."""
+        ratio: np.ndarray = np.exp((self.log_current - self.log_behavior).sum(axis=1))
+        return ratio
+
+
+def enumerate_sequences(pair: SequencePair) -> Enumeration:
+    """All A**T sequences of a pair of policies."""
+    tokens = np.stack([g.ravel() for g in np.indices((pair.actions,) * pair.horizon)], axis=1)
+    rows = pair.rows(tokens)
+    log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
+    log_current = log_softmax(pair.current_logits, axis=1)[rows, tokens]
+    return Enumeration(tokens, log_behavior, log_current, sequence_scores(pair, pair.current_logits, tokens))
+
+
+def chained(pair: SequencePair, terms: np.ndarray) -> Any:
+    """Sum over all sequences of the product of their tokens' terms `[S, A]`, without enumeration; may be complex."""
+    if pair.dependence == "iid":
+        return terms.sum() ** pair.horizon
+    if pair.dependence == "position":
+        return terms.sum(axis=1).prod()
+    return (terms[0] @ np.linalg.matrix_power(terms[1:], pair.horizon - 1)).sum()
+
+
+def sequence_scores(pair: SequencePair, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """sum_t (e_{a_t} - p_{row_t}) placed in the row of each token, flat `[Y, S*A]`."""
+    probabilities, rows = softmax(logits), pair.rows(tokens)
+    score = np.zeros((len(tokens), *logits.shape))
+    index = np.arange(len(tokens))
+    for t in range(pair.horizon):
+        score[index, rows[:, t]] -= probabilities[rows[:, t]]
+        score[index, rows[:, t], tokens[:, t]] += 1.0
+    return score.reshape(len(tokens), -1)
+
+
+def reward(zeros: Any, horizon: int, success: float | None) -> Any:
+    """Reward of a sequence with that many tokens equal to 0.
+
+    >>> reward(np.array([0, 1, 2]), 2, 0.5).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    share = np.asarray(zeros) / horizon
+    return share if success is None else (share >= success).astype(np.float64)
+
+
+def share_that_pays(example: float | None = None) -> Real:
+    """Fraction of tokens 0 at which a sequence is paid; None pays the fraction itself."""
+    doc, remedy = "fraction of tokens 0 that pays", "give a fraction of the tokens, or None"
+    return Real(0.0, 1.0, open_low=True, optional=True, typical=(0.1, 1.0), example=example, doc=doc, remedy=remedy)
+
+
+class PaidSequencePair(SequencePair):
+    """Base of points with two sequence policies and a reward."""
+
+    success = share_that_pays()
+
+    def paid(self, sequences: Enumeration) -> np.ndarray:
+        """Probability under behavior times reward of every sequence, `[Y]`."""
+        products: np.ndarray = sequences.mass * reward((sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
+        return products
+
+
+def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None) -> Any:
+    """J of the policy with these logits by forward recursion on (row, count of token 0), without enumeration."""
+    probabilities = softmax(logits)
+    height = max(len(logits), pair.horizon + 1)
+    mass = np.zeros((height, pair.horizon + 1), dtype=probabilities.dtype)
+    mass[0, 0] = 1.0
+    for t in range(pair.horizon):
+        successors = np.zeros_like(mass)
+        for row in range(len(logits)):
+            for a in range(pair.actions):
+                flow = mass[row] * probabilities[row, a]
+                successors[pair.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
+        mass = successors
+    return mass.sum(axis=0) @ reward(np.arange(pair.horizon + 1), pair.horizon, success)
+
+
+def exact_gradient(pair: SequencePair, logits: np.ndarray, success: float | None) -> np.ndarray:
+    """grad J in the flat logits by complex step through `exact_return`, `[S*A]`."""
+    return complex_gradient(lambda point: exact_return(pair, point, success), logits)

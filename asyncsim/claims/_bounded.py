@@ -1,0 +1,153 @@
+"""Ticket systems: the largest staleness that a rule allows, and what mean and law follow where every ticket is in use.
+
+By counting of groups: take a group admitted under version v, with K tickets. At most K - 1 + (W - 1) other groups,
+admitted before or after it, train first. So its batch is known up to that many, and a batch's version is its number
+divided by S.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from asyncsim.claims._facts import Facts
+
+
+class Bound(NamedTuple):
+    """The largest staleness, the rule that it follows from, and whether versions train in the order of their number."""
+
+    largest: int
+    rule: str
+    sorted: bool = False
+
+
+def bounds(s: Facts) -> list[Bound]:
+    """All bounds that hold for these settings."""
+    candidates = [ticket_bound(s), _waited(s), _cut(s)]
+    return [bound for bound in candidates if bound is not None]
+
+
+def ticket_bound(s: Facts) -> Bound | None:
+    """The bound that tickets and order set together; None where there is none."""
+    if s.tickets is None or s.max_uses != 1:
+        return None
+    if s.release == "publish" and s.tickets == s.publish:
+        return Bound(0, "as many group permits as a publish consumes", True)
+    if s.release == "dequeue" and s.immediate and s.tickets == s.batch == s.publish:
+        return Bound(0, "one batch of group permits that return after the publish", True)
+    rule = _strict(s)
+    younger = s.window if s.order == "oldest_start" and s.window is not None and rule is None else 1
+    if rule is None and younger == 1:
+        return None
+    largest = _largest(s, s.tickets + younger - 2)
+    return Bound(largest, rule or f"a window of {s.window}", rule is not None)
+
+
+def _strict(s: Facts) -> str | None:
+    """Why versions train one after the other; None where they may not."""
+    if s.visible != "completion":
+        return None
+    if s.order in ("target", "version_strict"):
+        return f"order {s.order}"
+    if s.order == "oldest_start" and s.window == 1:
+        return "a window of 1"
+    # Groups scored outside their place may enter the buffer behind groups of the next version.
+    scored_apart = s.reward is not None and not s.reward_holds
+    first_in_first_out = s.order in ("done", "oldest_start") and not scored_apart
+    # A drain waits for generation only: groups that await a reward cross the install, with or without a place.
+    if first_in_first_out and s.mode == "drain" and s.reward is None:
+        return "a drain, first in first out"
+    if first_in_first_out and serial(s):
+        return "one batch in generation at a time"
+    return None
+
+
+def serial(s: Facts) -> bool:
+    """Whether a batch of groups is admitted only when all groups of the batch before have left their places."""
+    return bool(s.places == s.quantum == s.batch)
+
+
+def _largest(s: Facts, ahead: int) -> int:
+    """Versions that pass when so many groups, those ahead and the window's, train first."""
+    if s.release == "publish":
+        return ahead // s.publish
+    # A ticket comes back when its batch is packed, while the trainer may still be `prefetch` batches behind.
+    batches = ahead // s.batch + (0 if s.immediate else 1) + s.prefetch
+    return math.ceil(batches / s.batches) + (0 if s.follows else 1)
+
+
+def _waited(s: Facts) -> Bound | None:
+    if s.age_action != "wait" or s.max_age is None or s.tickets is None or s.release != "publish":
+        return None
+    if s.why_admission_waits() or s.why_dropped() or s.prefetch or s.window is not None or not s.follows:
+        return None
+    return Bound(int(s.max_age), f"no batch while a group in generation is {s.max_age} versions behind")
+
+
+def _cut(s: Facts) -> Bound | None:
+    """What the age rule lets train: the planned version is that at which the batch will train."""
+    stamped = s.age_reference in ("submit", "start") or (s.age_reference == "end" and s.mode == "drain")
+    if not s.cuts or not stamped:
+        return None
+    rule = f"older than {s.max_age} is cut"
+    if s.age_at_pack != "none":
+        return Bound(int(s.max_age), rule)
+    if s.age_at_publish != "all":
+        return None
+    # Batches packed until the next look at ages: the rest of this version's, and those that may wait.
+    later = (s.prefetch - 1) // s.batches + 1 if s.prefetch else 0
+    return Bound(int(s.max_age) + later + (0 if s.follows else 1), f"{rule} at every install")
+
+
+def age_never_bites(s: Facts) -> bool:
+    """Whether tickets and order keep every group below the age at which it would be cut."""
+    bound = ticket_bound(s)
+    return not s.cuts or (bound is not None and bound.largest <= s.max_age)
+
+
+def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
+    """Why the number outstanding at an install is not the same at all of them; `crowded`: but for places and slots."""
+    if s.tickets is None:
+        return "an open loop has no group permits"
+    if not age_never_bites(s):
+        return f"groups older than {s.max_age} are cut, and which depends on the lengths"
+    reasons = (
+        s.why_dropped(),
+        s.why_closed() if crowded else s.why_admission_waits(),
+        s.why_some_never_train(),
+        s.why_stamps_move(crowded),
+        s.why_starved(),
+        _why_early_return(s),
+    )
+    return next((reason for reason in reasons if reason), None)
+
+
+def _why_early_return(s: Facts) -> str | None:
+    if s.release == "publish":
+        return None
+    if s.prefetch:
+        return "group permits return while batches wait for the trainer, and how many wait depends on the rates"
+    if not s.follows:
+        return "group permits return while weights are on their way"
+    if s.instant and (s.batches > 1 or not s.immediate):
+        return "training takes no time, but not every batch is published at once"
+    return None
+
+
+def mean(s: Facts) -> float:
+    """Mean staleness where `why_no_mean` returns None: groups outstanding at an install, per publish."""
+    offset = 1.0 if s.release == "publish" or s.instant else 0.0
+    return float(s.tickets / s.publish - offset)
+
+
+def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
+    """The least staleness in the steady state; `known`: the mean is that of `mean`."""
+    if bound is not None and bound.sorted and known:
+        return math.floor(mean(s))
+    two_batches = s.tickets is not None and (s.release == "dequeue" or s.tickets >= 2 * s.batch)
+    plain = s.lead is None and not s.instant and not s.cuts and s.prefetch == 0 and s.batches == 1 and s.epoch is None
+    reason = s.why_dropped() or s.why_stamps_move() or s.why_starved()
+    if serial(s) and two_batches and plain and bound is not None and bound.sorted and not reason:
+        # The next batch is admitted when this one leaves its places, before it has trained.
+        return 1
+    return 0

@@ -1,0 +1,99 @@
+"""Chains of independent bits: the law of the number of right ones, and of ratios between two such chains.
+
+Bit t of H is right with probability p_t = 1/(1 + e^{-m_t}); its margin m_t goes evenly from the first to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from asyncsim.base.declared import Declared, Integer, Real, Vector
+
+LONGEST = 4096
+
+
+class ChainPair(NamedTuple):
+    """Margins of the bits `[H]` under behavior and under the current policy."""
+
+    behavior: np.ndarray
+    current: np.ndarray
+
+
+def bits(typical: int, longest: int = LONGEST) -> Integer:
+    """Length of a chain; random ones have `typical` bits at most."""
+    return Integer(1, longest, typical=(1, typical), example=7, unit="bits", doc="length of a chain")
+
+
+class Chains(Declared):
+    """Base of points with two chains of bits. Claims state what length is typical, by `horizon = bits(...)`."""
+
+    horizon = bits(200)
+    behavior_margins = Vector(
+        length=2, typical=(-2.0, 2.0), example=(0.2, 1.1), doc="margins of first and last bit under behavior"
+    )
+    current_margins = Vector(
+        length=2, typical=(-2.0, 2.0), example=(1.2, 0.7), doc="margins of first and last bit under the current policy"
+    )
+
+    @property
+    def pair(self) -> ChainPair:
+        """Both chains."""
+        ends = (self.behavior_margins, self.current_margins)
+        return ChainPair(*(np.linspace(first, last, self.horizon) for first, last in ends))
+
+
+class PaidChains(Chains):
+    """Base of points with two chains and a reward."""
+
+    fraction = Real(0.0, 1.0, typical=(0.0, 1.0), example=0.75, doc="fraction of right bits that is paid")
+
+    @property
+    def needed(self) -> int:
+        """Right bits that are paid."""
+        return math.ceil(self.fraction * self.horizon - 1e-9)
+
+
+def count_law(probabilities: np.ndarray) -> np.ndarray:
+    """P(k right bits), k = 0..H, by convolving one bit after another; complex probabilities pass through.
+
+    >>> count_law(np.array([0.5, 0.5])).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    law = np.ones(1, dtype=probabilities.dtype)
+    for p in probabilities:
+        law = np.convolve(law, np.array([1.0 - p, p]))
+    return law
+
+
+def fourier_law(probabilities: np.ndarray) -> np.ndarray:
+    """The same law from its generating function at the roots of unity.
+
+    >>> fourier_law(np.array([0.5, 0.5])).round(12).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    size = len(probabilities) + 1
+    roots = np.exp(-2j * np.pi * np.arange(size) / size)
+    generating = (1.0 + probabilities * (roots[:, None] - 1.0)).prod(axis=1)
+    return np.fft.ifft(generating).real
+
+
+def log_ratios(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
+    """log pi/mu of every bit where it is right and where it is wrong, `[H]` each."""
+    return log_expit(pair.current) - log_expit(pair.behavior), log_expit(-pair.current) - log_expit(-pair.behavior)
+
+
+def log_moment(pair: ChainPair, power: float) -> float:
+    """log E_mu W^power of the sequence ratio: a sum over bits."""
+    right, wrong = log_ratios(pair)
+    terms = np.logaddexp(log_expit(pair.behavior) + power * right, log_expit(-pair.behavior) + power * wrong)
+    return math.fsum(terms)
+
+
+def probabilities(margins: np.ndarray) -> np.ndarray:
+    """Probability of a right bit from its margin."""
+    p: np.ndarray = expit(margins)
+    return p

@@ -1,0 +1,118 @@
+"""A claim in one class: what it says, computed twice, and how it is measured on the product.
+
+    class HeavyBall(Claim):
+        '''momentum `beta` raises the largest stable learning rate ...'''  # the statement
+
+        kind, source = "threshold", "arXiv ..."
+        staleness = Staleness(0, 64, typical=(0, 24), example=4)  # the parameters of a point
+
+        def predict(s): ...  # quantities by name, from the point that was read
+        def check(s): ...    # the same by an independent route
+        wrong = {...}        # formulas with known mistakes, which the measurement must contradict
+
+        points = ({...},)
+        def measure(point, effect, seed, plant): ...  # estimates of the same quantities, on the product
+        def defects(): ...                            # mistakes planted in the product, which must flip the verdict
+
+The two sides stay apart by what they may reach. A prediction reaches neither `sim` nor `lab`; a measurement reaches no
+formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ClassVar
+
+import numpy as np
+
+from asyncsim.base import records
+from asyncsim.base.declared import Declared
+from asyncsim.base.records import Estimate, Point
+from asyncsim.claims._trial import Defect, Plant, Trial
+
+Quantities = dict[str, float]
+
+
+class Claim(Declared):
+    """Base of every claim; an instance is a point that was read.
+
+    `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. `points`, `more`, `through`,
+    `effect`, `reach` and `loose`: see `Trial`.
+    """
+
+    kind: ClassVar[str]
+    status: ClassVar[str] = "exact"
+    source: ClassVar[str]
+    relative_to: ClassVar[str] = "value"
+    wrong: ClassVar[Mapping[str, Callable[[Any], Quantities]]]
+    terms: ClassVar[Mapping[str, Callable[[Any, float], Quantities]]] = {}
+    through: ClassVar[str]
+    effect: ClassVar[float] = 0.02
+    points: ClassVar[tuple[Point, ...]]
+    more: ClassVar[tuple[Point, ...]] = ()
+    loose: ClassVar[frozenset[str]] = frozenset()
+
+    def predict(s) -> Quantities:
+        """Quantities by name."""
+        raise NotImplementedError
+
+    def check(s) -> Quantities:
+        """The same by an independent route."""
+        raise NotImplementedError
+
+    @staticmethod
+    def reach(point: Point, /) -> str | None:
+        """Why a point inside the domain cannot be measured, in one sentence; None where it can."""
+        return None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        """Estimates of the quantities, on the product."""
+        raise NotImplementedError
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        """Mistakes planted in the product, each with the point at which the verdict must flip."""
+        raise NotImplementedError
+
+
+def stated(claim: type[Claim], id: str) -> records.Claim:
+    """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name."""
+
+    def at_point(formula: Callable[..., Quantities]) -> Callable[..., Quantities]:
+        @wraps(formula)
+        def evaluate(point: Point, *factors: float) -> Quantities:
+            return formula(claim(point), *factors)
+
+        return evaluate
+
+    return records.Claim(
+        id,
+        " ".join((claim.__doc__ or "").split()),
+        claim.kind,
+        claim.status,
+        claim,
+        at_point(claim.predict),
+        at_point(claim.check),
+        claim.source,
+        {name: at_point(formula) for name, formula in claim.wrong.items()},
+        claim.relative_to,
+        {name: at_point(formula) for name, formula in claim.terms.items()},
+    )
+
+
+def tried(claim: type[Claim]) -> Trial:
+    """How a claim is measured."""
+    return Trial(
+        claim.points, claim.measure, claim.defects(), claim.effect, claim.through, claim.more, claim.reach, claim.loose
+    )
+
+
+def indexed(stem: str, values: Any) -> Quantities:
+    """Components of a vector as quantities `stem[0]`, `stem[1]`, ...
+
+    >>> indexed("pi", [0.25, 0.75])
+    {'pi[0]': 0.25, 'pi[1]': 0.75}
+    """
+    return {f"{stem}[{k}]": float(v) for k, v in enumerate(np.ravel(values))}

@@ -1,0 +1,176 @@
+"""Discounted decision processes on tables: values, occupancies, and the bandit over deterministic policies.
+
+det(I - gamma P_pi) is linear in every row of pi, and so is det(I - gamma P_pi) J(pi), a bordered determinant. Hence
+    J(pi) = sum_f W_f J_f,  W_f ~ prod_s pi(f_s|s) det(I - gamma P_f),
+over all deterministic policies f. In the logits this is a softmax bandit: arm f has the logit sum_s theta(s, f_s) +
+log det(I - gamma P_f) and the reward J_f. Source: derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Declared, Draw, Integer, Parsed, Real, Table, Vector
+from asyncsim.claims._bandit import softmax
+
+_POLICIES = 4096
+"""Most deterministic policies that are listed."""
+
+
+_TABLE = ("a table, a row for each state", "give a row of one number per action for each state")
+
+
+def _transition(name: str, value: Any) -> np.ndarray:
+    remedy = "give P(s'|s, a), what a row lacks to 1 ends the episode"
+    table = checks.finite_array(name, value, [None, None, None], remedy)
+    fits = bool((table >= 0.0).all() and (table.sum(-1) <= 1.0 + 1e-12).all())
+    checks.require(fits, name, table.tolist(), "probabilities that add up to at most 1", remedy)
+    return table
+
+
+def logits(policy: str, *example: tuple[float, ...]) -> Table:
+    """A table of logits, a row for each state."""
+    doc = "logits of the policy" if policy == "policy" else f"logits of the {policy} policy"
+    return Table(*_TABLE, example=example, doc=doc)
+
+
+class Process(Declared):
+    """Base of points with a decision process of S states and A actions that starts in state 0, and policies on it."""
+
+    transition = Parsed(
+        _transition,
+        "probabilities, a table [A, S] for each state",
+        example=(((0.1, 0.9), (0.7, 0.3)), ((0.6, 0.3), (0.2, 0.8))),
+        doc="probabilities of the next state; what a row lacks to 1 ends the episode",
+    )
+    rewards = Table(*_TABLE, example=((0.3, -0.2), (1.0, 0.1)), unit="reward", doc="reward r(s, a)")
+    discount = Real(0.0, 0.9999, typical=(0.0, 0.95), example=0.7, unit="per step", doc="discount")
+
+    def joint(self) -> None:
+        """Tables of the same states and actions, rewards that differ, and few deterministic policies."""
+        S, A = self.rewards.shape
+        checks.finite_array("transition", self.transition.tolist(), [S, A, S], "give a row for each state and action")
+        differ = bool(np.ptp(self.rewards) > 0.0)
+        checks.require(differ, "rewards", self.rewards.tolist(), "rewards that differ", "equal ones leave no choice")
+        checks.power("actions ** states", A, S, _POLICIES, "policies", "use fewer states")
+        for name in self.policies():
+            checks.finite_array(name, getattr(self, name).tolist(), [S, A], "give one logit per action for each state")
+
+    @classmethod
+    def policies(cls) -> list[str]:
+        """Names of the tables of logits."""
+        return [name for name in cls.parameters if name.endswith("logits")]
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tables of one size."""
+        S, A = draw(Integer(1, typical=(1, 3))), draw(Integer(2, typical=(2, 3)))
+
+        def rows(length: int, least: float, most: float) -> tuple[Any, ...]:
+            return tuple(draw(Vector(length=length, typical=(least, most))) for _ in range(S))
+
+        chances = [softmax(np.reshape(rows(A * (S + 1), -3.0, 3.0)[s], (A, S + 1)))[:, :S] for s in range(S)]
+        tables = {name: rows(A, -2.0, 2.0) for name in cls.policies()}
+        transition = tuple(tuple(tuple(row) for row in state.tolist()) for state in chances)
+        return {"transition": transition, "rewards": rows(A, -1.0, 1.0), "discount": draw(cls.discount), **tables}
+
+    @property
+    def range(self) -> float:
+        """Largest difference of two rewards; the end pays 0."""
+        ends = bool((self.transition.sum(-1) < 1.0 - 1e-12).any())
+        return float(np.ptp(np.append(self.rewards, 0.0))) if ends else float(np.ptp(self.rewards))
+
+    def resolvent(self, policy: np.ndarray) -> np.ndarray:
+        """(I - gamma P_pi)^-1, `[S, S]`, of a policy `[S, A]`."""
+        led = np.einsum("sa,sat->st", policy, self.transition)
+        inverse: np.ndarray = np.linalg.inv(np.eye(len(policy)) - self.discount * led)
+        return inverse
+
+    def visits_by_steps(self, policy: np.ndarray) -> np.ndarray:
+        """The same as a sum over steps, as many more each time as there are already."""
+        power = self.discount * np.einsum("sa,sat->st", policy, self.transition)
+        total = np.eye(len(policy))
+        for _ in range(24):
+            total, power = total + power @ total, power @ power
+        return total
+
+    def occupancy(self, policy: np.ndarray) -> np.ndarray:
+        """Expected discounted visits d = (I - gamma P_pi)^-T start, not normalized, `[S]`."""
+        visits: np.ndarray = self.resolvent(policy)[0]
+        return visits
+
+    def advantage(self, policy: np.ndarray) -> np.ndarray:
+        """A(s, a) = Q - V, `[S, A]`."""
+        value = self.resolvent(policy) @ (policy * self.rewards).sum(axis=1)
+        better: np.ndarray = self.rewards + self.discount * self.transition @ value - value[:, None]
+        return better
+
+
+class Arms(NamedTuple):
+    """Deterministic policies as arms: `actions` `[F, S]`, `determinants` and `returns` `[F]`."""
+
+    actions: np.ndarray
+    determinants: np.ndarray
+    returns: np.ndarray
+
+
+def arms(s: Process) -> Arms:
+    """Every deterministic policy, its det(I - gamma P_f) and its return."""
+    S, A = s.rewards.shape
+    chosen = np.array(list(itertools.product(range(A), repeat=S)))
+    states = np.arange(S)
+    system = np.eye(S) - s.discount * s.transition[states, chosen]
+    values = np.linalg.solve(system, s.rewards[states, chosen][..., None])
+    return Arms(chosen, np.linalg.det(system), values[:, 0, 0])
+
+
+class Pair(Process):
+    """Base of points with two policies on a process: behavior generated the data, the other one is current."""
+
+    behavior_logits = logits("behavior", (0.4, -0.3), (-0.8, 0.5))
+    current_logits = logits("current", (1.1, -0.5), (0.2, -0.4))
+
+    @property
+    def pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """Behavior and current policy, `[S, A]`."""
+        return softmax(self.behavior_logits), softmax(self.current_logits)
+
+    @property
+    def distances(self) -> np.ndarray:
+        """Total variation between the policies in each state, `[S]`."""
+        behavior, current = self.pair
+        apart: np.ndarray = 0.5 * np.abs(current - behavior).sum(axis=1)
+        return apart
+
+    def joint(self) -> None:
+        """Policies that differ."""
+        super().joint()
+        apart = bool(self.distances.max() > 1e-9)
+        checks.require(apart, "current_logits", self.current_logits.tolist(), "a policy that differs", "move it")
+
+    @property
+    def averaged(self) -> float:
+        """E_{d_mu} TV/(1 - gamma): trajectories part where TV is, as often as mu is there."""
+        return float(self.occupancy(self.pair[0]) @ self.distances) / (1.0 - self.discount)
+
+    @property
+    def coupled(self) -> float:
+        """sum_t gamma^t (1 - (1 - a)^(t+1)) = a/((1 - gamma)(1 - gamma (1 - a))), a the largest TV of a state."""
+        gamma, most = self.discount, float(self.distances.max())
+        return most / ((1.0 - gamma) * (1.0 - gamma * (1.0 - most)))
+
+    def parted(self, mean: float = 1.0, largest: float = 1.0) -> float:
+        """Discounted steps, at most, at which two coupled trajectories have parted; factors of its two forms."""
+        return min(mean * self.averaged, largest * self.coupled)
+
+    def by_steps(self) -> tuple[float, float]:
+        """`averaged` and `coupled` as sums over steps."""
+        length = math.ceil(math.log(1e-18) / math.log(max(self.discount, 1e-9))) + 1
+        still = np.exp(np.log1p(-self.distances.max()) * np.arange(1, length + 1))
+        shares = self.discount ** np.arange(length)
+        return float(self.visits_by_steps(self.pair[0])[0] @ self.distances * shares.sum()), float(shares @ (1 - still))

@@ -1,0 +1,136 @@
+"""Open loop with a bounded buffer: how often chance empties or fills it, and the mean of a rounded sum of ages.
+
+Groups arrive about as a Poisson stream while many places work independently. Throughput and overflow rest on a law of
+large numbers. It fails where that stream falls a buffer behind the trainer, or runs a buffer ahead of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import poisson
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer
+from asyncsim.base.laws import Law
+from asyncsim.claims import _lengths, _work
+
+STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
+"""Works under which many places deliver about as many groups in every period."""
+_RARE = 3e-3
+"""Chance of an empty or full buffer below which it costs less than that share of the throughput."""
+_PERIODS = np.arange(1, 400)
+
+Nodes = tuple[np.ndarray, np.ndarray]
+
+
+def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
+    """Refuse a buffer that Poisson arrivals, `ratio` for each one trained, leave without a batch or find full.
+
+    >>> refuse_chance(1.5, 8, 16)
+    """
+    if ratio > 1.0:
+        # A full buffer less a batch, then j periods of arrivals, of which j - 1 were taken.
+        chance = poisson.cdf((_PERIODS + 1) * groups - capacity - 1, _PERIODS * ratio * groups).max()
+        event = "that a run of few arrivals leaves the trainer without a batch"
+    else:
+        chance = poisson.sf(capacity + (_PERIODS - 1) * groups, _PERIODS * ratio * groups).max()
+        event = "that a run of many arrivals finds it full"
+    checks.require(
+        float(chance) <= _RARE,
+        "capacity",
+        capacity,
+        f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}",
+        "enlarge the buffer or the batch, or move the two rates apart",
+    )
+
+
+def with_buffer(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
+    """The point with many places, at `ratio` groups generated for each one trained, and a buffer of a few batches."""
+    groups = point["groups_per_batch"]
+    places = groups * draw(Integer(4, typical=(4, 6))) + draw(Integer(0, typical=(0, 5)))
+    capacity = groups * draw(Integer(1, typical=(1, 4))) + draw(Integer(0, typical=(0, 3)))
+    work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
+    return point | {"places": places, "train_time": ratio * groups * work / places, "capacity": capacity}
+
+
+def _atoms(law: Law, n: int) -> Nodes | None:
+    """Values of the largest of n draws and their probabilities where the law has finitely many values."""
+    if law.kind not in ("constant", "empirical"):
+        return None
+    values = np.unique(law.parameters)
+    below = (1.0 - law.survival(values)) ** n
+    return values, np.diff(below, prepend=0.0)
+
+
+def _panels(law: Law, n: int, kinks: Callable[[int], np.ndarray], unit: float) -> Nodes:
+    """Gauss nodes and weights on (0, inf) in units of `unit`, in panels of at most 2 percent, cut at the kinks."""
+    top = law.mean() / unit
+    while float(law.survival(top * unit)) * n > 1e-17:
+        top *= 1.5
+    grid = np.concatenate([[0.0], np.geomspace(top * 1e-14, top, 1800), kinks(int(top) + 2)])
+    return _lengths.panels(np.unique(grid[(grid >= 0.0) & (grid <= top)]))
+
+
+def refuse_far(law: Law, n: int, unit: float) -> None:
+    """Refuse laws whose maximum reaches beyond 1e5 units: sums over whole units would be cut off."""
+    chance = float(law.survival(1e5 * unit)) * n
+    checks.require(
+        chance <= 1e-17, "length", str(law), "within 100000 training times", "choose a distribution of a lighter tail"
+    )
+
+
+def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: float) -> float:
+    """E floor(a + t), a uniform on (low, high), t the largest of n draws over `unit`: sum over k of P(a + t >= k)."""
+    width = high - low
+    atoms = _atoms(law, n)
+    if atoms is not None:
+        values, mass = atoms[0] / unit, atoms[1]
+        k = np.arange(1, int(values.max() + high) + 2)
+        return float(mass @ np.clip((values[:, None] + high - k) / width, 0.0, 1.0).sum(axis=1))
+    # a + t >= k has probability E over a of the survival at k - a, which is 1 where a >= k.
+    t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
+    inside = np.floor(t + high) - np.floor(t + low)
+    with np.errstate(divide="ignore"):
+        survival = -np.expm1(n * np.log1p(-law.survival(t * unit)))
+    certain_part = np.clip(high - np.arange(1, int(high) + 2), 0.0, None) - np.clip(
+        low - np.arange(1, int(high) + 2), 0.0, None
+    )
+    return float((certain_part.sum() + (weight * inside * survival).sum()) / width)
+
+
+def mean_floor_by_density(law: Law, n: int, unit: float, low: float, high: float) -> float:
+    """The same number: the mean over a in closed form for each t, then the density of the maximum."""
+    width = high - low
+
+    def mean_floor(t: np.ndarray) -> np.ndarray:
+        return (_integral_of_floor(t + high) - _integral_of_floor(t + low)) / width
+
+    atoms = _atoms(law, n)
+    if atoms is not None:
+        return float(atoms[1] @ mean_floor(atoms[0] / unit))
+    t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
+    x = t * unit
+    density = n * (1.0 - law.survival(x)) ** (n - 1) * _density(law, x) * unit
+    return float((weight * density * mean_floor(t)).sum())
+
+
+def _integral_of_floor(x: np.ndarray) -> np.ndarray:
+    whole = np.floor(x)
+    return whole * (whole - 1.0) / 2.0 + whole * (x - whole)
+
+
+def _density(law: Law, x: np.ndarray) -> np.ndarray:
+    p = law.parameters
+    if law.kind == "exponential":
+        return np.exp(-x / p[0]) / p[0]
+    if law.kind == "lognormal":
+        z = np.log(x / p[0]) / p[1] + p[1] / 2.0
+        return np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * p[1] * x)
+    if law.kind == "gamma":
+        scaled = x * p[1] / p[0]
+        return np.exp((p[1] - 1.0) * np.log(scaled) - scaled - gammaln(p[1])) * p[1] / p[0]
+    return np.where(x >= p[0], p[1] * p[0] ** p[1] / x ** (p[1] + 1.0), 0.0)

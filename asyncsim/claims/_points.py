@@ -1,0 +1,30 @@
+"""Points that several claims share: two policies on sequences of three tokens, and decision processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+
+
+def sequence_point(dependence: str, horizon: int, rows: int, **more: float | str | None) -> dict[str, Any]:
+    """Two policies on sequences of three tokens, from tables of so many rows, and whatever else a claim asks for."""
+    return {
+        "actions": 3,
+        "horizon": horizon,
+        "dependence": dependence,
+        "behavior_logits": BEHAVIOR[:rows],
+        "current_logits": CURRENT[:rows],
+        **more,
+    }
+
+
+Table = tuple[tuple[float, ...], ...]
+STAY: tuple[Table, ...] = (((1.0, 0.0), (0.0, 1.0)), ((1.0, 0.0), (0.0, 1.0)))
+"""Two states; action a leads to state a."""
+
+
+def process(transition: tuple[Table, ...], rewards: Table, discount: float, **logits: Table) -> dict[str, Any]:
+    """A decision process, with logits by state."""
+    return {"transition": transition, "rewards": rewards, "discount": discount, **logits}

@@ -1,0 +1,56 @@
+"""The claims by id: found by reading folder names, imported one at a time."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from functools import cache
+from pathlib import Path
+
+from asyncsim.base import checks, records
+from asyncsim.claims import _claim
+from asyncsim.claims._trial import Trial
+
+
+@cache
+def claims() -> dict[str, Path]:
+    """Ids of all claims with the file of each, read from folder names without importing any.
+
+    >>> claims()["staleness/stability-boundary"].name
+    'stability_boundary.py'
+    """
+    files = sorted(Path(__file__).parent.glob("*/*.py"))
+    found = {f"{f.parent.name}/{f.stem.replace('_', '-')}": f for f in files if not f.stem.startswith("_")}
+    return {id: file for id, file in found.items() if file.parent.name != "lab"}
+
+
+@cache
+def found(id: str) -> tuple[str, type[_claim.Claim]]:
+    """A claim's id and class; underscores in place of dashes are accepted.
+
+    Raises `InputError` naming the nearest id when there is none.
+    """
+    key = str(id).replace("_", "-")
+    if key not in claims():
+        near = difflib.get_close_matches(key, claims(), n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
+        raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
+    family, _, name = key.partition("/")
+    home = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}")
+    classes = (each for each in vars(home).values() if isinstance(each, type) and each.__module__ == home.__name__)
+    return key, next(each for each in classes if issubclass(each, _claim.Claim))
+
+
+def claim(id: str) -> records.Claim:
+    """What the claim of that id says. Raises `InputError` when there is none.
+
+    >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["largest_inverse"]
+    1.5625
+    """
+    key, home = found(id)
+    return _claim.stated(home, key)
+
+
+def trial(id: str) -> Trial:
+    """How the claim of that id is measured. Raises `InputError` when there is none."""
+    return _claim.tried(found(id)[1])

@@ -1,0 +1,208 @@
+"""Loops in which places and buffer, not tickets, limit the groups outstanding: mean and distribution of staleness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import poisson
+
+from asyncsim.base import checks, notation
+from asyncsim.claims import _openloop, _registry
+from asyncsim.claims._facts import Facts
+
+_OMITTED = 1e-9
+"""Probability beyond the last reported cell of a distribution."""
+_CELLS = 4096
+_SHARE = 0.02
+"""Relative error of the mean by laws of Poisson arrivals where arrivals are not quite Poisson."""
+_FULL = 2.0
+"""Groups generated for each one trained from which a buffer counts as full."""
+
+
+class LoopLaw(NamedTuple):
+    """A claim that applies, and its mean, law and tolerance."""
+
+    claim: str
+    mean: float
+    pmf: tuple[float, ...] | None
+    approximate: float
+    reason: str
+
+
+def find(s: Facts) -> LoopLaw | str:
+    """The law of these settings, or why there is none."""
+    reason = _why_not(s)
+    if reason:
+        return reason
+    if s.instant:
+        return _arrivals(s)
+    return _clocked(s)
+
+
+def _why_not(s: Facts) -> str | None:
+    """Why no law allows these settings, or None."""
+    if s.cuts:
+        return f"groups older than {s.max_age} are cut, and which depends on the lengths"
+    if s.accept < 1.0 or s.max_uses != 1:
+        return s.why_dropped()
+    reasons = {
+        "the number of samples under way follows the staleness": s.adapts,
+        f"a group ends with {s.samples} of its {s.started} samples": s.redundant > 0,
+        f"every epoch of {s.epoch} batches begins and ends with nothing outstanding": s.epoch is not None,
+        "an install stops generation for a while": s.mode == "drain" or s.sync_time > 0.0,
+        "groups wait for their reward outside the generator slots": s.reward is not None and not s.reward_holds,
+        "groups become visible at a publish only": s.visible != "completion",
+        f"groups are admitted by {s.quantum} at once": s.quantum > 1,
+        "training takes no time and a publish waits for the next batch": s.publish_waits and s.instant,
+        f"order {s.order} lets a batch wait for single groups": s.order in ("target", "version_strict")
+        or s.window is not None
+        or s.age_action == "wait",
+    }
+    first = next((reason for reason, holds in reasons.items() if holds), None)
+    return s.why_dependent() or first or s.why_some_never_train() or s.why_stamps_move() or s.why_starved()
+
+
+def _room(s: Facts) -> int | None:
+    """Finished groups that tickets allow to wait; None where there are none."""
+    if s.tickets is None:
+        return None
+    return int(s.tickets) - int(s.places) - (s.publish if s.release == "publish" else 0)
+
+
+def _arrivals(s: Facts) -> LoopLaw | str:
+    """Training takes no time: a place that finishes starts again at once, with its own update in the weights."""
+    room = _room(s)
+    # A delivery that completes a publish, or a batch, has its ticket back before it starts again.
+    if room is not None and room < (-1 if s.release == "publish" else s.batch - 1):
+        return f"{s.tickets} group permits are too few for {s.places} generator slots that start again at once"
+    if s.places < 2:
+        return "one generator slot is never stale"
+    # Describe the workers.
+    memoryless = s.law.kind == "exponential" and s.drawn == 1 and s.rate_curve is None
+    plain = memoryless and s.difficulty is None and s.environment is None and s.reward is None and not s.failure_rate
+    rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
+    point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
+    # Choose the claim by deliveries and service.
+    if s.publish > 1:
+        point |= {"groups_per_batch": s.publish, "law": s.length, "cells": _cells(s, rates, plain)}
+        return _of_claim("systems/arrivals-per-update", point, "mean")
+    if plain:
+        return _of_claim("systems/geometric", point | {"cells": _cells(s, rates, True)}, None, s.places - 1.0)
+    point |= {"law": s.length}
+    lockstep = s.law.kind == "constant" and s.rate is not None and s.difficulty is None and s.environment is None
+    result = _of_claim("systems/update-on-arrival", point, "mean")
+    if isinstance(result, LoopLaw) and lockstep and s.reward is None and s.rate_curve is None and not s.failure_rate:
+        # Equal times: all others deliver once between a delivery and the next of the same place.
+        return result._replace(pmf=(0.0,) * (s.places - 1) + (1.0,))
+    return result
+
+
+def _cells(s: Facts, rates: tuple[float, ...] | None, known: bool) -> int:
+    """Cells of the law until all but `_LEFT` is counted: the slowest place is the last."""
+    if not known:
+        return 0
+    speeds = np.ones(s.places) if rates is None else np.array(rates)
+    slowest = float(speeds.min() / speeds.sum())
+    return min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1)
+
+
+def _clocked(s: Facts) -> LoopLaw | str:
+    """Training takes time: the slower side decides."""
+    period, rate = s.period, s.rate
+    plain = s.difficulty is None and s.environment is None and s.reward is None and s.rate_curve is None
+    if period is None or rate is None or not plain or s.failure_rate:
+        return (
+            "the formulas of open loops are known for one constant training time, equal generator slots and work alone"
+        )
+    try:
+        group = s.law.expected_max(s.drawn) / rate
+    except checks.InputError as refusal:
+        return str(refusal)
+    ratio = s.places * period / (group * s.batch)
+    if ratio < 1.0:
+        return _generators_busy(s, period * rate, ratio)
+    return _trainer_busy(s, period * rate, ratio)
+
+
+def _open_loop(s: Facts, period: float) -> dict[str, Any]:
+    """A point of the claims on open loops."""
+    sizes = {"places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.drawn}
+    return {**sizes, "length": s.length, "train_time": period}
+
+
+def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
+    if s.publish_waits:
+        return "generators are the slower side, and a publish waits for their next batch"
+    if s.lead is not None and s.lead < 1 + s.prefetch // s.batches:
+        return f"admission waits while packed batches lead by more than {s.lead}"
+    limits = [room for room in (s.capacity, _room(s)) if room is not None]
+    try:
+        for limit in limits:
+            _openloop.refuse_chance(ratio, s.batch, limit)
+    except checks.InputError as refusal:
+        return f"generator slots may stand still: {refusal}"
+    result = _of_claim("systems/cap-idle", _open_loop(s, period), "mean")
+    if isinstance(result, str):
+        return result
+    exact = s.law.kind == "exponential" and s.drawn == 1 and not limits
+    mean = result.mean / s.batches
+    return result._replace(mean=mean, approximate=0.0 if exact else _SHARE * mean)
+
+
+def _trainer_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
+    if s.capacity is None:
+        return (
+            f"{s.places} generator slots do not hold {s.tickets} group permits"
+            if s.tickets
+            else "nothing bounds the buffer"
+        )
+    if s.lead is not None:
+        return "whether admission waits for the lead depends on the lengths"
+    maximum = s.places + s.capacity + s.prefetch * s.batch + s.publish
+    if s.tickets is not None and s.tickets < maximum:
+        return (
+            f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always"
+        )
+    if s.overflow == "close":
+        return f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls"
+    if s.overflow == "drop_oldest":
+        if s.batches > 1 or s.order != "done" or s.prefetch:
+            return "a full buffer drops its oldest group"
+        result = _of_claim("systems/open-loop-mean", _open_loop(s, period) | {"capacity": s.capacity}, "mean")
+        return result if isinstance(result, str) else result._replace(approximate=_SHARE * result.mean)
+    return _all_full(s, ratio)
+
+
+def _all_full(s: Facts, ratio: float) -> LoopLaw | str:
+    """Buffer and waiting batches full at every install: places + capacity + prefetch P outstanding."""
+    if ratio < _FULL:
+        return f"{ratio:.3g} groups are generated for each one trained; below {_FULL:g} the buffer is not always full"
+    outstanding = s.places + s.capacity + s.prefetch * s.batch
+    # A buffer that is not full has its places all writing; then a batch's worth is missing where few of them end.
+    ends = np.arange(s.batch)
+    shortfall = float(((s.batch - ends) * poisson.pmf(ends, ratio * s.batch)).sum())
+    mean, tolerance = outstanding / s.publish, shortfall / s.publish
+    if tolerance > _SHARE * mean:
+        return f"few of {s.places} generator slots end by chance, and the buffer is not always full"
+    return LoopLaw(
+        "systems/mean-staleness-identity",
+        mean,
+        None,
+        tolerance,
+        f"the trainer never waits: {s.places} generator slots, {s.capacity} in the buffer and {s.prefetch} packed "
+        "batches are outstanding at every install",
+    )
+
+
+def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> LoopLaw | str:
+    """What a claim predicts at a point of its domain, or why the point is outside."""
+    law = _registry.claim(claim)
+    outside = law.domain(point)
+    if outside:
+        return outside
+    values = law.predict(point)
+    cells = tuple(p for name, p in values.items() if name.startswith("p["))
+    return LoopLaw(claim, values[key] if key else mean, cells or None, 0.0, notation.unmarked(law.statement))

@@ -1,0 +1,192 @@
+r"""Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
+
+Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
+component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
+2 alpha - alpha^2. The mean step along m, relative to Adam's without projection, is
+    behind = 1 - alpha C,    inflation = sqrt((d rho + d) / (d rho (1 - k C) + d - k)),    before = behind inflation.
+A known reference, m itself, has C = 1: before = 1 at d = 1 (inflation 1/(1 - alpha)), and 1 - alpha where noise
+dominates. The previous raw gradient has C = E[X/(X+Y)], X noncentral chi^2_1(d rho), Y chi^2_(d-1). Derivation: P = I -
+alpha h h^T takes E g to P m and E g g^T to P (m m^T + sigma^2 I) P. Both are averaged over the unit reference h of the
+update before. By symmetry every coordinate has the same share of the trace. Domain: constant mean, white Gaussian
+noise, eps 0, beta2 -> 1; behind Adam beta1 = 0, since momentum aligns steps by itself. Second route: C by an integral,
+the moments from explicit matrices. Source: derived; arXiv 2604.22407 for 1/(1 - alpha).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.stats import poisson
+
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.declared import Choice, Integer, Real
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+
+def _overlap(s: AdamInflation) -> float:
+    """C: the noncentral beta law is a Poisson mixture of beta laws."""
+    if s.reference == "known":
+        return 1.0
+    middle = s.energy / 2.0
+    reach = 12.0 * math.sqrt(middle) + 60.0
+    j = np.arange(max(0, int(middle - reach)), int(middle + reach))
+    weight = poisson.pmf(j, middle)
+    return float(weight @ ((0.5 + j) / (0.5 * s.dimension + j)) / weight.sum())
+
+
+def _quantities(s: AdamInflation, behind: float, moment: float) -> dict[str, float]:
+    """`moment` is the second moment after projection over that before, of one coordinate."""
+    inflation = 1.0 / math.sqrt(moment)
+    return {"before": behind * inflation, "behind": behind, "inflation": inflation}
+
+
+def _projected(s: AdamInflation, overlap: float, noise_removal: float) -> dict[str, float]:
+    """`lost` is the share of the noise's energy along the reference that projection removes."""
+    removal = 2.0 * s.strength - s.strength**2
+    energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise_removal
+    return _quantities(s, 1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
+
+
+def _integrated(s: AdamInflation) -> float:
+    """C as the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t)."""
+    if s.reference == "known":
+        return 1.0
+    scale = 2.0 / (s.dimension + s.energy)
+
+    def integrand(y: float) -> float:
+        z = scale * y
+        fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
+        return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
+
+    pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
+    return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
+
+
+def _signal_law(s: AdamInflation) -> dict[str, float]:
+    behind = 1.0 - s.strength * _overlap(s)
+    return _quantities(s, behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
+
+
+def _other_reference(s: AdamInflation) -> dict[str, float]:
+    overlap = 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
+    return _projected(s, overlap, 2.0 * s.strength - s.strength**2)
+
+
+_UPDATES, _AFTER = 400, 200
+"""Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
+_BETA2 = 0.9999
+_SPREAD = 0.6
+"""Deviation of one replicate's ratio times root of updates and of the mean's energy (measured)."""
+_BIAS = 3e-3
+"""Relative error from the second moment's own fluctuation, and from the first gradient, which has none before it."""
+
+
+def _bias(point: Point) -> float:
+    """The same where the first gradient has much more energy than those that are projected."""
+    rest = (1.0 - point["strength"]) ** 2 * point["signal"] + 0.5
+    return _BIAS + max(0.0, point["signal"] - 2.0) / rest / (2.0 * _UPDATES)
+
+
+_WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
+_KNOWN = {"dimension": 4, "signal": 2.0, "strength": 0.5, "reference": "known"}
+
+
+class AdamInflation(Claim):
+    """projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient"""
+
+    kind, status, source = "expectation", "conditional", "derived; arXiv 2604.22407 for the signal-dominated case"
+    through = "loop"
+
+    dimension = Integer(1, 512, typical=(2, 40), example=3, doc="coordinates of the mean gradient")
+    signal = Real(
+        0.0, 1e3, open_low=True, typical=(0.01, 100.0), example=0.7, doc="mean's energy over the noise's, by coordinate"
+    )
+    strength = Real(
+        0.0, 1.0, open_low=True, typical=(0.05, 0.95), example=0.8, doc="share of the component that is taken away"
+    )
+    reference = Choice("known", "previous", example="previous", doc="along what the gradient is projected")
+
+    def joint(self) -> None:
+        """A known direction that is removed whole leaves nothing; a previous gradient needs two coordinates."""
+        known = self.reference == "known"
+        below = not known or self.strength < 1.0
+        checks.require(below, "strength", self.strength, "below 1 for a known reference", "leave a part of it")
+        checks.integer(
+            "dimension", self.dimension, 1 if known else 2, "count the coordinates of the mean gradient", 512
+        )
+
+    @property
+    def energy(self) -> float:
+        """Of the mean gradient, in units of one coordinate's noise."""
+        return self.dimension * self.signal
+
+    def predict(s) -> dict[str, float]:
+        return _projected(s, _overlap(s), 2.0 * s.strength - s.strength**2)
+
+    def check(s) -> dict[str, float]:
+        size = max(s.dimension, 2)
+        mean = np.where(np.arange(size) < s.dimension, math.sqrt(s.signal), 0.0)
+        along = mean / np.linalg.norm(mean)
+        across = np.zeros(size)
+        across[0], across[1] = along[1], -along[0]
+        across /= np.linalg.norm(across)
+        overlap = _integrated(s)
+        # Every moment is linear in the squared cosine, so one reference at its mean gives them all.
+        reference = math.sqrt(overlap) * along + math.sqrt(max(0.0, 1.0 - overlap)) * across
+        matrix = np.eye(size) - s.strength * np.outer(reference, reference)
+        moment = matrix @ (np.outer(mean, mean) + np.eye(size)) @ matrix
+        coordinates = slice(0, s.dimension)
+        share = float(np.trace(moment[coordinates, coordinates])) / (s.dimension * (s.signal + 1.0))
+        return _quantities(s, float(along @ matrix @ along), share)
+
+    wrong = {
+        "1/(1 - strength) at any signal": _signal_law,
+        "second moment of the unprojected gradient": lambda s: _quantities(s, 1.0 - s.strength * _overlap(s), 1.0),
+        "noise of the reference ignored or invented": _other_reference,
+        "noise along the reference kept": lambda s: _projected(s, _overlap(s), 0.0),
+    }
+
+    points = (_WEAK, _KNOWN)
+    more = (
+        {**_KNOWN, "dimension": 1, "signal": 1.0},
+        {**_WEAK, "dimension": 32, "strength": 1.0},
+        {**_WEAK, "dimension": 16, "signal": 1.0},
+    )
+
+    @staticmethod
+    def reach(p: Point) -> str | None:
+        return (
+            None
+            if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05
+            else "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
+        )
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        spread = _SPREAD / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
+        remainder = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
+        bias = _bias(point)
+        net_effect = max(effect - 2.0 * bias, 0.25 * effect)
+        replicates = max(8, units_for(spread / remainder, net_effect, 12))
+        inner, idle = lab.adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
+        control = lab.projection.projection(point["reference"], point["strength"], point["dimension"])
+        signal = np.full(replicates, point["signal"])
+        none, before, behind = (
+            lab.projection.constant_mean(point["dimension"], idle, signal, links, _UPDATES, _AFTER, seed, plant)
+            for links in ((inner,), (control, inner), (inner, control))
+        )
+        pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
+        ratios = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
+        return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "links swapped": Defect(lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1])), _KNOWN),
+            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _WEAK),
+            "momentum in Adam": Defect(lab.projection.changed(lab.Adam, beta1=0.9), _WEAK),
+        }

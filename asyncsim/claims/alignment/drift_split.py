@@ -1,0 +1,111 @@
+r"""Stale data without a ratio give the covariance of reward and score, and a drift that no reward decides.
+
+E_mu[A S] = Cov_mu(A, S) + E_mu[A] E_mu[S], S the score of the current policy pi, A = reward - baseline. The drift has
+the direction E_mu[S] = -grad KL(mu || pi), which pulls pi toward mu, and the length of the mean advantage. It vanishes
+under the baseline E_mu[reward], whatever the policies are, and at pi = mu. Derivation: the
+definition of a covariance; the entropy of mu does not depend on pi. Domain: softmax tokens of full support, one
+prompt, at most 2^20 sequences. Second route: complex steps through means over behavior. The total is the slope of
+E_mu[A log pi], the drift that of E_mu[A] E_mu[log pi], without a score. Source: elementary; use arXiv 2609.20807.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base.declared import Real
+from asyncsim.claims import _bandit, lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _parts(s: DriftSplit, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
+    return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
+
+
+def _covariance(s: DriftSplit) -> np.ndarray:
+    mean = s.mass @ s.advantage
+    covariance: np.ndarray = (s.mass * (s.advantage - mean)) @ s.sequences.score
+    return covariance
+
+
+def _late_centering(s: DriftSplit) -> dict[str, float]:
+    """The baseline subtracted from the mean reward, behind an average of scores that already counts rewards."""
+    total = (s.mass * (s.advantage + s.baseline)) @ s.sequences.score
+    drift = (s.mass @ s.advantage) * (s.mass @ s.sequences.score)
+    return _parts(s, total - drift, drift)
+
+
+_IID = sequence_point("iid", 5, 1, success=None, baseline=0.1)
+_MARKOV = sequence_point("markov", 4, 4, success=0.5, baseline=-0.3)
+
+
+class DriftSplit(_bandit.PaidSequencePair, Claim):
+    """stale data without a ratio give `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal and drift"""
+
+    kind, source = "identity", "elementary; use in arXiv 2609.20807"
+    relative_to, through = "norm", "oracle"
+
+    success = _bandit.share_that_pays(0.6)
+    baseline = Real(typical=(-1.0, 0.2), example=-0.3, unit="reward", doc="fixed baseline")
+
+    def joint(self) -> None:
+        """Every sequence with its probability and advantage under behavior."""
+        super().joint()
+        self.sequences = _bandit.enumerate_sequences(self)
+        self.mass = self.sequences.mass
+        self.advantage = self.paid(self.sequences) / self.mass - self.baseline
+
+    def predict(s) -> dict[str, float]:
+        return _parts(s, _covariance(s), (s.mass @ s.advantage) * (s.mass @ s.sequences.score))
+
+    def check(s) -> dict[str, float]:
+        rows = s.rows(s.sequences.tokens)
+
+        def mean_log(weights: np.ndarray) -> np.ndarray:
+            def value(logits: np.ndarray) -> Any:
+                return weights @ np.log(_bandit.softmax(logits))[rows, s.sequences.tokens].sum(axis=1)
+
+            return _bandit.complex_gradient(value, s.current_logits)
+
+        total, score = mean_log(s.mass * s.advantage), mean_log(s.mass)
+        drift = (s.mass @ s.advantage) * score
+        return _parts(s, total - drift, drift)
+
+    wrong = {
+        "drift forgotten": lambda s: _parts(s, _covariance(s), 0.0 * _covariance(s)),
+        "drift toward the current policy": lambda s: _parts(
+            s, _covariance(s), -(s.mass @ s.advantage) * (s.mass @ s.sequences.score)
+        ),
+        "baseline left out of the total": _late_centering,
+        "mean score taken under the current policy": lambda s: _parts(
+            s, _covariance(s), (s.mass @ s.advantage) * ((s.mass * s.sequences.ratio) @ s.sequences.score)
+        ),
+    }
+
+    points = (_IID, sequence_point("position", 3, 3, success=1.0, baseline=-0.5), _MARKOV)
+    more = (sequence_point("markov", 7, 4, success=0.7, baseline=0.05),)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        baselines = {"total": sim.advantages.offset(point["baseline"]), "signal": sim.advantages.mean()}
+        specs = {
+            name: lab.planted(point, sim.methods.reinforce(baseline), plant) for name, baseline in baselines.items()
+        }
+        found = {
+            name: sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
+            for name, spec in specs.items()
+        }
+        found["drift"] = found["total"] - found["signal"]
+        return {key: each for name, vector in found.items() for key, each in lab.components(name, vector).items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "baseline forgotten": Defect(lab.with_method(advantage=sim.advantages.none()), _MARKOV),
+            "ratio applied": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _IID),
+        }

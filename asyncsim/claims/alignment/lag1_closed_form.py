@@ -1,0 +1,102 @@
+r"""Variance amplification and autocorrelation of gradients in the delayed linear model.
+
+E g^2 / sigma^2 = 1 + Q and, for 1 <= k <= tau, corr_k = Q gamma_k / (gamma_0 (1 + Q)). Q = tan(omega/2) tan(pi/4 +
+Theta/2) and gamma_k/gamma_0 = (cos k omega + sin(Theta - k omega)) / (1 + sin Theta). Here omega = 2 arcsin(a/2), Theta
+= (tau + 1/2) omega, a = step * curvature, `step` the learning rate. At tau = 0, corr_1 = -a/2. Derivation: for lags up
+to tau + 1 the autocovariance solves gamma_{k+1} - gamma_k = -a gamma_{tau-k}, whose solutions are symmetric about
+Theta. Domain: one mode, white noise, stationary, a below the boundary. Second route: Lyapunov equation of dimension tau
++ 1. Source: derived; the continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim.base import uncertainty
+from asyncsim.base.declared import Draw, Positive, Real, Staleness
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
+from asyncsim.claims._recursion import autocovariance
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _quantities(s: Lag1ClosedForm, amplification: float, signal: float) -> dict[str, float]:
+    """`signal` is the share of the gradient's energy that is not noise."""
+    if s.staleness == 0:
+        return {"amplification": amplification, "corr[1]": -s.share / 2.0}
+    shares = {f"corr[{k}]": signal * covariance_share(s.share, s.staleness, k) for k in s.lags}
+    return {"amplification": amplification} | shares
+
+
+_UPDATES = 800
+_SPREAD = 0.25
+"""Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
+_AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}
+
+
+class Lag1ClosedForm(Claim):
+    """gradient energy and autocorrelation up to the staleness follow in closed form from `step * curvature`"""
+
+    kind, source = "identity", "derived; continuous limit Kuechler and Mensch 1992 (Stochastics 40)"
+    through = "loop"
+
+    staleness = Staleness(typical=(0, 12), example=4)
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(example=0.12, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """No stationary law exists at or above the boundary."""
+        stable_share(self.step, self.curvature, self.staleness)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
+        point = {name: draw(getattr(cls, name)) for name in ("staleness", "curvature", "noise")}
+        share = draw(Real(typical=(0.05, 0.95)))
+        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
+
+    @property
+    def share(self) -> float:
+        return self.step * self.curvature
+
+    @property
+    def lags(self) -> range:
+        return range(1, max(self.staleness, 1) + 1)
+
+    def predict(s) -> dict[str, float]:
+        q = excess(s.share, s.staleness)
+        return _quantities(s, 1.0 + q, q / (1.0 + q))
+
+    def check(s) -> dict[str, float]:
+        power, covariances = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
+        values = {f"corr[{k}]": value / power for k, value in zip(s.lags, covariances, strict=True)}
+        return {"amplification": power / s.noise**2} | values
+
+    wrong = {
+        "noise dropped from the denominator": lambda s: _quantities(s, excess(s.share, s.staleness), 1.0),
+        "gradient energy taken as noise alone": lambda s: _quantities(s, 1.0, excess(s.share, s.staleness)),
+    }
+
+    points = ({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR)
+    more = (
+        {"staleness": 0, "curvature": 2.0, "noise": 0.5, "step": 0.5},
+        {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15},
+    )
+
+    @staticmethod
+    def reach(p: Point) -> str | None:
+        return lab.linear.linear_reach((p["curvature"],), p["staleness"], p["step"])
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        tau = point["staleness"]
+        spread = _SPREAD * (1.8 if tau > 4 else 1.0)
+        sums = lab.linear.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
+        lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
+        return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {"off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR)}

@@ -1,0 +1,125 @@
+r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires by chance.
+
+(1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
+is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has
+density proportional to (1 - c^2)^{(d-3)/2}. Domain: independent, isotropic, no mean; d >= 2, 0 < threshold < 1. Second
+route: quadrature over the angle, weight sin^{d-2}. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import betainc, gammaln, ndtr
+
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.declared import Integer, Real
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+
+def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:
+    return {"mean_size": mean_size, "square": square, "exceeds": exceeds}
+
+
+def _asymptote(s: NoiseFloor) -> dict[str, float]:
+    d, threshold = s.dimension, s.threshold
+    return _quantities(math.sqrt(2.0 / (math.pi * d)), 1.0 / d, float(ndtr(-threshold * math.sqrt(d))))
+
+
+_UPDATES = 130
+_RARE = 0.02
+_AT_FOUR = {"dimension": 4, "threshold": 0.5}
+
+
+class NoiseFloor(Claim):
+    """cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`"""
+
+    kind, source = "distribution", "elementary: one coordinate of a uniform direction"
+    through, effect = "loop", 0.05
+
+    dimension = Integer(
+        2,
+        100_000,
+        typical=(2, 300),
+        example=5,
+        doc="coordinates of a gradient",
+        remedy="in one dimension every cosine is 1 or -1",
+    )
+    threshold = Real(
+        0.0,
+        1.0,
+        open_low=True,
+        typical=(0.01, 0.9),
+        example=0.6,
+        doc="cosine that chance is to exceed",
+        remedy="give a cosine above 0 and below 1",
+    )
+
+    def joint(self) -> None:
+        """A tail of probability 0 is no quantity."""
+        checks.require(self.threshold < 1.0, "threshold", self.threshold, "below 1", "no cosine exceeds 1")
+
+    def predict(s) -> dict[str, float]:
+        d, threshold = s.dimension, s.threshold
+        size = math.exp(gammaln(d / 2.0) - gammaln((d + 1) / 2.0)) / math.sqrt(math.pi)
+        half = (d - 1) / 2.0
+        return _quantities(size, 1.0 / d, float(betainc(half, half, (1.0 - threshold) / 2.0)))
+
+    def check(s) -> dict[str, float]:
+        d, threshold = s.dimension, s.threshold
+        # Beyond twelve standard deviations of the angle nothing is left; a wider range would hide the peak.
+        reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
+
+        def moment(power: int, low: float, high: float) -> float:
+            integral = quad(
+                lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12
+            )
+            return float(integral[0])
+
+        total = 2.0 * moment(0, 0.0, reach)
+        angle = math.asin(threshold)
+        tail = moment(0, angle, min(math.pi / 2.0, angle + reach))
+        size, square = (2.0 * moment(power, 0.0, reach) / total for power in (1, 2))
+        return _quantities(size, square, tail / total)
+
+    wrong = {
+        "normal distribution of variance 1/d": _asymptote,
+        "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
+    }
+
+    points = (_AT_FOUR, {"dimension": 20, "threshold": 0.3})
+    more = ({"dimension": 100, "threshold": 0.2}, {"dimension": 2, "threshold": 0.3})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        d, threshold = point["dimension"], point["threshold"]
+        if d > 256:
+            return "dimension at most 256; lower it, longer vectors take longer than a trial"
+        if threshold * math.sqrt(d) > 2.0:
+            return (
+                f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension); lower it, events beyond are too rare"
+            )
+        return None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        d, threshold = point["dimension"], point["threshold"]
+        # Of one replicate's share of exceedances, which is the least precise; neighbors are independent of each other.
+        spread = math.sqrt((1.0 - _RARE) / _RARE / (_UPDATES - 1)) * (1.0 if d * threshold**2 > 2.0 else 0.5)
+        replicates = units_for(spread, effect, 6)
+        trace = lab.standing.run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
+        # The first gradient has none before it.
+        cosine = np.asarray(trace["gradient_cosine"][1:]).T
+        statistics = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
+        return {name: uncertainty.between(values) for name, values in statistics.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "mean gradient left in": Defect(lab.standing.off_center, _AT_FOUR),
+            "batch used twice": Defect(lab.standing.batch_used_twice, _AT_FOUR),
+        }

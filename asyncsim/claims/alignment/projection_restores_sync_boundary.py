@@ -1,0 +1,204 @@
+r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
+
+x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
+noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =
+step curvature: `step` = 2 / curvature is the largest at which |x| does not grow. The first tau + 1 updates take |x| by
+the `factor` |1 - a|, and for a > 1 every further tau + 1 do. For a < 1 x never changes sign, and from there on x^2 has
+a `fall` of 2 a n^2 / curvature^2 an update. Against the previous `applied` direction instead, `step` is that of half
+the staleness, a_c(floor(tau / 2)) / curvature, about twice the uncontrolled one.
+
+Derivation: while signs agree, the remaining gradient along x is curvature x (|xi'|^2 - xi xi') / |g'|^2, of mean n^2 /
+(curvature x). A gradient passes whole where x changed sign tau updates ago, once every tau + 1 updates. It is then
+curvature x, as in a synchronous step. A projected direction that was applied is noise, so the gradient after it passes
+whole and the next one is projected. So x moves at every second update, and tau updates are floor(tau / 2) moves. Where
+x changes sign two in a row pass; the map with that has the same boundary to nine digits. Domain: full projection,
+threshold 0, one mode, |x| large; it bounds, it does not converge. Second route: the map of the limit is iterated and
+its neutral step found by root finding, that of two updates by its spectral radius. The mean of the remaining gradient
+is integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import chi2
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Count, Positive, Staleness
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
+
+_FLIPS = 6
+
+
+def _quantities(s: ProjectionRestoresSyncBoundary, step: float, factor: float, fall: float) -> dict[str, float]:
+    if s.reference == "applied":
+        return {"step": step}
+    return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
+
+
+def _multiplied(a: float, tau: int) -> float:
+    """Factor per tau + 1 updates of the map without noise, from a constant history behind a gradient of other sign."""
+    path, previous = [1.0] * (tau + 1), -1.0
+    flips = _FLIPS if a > 1.0 else 1
+    for _ in range(flips * (tau + 1)):
+        stale = path[-1 - tau]
+        path.append(path[-1] - (a * stale if stale * previous < 0.0 else 0.0))
+        previous = stale
+    return float(abs(path[-1]) ** (1.0 / flips))
+
+
+def _every_second(a: float, tau: int) -> float:
+    """Spectral radius of two updates of which one moves."""
+    shift = np.eye(tau + 1, k=-1)
+    shift[0, 0] = 1.0
+    update = shift.copy()
+    update[0, tau] -= a
+    return float(np.abs(np.linalg.eigvals(shift @ update)).max())
+
+
+def _integrated_fall(s: ProjectionRestoresSyncBoundary) -> float:
+    """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
+    signal = 1e14 * s.others
+    law = chi2(s.others)
+    top = float(law.isf(1e-16))
+    share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+    return 2.0 * s.share * share * s.noise**2 / s.curvature**2
+
+
+_FALLING = 1000
+_SPREAD = 2.0
+"""Standard deviation of one replicate's fall over its mean, times root of updates and other coordinates (measured)."""
+
+
+def _spec(point: Point, step: object, distance: float, updates_: int, replicates: int, every: int = 1) -> lab.Spec:
+    links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
+    return lab.projection.far_away(
+        point["curvature"], point["noise"], point["others"], distance, links, point["staleness"], updates_,
+        replicates, every,
+    )  # fmt: skip
+
+
+def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
+    def build(steps: tuple[float, ...], count: int) -> lab.Spec:
+        return plant(_spec(point, steps, 1e6, count, len(steps)))
+
+    tau = point["staleness"]
+    # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
+    reach = (1.2, 3.2) if point["reference"] == "raw" else (0.8 / (tau + 1), 6.0 / (tau + 1))
+    low, high = lab.projection.largest_step(
+        build, reach[0] / point["curvature"], reach[1] / point["curvature"], tau, seed
+    )
+    middle = math.sqrt(low * high)
+    return Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)
+
+
+def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
+    """Per tau + 1 updates, over as many of them as leave the mode far above the noise."""
+    a, period = point["step"] * point["curvature"], point["staleness"] + 1
+    flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
+    trace = lab.run(_spec(point, point["step"], 1e6, flips * period, 8), seed, plant)
+    factor = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
+    return factor._replace(tolerance=1e-3 * factor.value)
+
+
+def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
+    spread = _SPREAD / math.sqrt(point["others"] * _FALLING)
+    replicates = max(8, units_for(spread, 0.8 * effect, 8))
+    distance = 300.0 / (1.0 - point["step"] * point["curvature"])
+    # From where no stale gradient is older than the flip.
+    begin = 2 * (point["staleness"] + 1)
+    count = begin * (1 + math.ceil(_FALLING / begin))
+    spec = _spec(point, point["step"], distance, count, replicates, begin)
+    trace = lab.run(spec, seed, plant)
+    fall = between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
+    return fall._replace(tolerance=1e-3 * abs(fall.value))
+
+
+_OVER = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "others": 20, "step": 1.6, "reference": "raw"}
+_UNDER = {**_OVER, "step": 0.7}
+_APPLIED = {**_OVER, "reference": "applied"}
+
+
+class ProjectionRestoresSyncBoundary(Claim):
+    """projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`"""
+
+    kind, source = "threshold", "derived; family of arXiv 2603.01501"
+    through, effect = "loop", 0.05
+
+    staleness = Staleness(
+        1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
+    )
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
+    others = Count(1, typical=(1, 100), example=7, doc="coordinates that carry noise alone")
+    step = Positive(typical=(0.01, 2.0), example=0.3, unit="parameter per gradient", doc="learning rate")
+    reference = Choice(
+        "raw", "applied", example="raw", doc="direction that is remembered, as it came or as it was applied"
+    )
+
+    def joint(self) -> None:
+        """A step of 1 / curvature has no factor to compare."""
+        usual = abs(self.share - 1.0) > 1e-3
+        checks.require(usual, "step", self.step, "not 1 / curvature", "there one update ends at the minimum")
+
+    @property
+    def share(self) -> float:
+        return self.step * self.curvature
+
+    def predict(s) -> dict[str, float]:
+        a, energy = s.share, s.others * s.noise**2
+        limit = 2.0 if s.reference == "raw" else critical(s.staleness // 2)
+        return _quantities(s, limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
+
+    def check(s) -> dict[str, float]:
+        tau = s.staleness
+        if s.reference == "raw":
+            neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
+        else:
+            neutral = brentq(lambda a: _every_second(a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
+        return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _integrated_fall(s))
+
+    wrong = {
+        "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
+        "twice the uncontrolled boundary": lambda s: s.predict() | {"step": 2.0 * critical(s.staleness) / s.curvature},
+        "one full step per update": lambda s: _quantities(
+            s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
+        ),
+        "noise of the mode counted among the others": lambda s: s.but(others=s.others + 1).predict(),
+    }
+
+    points = (_OVER, _UNDER, {**_OVER, "staleness": 1, "curvature": 2.0, "step": 1.1}, _APPLIED)
+    more = (
+        {**_APPLIED, "staleness": 7, "curvature": 0.5},
+        {**_UNDER, "staleness": 8, "others": 5, "noise": 0.5},
+        {**_OVER, "staleness": 16, "step": 1.9},
+    )
+
+    reach = staticmethod(within(staleness=32))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        estimates, share = {"step": _boundary(point, seed, plant)}, point["step"] * point["curvature"]
+        if point["reference"] == "raw":
+            estimates["factor"] = _factor(point, seed, plant)
+            if share < 1.0:
+                estimates["fall"] = _fall(point, effect, seed, plant)
+        return estimates
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _OVER),
+            "reference raw instead of applied": Defect(lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
+            "half of the component removed": Defect(lab.projection.changed(lab.Align, strength=0.5), _UNDER),
+            "projection at any cosine": Defect(lab.projection.changed(lab.Align, low=-1.0), _OVER),
+            "off-by-one version": Defect(lab.off_by_one_version, _OVER),
+        }

@@ -1,0 +1,180 @@
+r"""Staleness drawn anew for every update hides its signature: correlations follow the averaged recursion.
+
+corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
+of `_random`. The distribution of delays enters the correlations through the averaged recursion alone. E g^2 / sigma^2 =
+2 V (phi_0 - phi_1) / (step sigma)^2 diverges at the mean-square boundary. Domain: one mode, white noise, one delay per
+update, stationary, below that boundary. Second route: Kronecker solution of P = sum p_d A_d P A_d^T + noise, E g_t
+g_{t+k} = curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_d A_d; the last term gives
+corr_1 its -a sigma^2 p_0. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import uncertainty
+from asyncsim.base.declared import Draw, Positive, Real, Vector
+from asyncsim.claims import _random, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+_LONGEST = 40
+
+
+def _lags(s: RandomDelayCosine) -> range:
+    return range(1, len(s.law) + 1)
+
+
+def _correlations(s: RandomDelayCosine, phi: np.ndarray) -> dict[str, float]:
+    power = 2.0 * (phi[0] - phi[1])
+    return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in _lags(s)}
+
+
+def _products(s: RandomDelayCosine, own_noise: bool = True) -> dict[str, float]:
+    """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
+    size, matrices = len(s.law), _random.companions(s.law, s.share)
+    transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+    noise_input = np.zeros(size * size)
+    noise_input[0] = (s.step * s.noise) ** 2
+    law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
+    power = s.curvature**2 * law[0, 0] + s.noise**2
+    covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
+    covariance[0] -= s.step * s.noise**2 * own_noise
+    average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
+    for k in _lags(s):
+        values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
+        covariance = average @ covariance
+    return values
+
+
+def _always_largest(s: RandomDelayCosine) -> dict[str, float]:
+    """The largest delay instead of the law, at half of the step where that would diverge."""
+    constant = np.eye(len(s.law))[-1]
+    a = s.share
+    while _random.slack(constant, a) <= 0.0:
+        a /= 2.0
+    phi = _random.unit_covariances(constant, a, len(s.law) + 1)
+    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
+
+
+def _averaged_gradient(s: RandomDelayCosine) -> dict[str, float]:
+    """Noise of the draw left out: right correlations, too little energy."""
+    phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
+    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
+
+
+_UPDATES = 600
+_COPIES = 8
+"""Equal coordinates under one realization of delays: cheaper than as many realizations."""
+_SPREAD = 0.11
+"""Largest standard deviation of one replicate's quantity at the points below, relative to the norm (measured)."""
+
+
+def _warm_up(point: Point) -> int:
+    """Updates left out at the start."""
+    return 80 * len(point["law"])
+
+
+_AT_FOUR = {"law": (0.2, 0.2, 0.2, 0.2, 0.2), "curvature": 1.0, "noise": 1.0, "step": 0.3}
+_UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2}
+
+
+class RandomDelayCosine(Claim):
+    """with staleness drawn anew for every update gradients correlate as in the averaged recursion"""
+
+    kind, source = "identity", "derived: the draw of the staleness is white noise to the averaged recursion"
+    relative_to, through = "norm", "loop"
+
+    law = Vector(
+        example=(0.4, 0.0, 0.2, 0.4),
+        doc="probabilities of staleness 0, 1, ...",
+        remedy="give the probabilities of staleness 0, 1, ...",
+    )
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """Probabilities add up to 1; at or above the mean-square boundary no stationary law exists."""
+        _random.check_law(self.law, _LONGEST)
+        _random.stable(self.step, self.curvature, self.law)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Below 0.9 of the boundary of a delay that is always the largest."""
+        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 8))), 1.0]
+        law = tuple(weight / sum(weights) for weight in weights)
+        curvature = draw(cls.curvature)
+        share = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1)
+        return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": share / curvature}
+
+    @property
+    def share(self) -> float:
+        return self.step * self.curvature
+
+    def predict(s) -> dict[str, float]:
+        phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
+        return {
+            "amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)),
+            **_correlations(s, phi),
+        }
+
+    def check(s) -> dict[str, float]:
+        return _products(s)
+
+    wrong = {
+        "an update's own noise forgotten": lambda s: _products(s, own_noise=False),
+        "largest staleness taken as constant": _always_largest,
+        "noise of the drawn staleness dropped": _averaged_gradient,
+    }
+
+    points = (_AT_FOUR, _UNEVEN)
+    more = (
+        {"law": (1.0,), "curvature": 1.0, "noise": 1.0, "step": 0.7},
+        {"law": (0.1,) * 10, "curvature": 1.0, "noise": 1.0, "step": 0.15},
+    )
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        """Closer to the mean-square boundary the fourth moment, on which error bars rest, is infinite."""
+        share = point["step"] * point["curvature"]
+        if share > 2.0 / (len(point["law"]) + 1):
+            return f"step * curvature at most {2.0 / (len(point['law']) + 1):.3g}; lower it, tails are heavier beyond"
+        if share * _warm_up(point) < 10.0:
+            return f"step * curvature at least {10.0 / _warm_up(point):.3g}; raise it, runs settle too slowly below"
+        return None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        largest, after = len(point["law"]) - 1, _warm_up(point)
+        spec = lab.descent(
+            sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
+            sim.schedules.random(point["law"]),
+            sim.updates.sgd(point["step"]),
+            updates=_UPDATES + after,
+            replicates=units_for(_SPREAD, effect, 12),
+            diagnostics=[sim.diagnostics.autocorrelogram(lags=largest + 1, after=after)],
+        )
+        trace = lab.run(spec, seed, plant)
+        products, unit = trace.accumulated["autocorrelogram"], trace.realization
+        estimates = {
+            "amplification": uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
+        }
+        lags = range(1, largest + 2)
+        return estimates | {f"corr[{k}]": uncertainty.ratio(products[k], products[0], unit, random=True) for k in lags}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR),
+            "largest staleness throughout": Defect(
+                lambda spec: spec.replace(
+                    system=sim.schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0])
+                ),
+                _AT_FOUR,
+            ),
+        }

@@ -1,0 +1,123 @@
+r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
+
+E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
+coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
+-kappa^2/2), kappa = m sqrt(B) / sigma. For large d it nears the ratio of averages. Derivation: independent batches
+factor, E<g, g'> = |E g|^2 and E cos = |E g/|g||^2; the latter is the mean of a projected normal vector. Domain:
+independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; E g/|g| by quadrature
+over length and angle. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, hyp1f1
+
+from asyncsim.base import uncertainty
+from asyncsim.base.declared import Count, Integer, Positive
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+
+
+def _ratio(s: Snr, spread: float) -> float:
+    """`spread` is the total variance of a batch's gradient."""
+    return s.signal**2 / (s.signal**2 + spread)
+
+
+def _projected(d: int, kappa: float) -> float:
+    """E cos(angle to the mean) of kappa e + N(0, I): density length^{d-1} sin^{d-2}(angle) exp(-distance^2/2)."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    size, tilt = math.hypot(kappa, math.sqrt(d)), math.atan2(math.sqrt(d - 1.0), kappa)
+    length, angle = _window(nodes, size, 12.0, math.inf), _window(nodes, tilt, 24.0 / size, math.pi)
+    distance = length[:, None] ** 2 + kappa**2 - 2.0 * kappa * length[:, None] * np.cos(angle)
+    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(angle)) - distance / 2.0
+    mass = np.exp(log - log.max()) * weights[:, None] * weights
+    return float((mass * np.cos(angle)).sum() / mass.sum())
+
+
+def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.ndarray:
+    """Nodes of (-1, 1) moved to the part of (0, top) within `reach` of the middle."""
+    low, high = max(0.0, middle - reach), min(top, middle + reach)
+    window: np.ndarray = low + (high - low) * (nodes + 1.0) / 2.0
+    return window
+
+
+def _cosine_is_ratio(s: Snr) -> dict[str, float]:
+    prediction = s.predict()
+    return {"corr[1]": prediction["corr[1]"], "cosine": prediction["corr[1]"]}
+
+
+_UPDATES, _MOST = 102, 3e8
+
+
+def _spread(point: Point) -> float:
+    """Of one replicate, relative."""
+    d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
+    # One product of neighbors against its mean: noise against signal, and noise against noise over the dimension.
+    power = d * noise**2 / samples / signal**2
+    return 1.45 * math.sqrt((2.0 * power + power**2) / d / _UPDATES)
+
+
+_WEAK = {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4}
+
+
+class Snr(Claim):
+    """with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness"""
+
+    kind, source = "expectation", "elementary: independent batches factor"
+    through = "loop"
+
+    dimension = Integer(
+        2, 100_000, typical=(2, 200), example=3, doc="coordinates", remedy="in one dimension a cosine is a sign"
+    )
+    signal = Positive(typical=(0.05, 5.0), example=0.8, unit="gradient", doc="length of the mean gradient")
+    noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
+    samples = Count(1, typical=(1, 16), example=4, doc="samples of a batch")
+
+    def predict(s) -> dict[str, float]:
+        d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
+        factor = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
+        direction = factor * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
+        return {"corr[1]": _ratio(s, d * s.noise**2 / s.samples), "cosine": direction**2}
+
+    def check(s) -> dict[str, float]:
+        d, b, m = s.dimension, s.samples, s.signal
+        # Of B^2 pairs of samples B are a sample with itself.
+        energy = (b * (m**2 + d * s.noise**2) + b * (b - 1) * m**2) / b**2
+        kappa = m * math.sqrt(b) / s.noise
+        return {"corr[1]": m**2 / energy, "cosine": _projected(d, kappa) ** 2}
+
+    wrong = {
+        "batch size forgotten": lambda s: s.but(samples=1).predict(),
+        "ratio of averages read as mean cosine": _cosine_is_ratio,
+        "noise of one coordinate instead of all": lambda s: (
+            s.predict() | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
+        ),
+    }
+
+    points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})
+    more = ({"dimension": 100, "signal": 5.0, "noise": 1.0, "samples": 1},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        units = (_spread(point) / Snr.effect * 6.0) ** 2
+        numbers = units * _UPDATES * point["dimension"] * point["samples"]
+        return None if numbers <= _MOST else f"at most {_MOST:.0e} drawn numbers, not {numbers:.1e}; raise the signal"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
+        replicates = units_for(_spread(point), effect, 4)
+        trace = lab.standing.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
+        products, cosine = trace.accumulated["autocorrelogram"], np.asarray(trace["gradient_cosine"][1:]).T
+        return {"corr[1]": uncertainty.ratio(products[1], products[0]), "cosine": uncertainty.between(cosine)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "batch of one sample": Defect(replaced(samples_per_group=1), _WEAK),
+            "batch used twice": Defect(lab.standing.batch_used_twice, _WEAK),
+        }

@@ -1,0 +1,264 @@
+r"""A gradient knows the move made from the weights that it was read at: the sign flip survives random delays.
+
+x_{v+1} = x_v + d_v by any optimizer, stationary, loss x^T H x / 2. For a gradient g' read at x_v and applied later,
+E<g', d_v> = -E d^T H d / 2 and E<g', d_{v-1}> = +E d^T H d / 2, in ascent direction with both signs reversed.
+Quantities are in units of E d^T H d, ascent. Derivation: E x^T H x is the same before and after a move, so 2 E x^T H d
+= -E d^T H d; the same with x_{v+1} = x_v + d_v one move later. Only the mean of g' given x_v enters, so its noise must
+not have moved x_v: staleness of 1 or more. Domain: symmetric Hessian, staleness drawn anew for every update, stationary
+with finite variance. Second route: the law itself. For gradient descent and heavy ball it is the Kronecker solution of
+the covariances of iterates and velocity. For descent by signs (Adam with both decay rates 0) it is that of a Markov
+chain on the lattice of iterates. Source: derived.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_matrix, eye
+from scipy.sparse.linalg import spsolve
+from scipy.special import ndtr
+
+import asyncsim as sim
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+
+_LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
+_BETA = 0.5
+"""Momentum of the heavy ball."""
+
+
+def _linear(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
+    """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
+    transition, average = _transition(s, curvature)
+    size = len(average)
+    moves = np.zeros(size)
+    moves[[0, -1]] = s.step * s.noise
+    covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
+    following = np.linalg.matrix_power(average, late + 1) @ covariance
+    return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
+
+
+def _transition(s: VersionIdentity, curvature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Averages over the staleness of A kron A and of A, which moves the iterates, newest first, and the last move."""
+    beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
+    matrices = []
+    for delay in range(len(s.law)):
+        matrix = np.eye(size, k=-1)
+        matrix[-1], matrix[0, 0] = 0.0, 1.0
+        matrix[-1, delay], matrix[-1, -1] = -s.step * curvature, beta
+        matrix[0] += matrix[-1]
+        matrices.append(matrix)
+    pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+    return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
+
+
+def _signs(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
+    """The same of moves by one step against the sign: iterates on a lattice, and the last moves that delays need."""
+    depth = len(s.law) - 1
+    reach = 2 * depth + int(np.ceil(9.0 * s.noise / (s.step * curvature)))
+    histories = np.array(list(itertools.product((-1, 1), repeat=depth)))
+    place = np.repeat(np.arange(-reach, reach + 1), len(histories))
+    history = np.tile(np.arange(len(histories)), 2 * reach + 1)
+    older = place[:, None] - np.cumsum(np.pad(histories[history], ((0, 0), (1, 0))), axis=1)
+    up = ndtr(-older * s.step * curvature / s.noise) @ s.law
+    shifted, rows, columns, chances = history // 2, [], [], []
+    for move, chance in ((1, up), (-1, 1.0 - up)):
+        to = (np.clip(place + move, -reach, reach) + reach) * len(histories)
+        columns.append(to + shifted + (len(histories) // 2 if move == 1 else 0))
+        rows.append(np.arange(place.size))
+        chances.append(chance)
+    chain = coo_matrix((np.concatenate(chances), (np.concatenate(rows), np.concatenate(columns))))
+    law = _stationary(chain.tocsr())
+    ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
+    last = histories[history, 0]
+    return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
+
+
+def _stationary(chain: Any) -> np.ndarray:
+    """Stationary law of a sparse chain with one closed class."""
+    size = chain.shape[0]
+    equations = (eye(size, format="csr") - chain.T).tolil()
+    equations[size // 2] = 1.0
+    right = np.zeros(size)
+    right[size // 2] = 1.0
+    law: np.ndarray = spsolve(equations.tocsc(), right)
+    return law
+
+
+_UPDATES, _LONGEST_measured = 300, 3000
+_COPIES = 24
+"""Equal coordinates of each curvature under one realization of delays."""
+_SPREAD = {"sgd": 0.075, "momentum": 0.055, "sign": 0.055}
+"""Largest relative standard deviation of one replicate's product at the points below (measured)."""
+
+
+@dataclass
+class Stamped:
+    """Mean products of gradients with moves by version stamp, and of moves with themselves, weighted by curvature.
+
+    Its result, `[R]` each: "after" the version, "before" it, "energy". `kept` iterates reach back to the oldest stamp.
+    """
+
+    curvatures: tuple[float, ...]
+    kept: int
+    after: int
+    path: list[np.ndarray] = field(default_factory=list, repr=False)
+    sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    name = "stamped"
+    outputs = ()
+
+    def fresh(self) -> Stamped:
+        """An empty copy."""
+        return dataclasses.replace(self, path=[], sums={})
+
+    def observe(self, step: lab.Step) -> None:
+        """Add this update's products."""
+        self.path = [*self.path[-self.kept :], step.parameters.double().numpy().copy()]
+        if step.update < self.after:
+            return
+        late = step.batch.train_version - step.batch.version[:, 0, 0, 0]
+        path, rows = np.array(self.path), np.arange(len(step.parameters))
+        at = len(path) - 1 - np.broadcast_to(late, rows.shape)
+        gradient, here = step.gradient.double().numpy(), path[at, rows]
+        moves = {"after": path[np.minimum(at + 1, len(path) - 1), rows] - here, "before": here - path[at - 1, rows]}
+        last = path[-1] - path[-2]
+        products = {name: (gradient * move).sum(-1) for name, move in moves.items()}
+        products["energy"] = (last**2 * np.array(self.curvatures)).sum(-1)
+        for name, product in products.items():
+            self.sums[name] = self.sums.get(name, 0.0) + product
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Sums by name."""
+        return self.sums
+
+
+def _links(point: Point) -> tuple[lab.Link, ...]:
+    return {
+        "sgd": (sim.updates.sgd(point["step"]),),
+        "momentum": (sim.updates.momentum(0.5), sim.updates.sgd(point["step"])),
+        "sign": (lab.adam(point["step"], 0.0, 0.0, 0.0),),
+    }[point["optimizer"]]
+
+
+def _warm_up(point: Point) -> int:
+    """Ten relaxation times of the slowest mode, or more."""
+    relaxing = point["step"] * min(point["curvatures"]) / (point["noise"] if point["optimizer"] == "sign" else 1.0)
+    return max(30 * len(point["law"]), math.ceil(10.0 / relaxing))
+
+
+_SGD = {"optimizer": "sgd", "law": (0.0, 0.7, 0.0, 0.3), "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.45}
+_SIGN = {**_SGD, "optimizer": "sign", "law": (0.0, 0.7, 0.3), "step": 1.0}
+
+
+class VersionIdentity(Claim):
+    """with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d`
+    from the weights that it was read at, and minus that with the move before
+    """
+
+    kind, source = "identity", "derived: a move leaves E x^T H x as it was"
+    through = "loop"
+
+    optimizer = Choice("sgd", "momentum", "sign", example="sgd", doc="rule that makes a step of gradients")
+    law = Vector(
+        example=(0.0, 0.6, 0.0, 0.4),
+        doc="probabilities of staleness 0, 1, ..., the first 0",
+        remedy="give the probabilities of staleness 0, 1, ...",
+    )
+    curvatures = Vector(0.0, example=(1.0, 0.3), unit="gradient per parameter", doc="curvatures of the modes")
+    noise = Positive(typical=(0.5, 2.0), example=0.5, unit="gradient", doc="noise of one gradient in each mode")
+    step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """No stationary law without stability; the noise of a fresh gradient would enter its own move."""
+        law, longest = self.law, _LONGEST[self.optimizer] + 1
+        fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[0] == 0.0 and law[-1] > 0.0
+        bound = f"probabilities of 2 to {longest} values that add up to 1, the first 0, the last above 0"
+        checks.require(fits and len(law) <= longest, "law", law.tolist(), bound, "divide by their sum")
+        top, low = (self.step * float(h) for h in (self.curvatures.max(), self.curvatures.min()))
+        if self.optimizer == "sign":
+            inside = 0.05 * self.noise <= low and top <= 2.0 * self.noise
+            checks.require(inside, "step", self.step, "such that step * curvature is in [0.05, 2] noise", "scale it")
+        else:
+            growth = np.abs(np.linalg.eigvals(_transition(self, float(self.curvatures.max()))[0])).max()
+            checks.require(
+                growth < 0.99, "step", self.step, "below the mean-square boundary", "lower the learning rate"
+            )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Laws of staleness above 0 and steps inside the range of the optimizer."""
+        optimizer, noise = draw(cls.optimizer), draw(cls.noise)
+        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 2 if optimizer == "sign" else 5))), 1.0]
+        top = draw(Real(typical=(0.1, 5.0)))
+        largest = {"sign": noise, "sgd": critical(len(weights)), "momentum": 0.5 * critical(len(weights))}[optimizer]
+        return {
+            "optimizer": optimizer,
+            "law": (0.0, *(weight / sum(weights) for weight in weights)),
+            "curvatures": (top, *(top * share for share in draw(Vector(typical=(0.5, 1.0), sizes=(0, 2))))),
+            "noise": noise,
+            "step": draw(Real(typical=(0.2, 0.8))) * largest / top,
+        }
+
+    def predict(s) -> dict[str, float]:
+        return {"after": 0.5, "before": -0.5}
+
+    def check(s, late: int = 0, weighted: bool = True) -> dict[str, float]:
+        """Quantities from the law; `late`: moves after the stamp; `weighted`: each mode's movement by its curvature."""
+        mode = _signs if s.optimizer == "sign" else _linear
+        laws = np.array([mode(s, h, late) for h in s.curvatures])
+        weights = s.curvatures if weighted else np.full(len(laws), s.curvatures.mean())
+        after, before = -(s.curvatures @ laws[:, 1:]) / (weights @ laws[:, 0])
+        return {"after": float(after), "before": float(before)}
+
+    wrong = {
+        "factor 1/2 forgotten": lambda s: {"after": 1.0, "before": -1.0},
+        "sign of the flip": lambda s: {"after": -0.5, "before": 0.5},
+        "stamp one move late": lambda s: VersionIdentity.check(s, late=1),
+        "plain mean of the curvatures": lambda s: VersionIdentity.check(s, weighted=False),
+    }
+
+    points = (_SGD, {**_SGD, "optimizer": "momentum", "law": (0.0, 0.6, 0.4), "step": 0.3}, _SIGN)
+    more = ({**_SGD, "law": (0.0, *(0.25,) * 4), "step": 0.35},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        updates = _warm_up(point)
+        return (
+            None
+            if updates <= _LONGEST_measured
+            else f"a warm-up of at most {_LONGEST_measured} updates, not {updates}; take a larger step"
+        )
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        curvatures, after = point["curvatures"] * _COPIES, _warm_up(point)
+        spec = lab.descent(
+            sim.tasks.quadratic(curvatures, noise=point["noise"]),
+            sim.schedules.random(point["law"]),
+            *_links(point),
+            updates=_UPDATES + after,
+            replicates=units_for(_SPREAD[point["optimizer"]], effect, 8),
+            diagnostics=[Stamped(curvatures, len(point["law"]) + 2, after)],
+        )
+        trace = lab.run(spec, seed, plant)
+        sums = trace.accumulated
+        return {
+            name: uncertainty.ratio(sums[name], sums["energy"], trace.realization, random=True)
+            for name in ("after", "before")
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "gradient at the current weights": Defect(lab.with_method(at="current"), _SGD),
+            "batch used twice": Defect(replaced(epochs=2), _SGD),
+        }

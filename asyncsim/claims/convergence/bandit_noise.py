@@ -1,0 +1,124 @@
+r"""Total variance of a leave-one-out REINFORCE gradient on a softmax bandit, exactly, for any number of samples.
+
+g = (1/N) sum_i (r_i - mean of the others) e_{a_i} is a U-statistic with kernel h(a, b) = (r_a - r_b)(e_a - e_b)/2. So
+tr Var g = [4 (N-2) zeta_1 + 2 zeta_2] / (N (N-1)) with zeta_1 = tr Var E[h | a] and zeta_2 = Var_pi r - |grad J|^2.
+Here E[h | a] = ((r_a - J) e_a + pi (r - r_a))/2. All are taken at the policy that draws. The policy of the scores does
+not matter: advantages add up to 0, so its terms cancel. Domain: rewards of the arms fixed, one prompt, N >= 2, no
+penalty. Second route: E<h, h'> over all choices of four arms, by how many samples two pairs share. Source: Hoeffding's
+decomposition of U-statistics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer, Vector
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_ARMS = 64
+"""Most arms: the second route lists triples."""
+
+
+def _components(s: BanditNoise) -> tuple[float, float]:
+    """zeta_1, zeta_2."""
+    pi, centered = s.policy, s.rewards - s.policy @ s.rewards
+    conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
+    gradient = pi * centered
+    first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
+    return first, float(pi @ centered**2 - gradient @ gradient)
+
+
+def _variance(s: BanditNoise, pair: float = 1.0) -> dict[str, float]:
+    first, second = _components(s)
+    return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
+
+
+def _exact_baseline(s: BanditNoise) -> dict[str, float]:
+    centered = s.rewards - s.policy @ s.rewards
+    scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
+    gradient = s.policy * centered
+    return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
+
+
+_ROUNDING = 1e-12
+_BATCHES, _SAMPLED = 200_000, 100_000
+"""Ordered batches that are listed, at most; and batches that are sampled where there are more."""
+_POINT = {"rewards": (0.0, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "samples": 4}
+
+
+class BanditNoise(Claim):
+    """a leave-one-out gradient on a softmax bandit has total variance `[4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))`"""
+
+    kind, source = "identity", "derived: Hoeffding's decomposition of U-statistics"
+    through = "oracle"
+
+    rewards = Vector(
+        typical=(-1.0, 2.0), sizes=(4, 4), example=(0.0, 0.4, 1.0), unit="reward", doc="fixed rewards of the arms"
+    )
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0), sizes=(4, 4), example=(0.3, -0.2, 0.5), doc="logits of the policy that draws, by arm"
+    )
+    samples = Integer(2, typical=(2, 60), example=5, doc="samples of a group", remedy="leaving one out needs another")
+
+    def joint(self) -> None:
+        """As many logits as rewards; the policy follows from them."""
+        arms = self.rewards.size
+        checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", _ARMS)
+        logits = self.behavior_logits
+        checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
+        self.policy = softmax(logits)
+
+    def predict(s) -> dict[str, float]:
+        return _variance(s)
+
+    def check(s) -> dict[str, float]:
+        n, arms = s.samples, np.eye(s.rewards.size)
+        kernel = (s.rewards[:, None] - s.rewards)[..., None] * (arms[:, None] - arms) / 2.0
+        same = np.einsum("a,b,abk,abk->", s.policy, s.policy, kernel, kernel)
+        shared = np.einsum("a,b,c,abk,ack->", s.policy, s.policy, s.policy, kernel, kernel, optimize=True)
+        mean = np.einsum("a,b,abk->k", s.policy, s.policy, kernel)
+        pairs = n * (n - 1) // 2
+        # Of all pairs of pairs: equal ones, those that share one sample, and those that share none.
+        one_shared, none_shared = n * (n - 1) * (n - 2), pairs * ((n - 2) * (n - 3) // 2)
+        square = (pairs * same + one_shared * shared + none_shared * (mean @ mean)) / pairs**2
+        return {"variance": float(square - mean @ mean)}
+
+    wrong = {
+        "part of pairs divided by N": lambda s: _variance(s, pair=1.0 / s.samples),
+        "pairs taken as independent": lambda s: {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))},
+        "exact baseline instead of the others' mean": _exact_baseline,
+    }
+
+    points = (_POINT, {**_POINT, "samples": 2}, {"rewards": (0.0, 1.0), "behavior_logits": (0.0, 1.7), "samples": 8})
+    more = ({"rewards": (0.2, 0.1, 0.9, 0.4), "behavior_logits": (0.0, 1.0, -1.0, 0.5), "samples": 6},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        rewards, behavior = np.array(point["rewards"]), np.array(point["behavior_logits"])
+        task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
+        method = sim.methods.reinforce(sim.advantages.leave_one_out())
+        # Scores are taken at another policy than the data: the variance must be the same.
+        current = behavior + np.cos(1.0 + np.arange(len(rewards)))
+        if len(rewards) ** point["samples"] > _BATCHES:
+            size = point["samples"], 1, _SAMPLED
+            gradient = lab.run(
+                lab.displaced(task, (behavior, current), [lab.MeanGradient()], size, method), seed, plant
+            ).accumulated
+            around = gradient["gradient"] - gradient["gradient"].mean(axis=1, keepdims=True)
+            return {"variance": between((around**2).sum(axis=0))._replace(tolerance=_ROUNDING)}
+        spec = plant(sim.Spec(task, sim.schedules.frozen(), method, sim.chain()))
+        moments = sim.oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
+        return {"variance": Estimate(moments.variance, tolerance=_ROUNDING)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "mean of the whole group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+            "no baseline": Defect(lab.with_method(advantage=sim.advantages.none()), _POINT),
+        }

@@ -1,0 +1,171 @@
+r"""The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
+
+Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t). The bias after
+them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is
+the least-squares slope of log sqrt(E|b|^2) over the log of what varies. It is 1 in the learning rate, and between 1/2
+(noise) and 1 (drift) in the staleness. Domain: quadratic loss, white noise, at least two distinct values. Second route:
+mean and variance carried update by update. Source: arXiv 2607.01083 for the O(step * staleness) bound; the exact law is
+derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.declared import Counts, Draw, Flag, Integer, Positive, Real, Staleness, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+
+def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
+    x, y = np.log(varied), np.log(rms)
+    x = x - x.mean()
+    return {"slope": float(x @ y / (x @ x))}
+
+
+def _square(s: BiasSlope, drift_power: int, noise_power: int) -> np.ndarray:
+    """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
+    age = np.array(s.ages, dtype=np.float64)
+    displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
+    square: np.ndarray = (s.curvature * s.sizes) ** 2 * displacement
+    return square
+
+
+_SPREAD = 1.0
+"""Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points below)."""
+
+
+def _squares(point: Point, staleness: int, step: float, replicates: int, seed: int, plant: Plant) -> np.ndarray:
+    """Squared bias `[R]` after `staleness` updates that all used data of version 0."""
+    spec = lab.descent(
+        sim.tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
+        sim.schedules.sawtooth(staleness + 1),
+        sim.updates.sgd(step),
+        updates=staleness + 1,
+        replicates=replicates,
+        diagnostics=["bias"],
+    )
+    return lab.run(spec, seed, plant)["bias"][-1] ** 2
+
+
+_BASE = {"curvature": 1.0, "start": 1.0}
+_MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 32)}
+
+
+class BiasSlope(Claim):
+    """rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in
+    staleness
+    """
+
+    kind, status, source = "exponent", "conditional", "arXiv 2607.01083 (bound); exact formula derived"
+    through, effect = "loop", 0.05
+
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+    start = Real(typical=(0.1, 2.0), example=1.0, unit="parameter", doc="distance from the optimum")
+    noise = Real(0.0, typical=(0.0, 5.0), example=1.5, unit="gradient", doc="noise of one gradient")
+    step = Positive(
+        typical=(1e-4, 0.1),
+        example=0.01,
+        optional=True,
+        unit="parameter per gradient",
+        doc="learning rate, beside `stalenesses`",
+    )
+    # `joint` requires two distinct values of the parameter that varies.
+    stalenesses = Counts(
+        1,
+        least=1,
+        typical=(1, 64),
+        example=(1, 2, 4, 8, 16),
+        optional=True,
+        unit="updates",
+        doc="updates for which behavior is frozen, beside `step`",
+        remedy="count the updates for which behavior is frozen",
+    )
+    staleness = Staleness(
+        1,
+        typical=(1, 64),
+        optional=True,
+        doc="updates for which behavior is frozen, beside `steps`",
+        remedy="count the updates for which behavior is frozen",
+    )
+    steps = Vector(0.0, optional=True, unit="parameter per gradient", doc="learning rates, beside `staleness`")
+
+    def joint(self) -> None:
+        """Either the staleness or the learning rate varies and has two values, and something moves."""
+        names = sorted(name for name, value in vars(self).items() if value is not None)
+        over_steps = "steps" in names
+        pair = ("staleness", "steps") if over_steps else ("step", "stalenesses")
+        for name in ("step", "stalenesses", "staleness", "steps"):
+            fits = (name in names) == (name in pair)
+            accepted = f"the keys curvature, start, noise, {', '.join(pair)}"
+            checks.require(fits, "point", names, accepted, f"{'add' if name in pair else 'drop'} {name}")
+        moves = self.start != 0.0 or self.noise > 0.0
+        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        self.sizes = self.steps if over_steps else np.array([self.step])
+        self.ages = [self.staleness] if over_steps else self.stalenesses
+        self.varied = self.steps if over_steps else np.array(self.ages, dtype=np.float64)
+        checks.require(
+            np.unique(self.varied).size >= 2,
+            "steps" if over_steps else "stalenesses",
+            self.varied.tolist(),
+            "two distinct values or more",
+            "a slope needs two",
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Several values of the staleness, or of the learning rate."""
+        point = {name: draw(cls.parameters[name]) for name in ("curvature", "start", "noise")}
+        # Parameters of their own, since optional ones would be drawn as None at times.
+        if draw(Flag()):
+            return point | {"staleness": draw(Integer(1, typical=cls.staleness.typical)), "steps": (1e-3, 3e-3, 1e-2)}
+        ages = draw(Counts(1, typical=cls.stalenesses.typical))
+        return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
+
+    def predict(s) -> dict[str, float]:
+        return _slope(s.varied, np.sqrt(_square(s, 2, 1)))
+
+    def check(s) -> dict[str, float]:
+        rms = []
+        for step in s.sizes:
+            bias_by_age = {0: 0.0}
+            mean, spread = s.start, 0.0
+            for age in range(1, max(s.ages) + 1):
+                mean, spread = mean - step * s.curvature * s.start, spread + (step * s.noise) ** 2
+                bias_by_age[age] = s.curvature * float(np.hypot(s.start - mean, np.sqrt(spread)))
+            rms += [bias_by_age[age] for age in s.ages]
+        return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
+
+    wrong = {
+        "mean square in place of root mean square": lambda s: _slope(s.varied, _square(s, 2, 1)),
+        "square-root formula": lambda s: _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes)),
+    }
+
+    points = (
+        {**_BASE, "noise": 0.3, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},
+        _MIXED,
+        {**_BASE, "noise": 30.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},
+        {**_BASE, "noise": 3.0, "staleness": 8, "steps": (0.001, 0.002, 0.004, 0.008)},
+    )
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        replicates = units_for(_SPREAD, effect, 4, scale=0.5)
+        if "steps" in point:
+            varied = point["steps"]
+            rows = [_squares(point, point["staleness"], s, replicates, seed + k, plant) for k, s in enumerate(varied)]
+        else:
+            varied = point["stalenesses"]
+            rows = [_squares(point, n, point["step"], replicates, seed + k, plant) for k, n in enumerate(varied)]
+        # The slope of log rms is half that of log mean square.
+        slope = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
+        return {"slope": slope._replace(value=slope.value / 2, error=slope.error / 2, tolerance=1e-9)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {"momentum inserted": Defect(lab.momentum_inserted, _MIXED)}

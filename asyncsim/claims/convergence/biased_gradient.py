@@ -1,0 +1,129 @@
+r"""Gradient descent with a biased gradient: the mean squared gradient is bounded by the mean squared bias.
+
+(1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + (1/T) sum_t E|b_t|^2 + step L noise^2 for step <= 1/L, with b_t =
+E[g_t | past] - grad f(x_t). Derivation: smoothness and <u, u + b> = (|u|^2 + |u + b|^2 - |b|^2)/2 for u = grad f(x_t);
+the part (1 - step L) |u + b|^2 is left out, and f(x_T) set to its least value. Evaluated for f = L x^2/2 from x =
+start, where g_t is read `staleness` updates ago: b_t = L (x_{t-tau} - x_t), of which the bound needs no condition on
+the staleness. Attained at step 1/L where x_T = 0; at staleness 1 the bias then carries nearly all of it. Domain: the
+step condition, noise of variance at most noise^2. Second route: the impulse response of the recursion gives E|b_t|^2
+update by update, against moments of a covariance recursion. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _squares(s: BiasedGradient) -> np.ndarray:
+    """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""
+    a, tau = s.step * s.curvature, s.staleness
+    mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
+    # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
+    impulse[tau] = 1.0
+    for t in range(tau, s.updates + tau - 1):
+        mean[t + 1] = mean[t] - a * mean[t - tau]
+        impulse[t + 1] = impulse[t] - a * impulse[t - tau]
+    gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
+    energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
+    squares: np.ndarray = s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
+    return squares
+
+
+_FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
+_FROM_AFAR = {**_FRESH, "start": 50.0, "updates": 4}
+_BIASED = {**_FRESH, "staleness": 1, "noise": 0.0, "start": 1.0, "updates": 601}
+"""The path 1, 0, -1, -1, 0, 1 repeats: bias and gradient are of one size."""
+
+
+class BiasedGradient(Claim):
+    """biased gradients at learning rate `a <= 1/L`: mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`"""
+
+    kind, source = "bound", "elementary"
+    through = "loop"
+
+    curvature = Positive(
+        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
+    )
+    staleness = Staleness(0, 64, typical=(0, 6), example=1)
+    step = Positive(example=0.4, unit="parameter per gradient", doc="learning rate")
+    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
+    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
+    updates = Integer(
+        1, 5000, typical=(1, 60), example=8, unit="updates", doc="length of the run", remedy="count the updates"
+    )
+
+    def joint(self) -> None:
+        """Refuses a path that never moves, and learning rates above 1 / L."""
+        moves = self.noise > 0.0 or self.start != 0.0
+        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        # At the largest allowed step the product may round to just above 1.
+        small = self.step * self.curvature <= 1.0 + 1e-12
+        checks.require(small, "step", self.step, f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A step up to 1 / L, and no more growth than digits allow."""
+        point = {name: draw(p) for name, p in cls.parameters.items() if name != "step"}
+        return point | {"step": draw(Real(typical=(0.02, 1.0))) / (point["curvature"] * (1 + point["staleness"] / 2))}
+
+    def predict(s, bias: float = 1.0, noise: float = 1.0, descent: float = 2.0, power: float = 1.0) -> dict[str, float]:
+        gap = s.curvature * s.start**2 / 2.0
+        mean = float((_squares(s) ** power).mean())
+        floor = noise * s.step * s.curvature * s.noise**2
+        return {"bound": descent * gap / (s.step * s.updates) + bias * mean + floor}
+
+    def check(s) -> dict[str, float]:
+        """The budget update by update, on a covariance matrix of iterates, newest first."""
+        size, a = s.staleness + 1, s.step * s.curvature
+        companion = np.eye(size, k=-1)
+        companion[0, 0] = 1.0
+        companion[0, -1] -= a
+        moments = np.full((size, size), s.start**2)
+        terms, gradients = [s.curvature * s.start**2 / (s.step * s.updates)], []
+        for _ in range(s.updates):
+            gradients.append(s.curvature**2 * moments[0, 0] / s.updates)
+            squared = moments[0, 0] + moments[-1, -1] - 2.0 * moments[0, -1]
+            terms += [s.curvature**2 * squared / s.updates, a * s.noise**2 / s.updates]
+            moments = companion @ moments @ companion.T
+            moments[0, 0] += (s.step * s.noise) ** 2
+        bound, exact = math.fsum(terms), math.fsum(gradients)
+        # Rounding must not make a bound that is attained count as exceeded.
+        return {"bound": bound if exact <= bound * (1.0 + 1e-12) else exact}
+
+    wrong = {
+        "length of the bias instead of its square": lambda s: BiasedGradient.predict(s, power=0.5),
+        "bias forgotten": lambda s: BiasedGradient.predict(s, bias=0.0),
+        "noise term halved": lambda s: BiasedGradient.predict(s, noise=0.5),
+        "initial gap counted once": lambda s: BiasedGradient.predict(s, descent=1.0),
+    }
+
+    terms = {
+        "initial gap": lambda s, factor: BiasedGradient.predict(s, descent=2.0 * factor),
+        "bias": lambda s, factor: BiasedGradient.predict(s, bias=factor),
+        "noise": lambda s, factor: BiasedGradient.predict(s, noise=factor),
+    }
+
+    points = (_FRESH, _FROM_AFAR, _BIASED, {**_BIASED, "start": 3.0, "updates": 160})
+    more = ({**_BIASED, "curvature": 2.0, "step": 0.5, "start": -3.0},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        bound = lab.mean_squares.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
+        # Where the bound is attained, rounding decides which is larger.
+        return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _FRESH),
+            "momentum inserted": Defect(lab.momentum_inserted, _FRESH),
+        }

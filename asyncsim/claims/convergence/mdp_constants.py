@@ -1,0 +1,173 @@
+r"""Largest gradient and Hessian of a discounted process in its logits: sqrt(S/8) and S/(3 sqrt 3) times a range.
+
+S counts states with a choice, in which actions differ; the range is that of the returns J_f of deterministic policies,
+at most (max r - min r)/(1 - gamma). Derivation: J = sum_f W_f J_f, and W is a softmax over deterministic policies f
+with logits x_f = sum_s theta(s, f_s) + const. Along a unit vector dJ = Cov_W(J_f, x_f) and d^2 J = Cov_W(J_f, (x_f -
+E_W x_f)^2), where x_f spans at most w = sqrt(2 S). So |dJ| <= range w/4 (Grüss) and |d^2 J| <= range w^2/(6 sqrt 3).
+Conditional: that two values of x_f allow the largest |d^2 J| is a numerical optimum, not a proof.
+
+Tight at S = 1 for every discount. At S = 2 a search finds 0.81 of the Hessian at discount 0.99 and 0.98 at 0.9999: two
+states, actions that lead to one or the other. The published 8/(1 - gamma)^3 for rewards in [0, 1] is larger by the
+factor 41.6/(S (1 - gamma)^2). Domain: endless episodes. Second route: maximization over two-valued laws, best and worst
+policy by policy iteration. Source: derived; arXiv 2005.06392 for 8/(1 - gamma)^3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._mdp import Process, arms, logits
+from asyncsim.claims._points import STAY, process
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+
+
+def _bounds(spread: float, states: float) -> dict[str, float]:
+    return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
+
+
+def _iterated(s: MdpConstants, sign: float) -> float:
+    """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
+    states = np.arange(len(s.rewards))
+    chosen = np.zeros(len(states), dtype=np.int64)
+    while True:
+        value = np.linalg.solve(
+            np.eye(len(states)) - s.discount * s.transition[states, chosen], s.rewards[states, chosen]
+        )
+        ahead = sign * (s.rewards + s.discount * s.transition @ value)
+        if (ahead.max(axis=1) <= ahead[states, chosen] + 1e-13).all():
+            return float(value[0])
+        chosen = ahead.argmax(axis=1)
+
+
+def _scaled(quantity: str) -> Callable[[MdpConstants, float], dict[str, float]]:
+    """The bounds with one of them times a factor."""
+
+    def bounds(s: MdpConstants, factor: float) -> dict[str, float]:
+        whole = _bounds(s.spread, s.choices)
+        return whole | {quantity: factor * whole[quantity]}
+
+    return bounds
+
+
+_STEP = 1e-4
+"""Half the distance of the policies that are compared; what it leaves out is about its square."""
+
+
+class _Sharpened(Wrapped):
+    """A policy that acts and scores at a lower temperature but leaves it out of the derivative."""
+
+    def prepare(self, parameters: object) -> lab.Weights:
+        """Tables of the logits divided by 0.9."""
+        prepared: lab.Weights = self._inner.prepare(parameters / 0.9)  # type: ignore[operator]
+        return prepared
+
+
+def _half_discounted(spec: lab.Spec) -> lab.Spec:
+    """The discount of a step spread over two."""
+    task = spec.task
+    return spec.replace(task=dataclasses.replace(task, discount=task.discount**0.5))  # type: ignore[attr-defined, type-var]
+
+
+_FLAT, _STEEP = 0.0, float(np.log(2.0 + np.sqrt(3.0)))
+"""Difference of two arms' logits at which a softmax has its largest slope, and its largest curvature."""
+
+
+def _slipping(discount: float, place: float) -> Point:
+    """Staying pays 1, leaving ends it; the chance of leaving is small where gradients are large."""
+    away = float(-np.log(1.0 - discount)) + place
+    return process((((1.0,), (0.0,)),), ((1.0, 0.0),), discount, logits=((away, 0.0),))
+
+
+_BANDIT = process((((1.0,), (1.0,)),), ((0.2, 0.7),), 0.5, logits=((_STEEP, 0.0),))
+_TWO = process(STAY, ((1.0, 0.0), (1.0, 0.0)), 0.99, logits=((3.5145, 0.0), (-2.1537, 0.0)))
+_LEVEL = {**_TWO, "logits": ((2.6698, 0.0), (-2.7507, 0.0))}
+
+
+class MdpConstants(Process, Claim):
+    """with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at
+    most `S/(3 sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`
+    """
+
+    kind, status, source = "bound", "conditional", "derived; arXiv 2005.06392 for 8/(1 - gamma)^3"
+    through, effect = "oracle", 0.01
+
+    logits = logits("policy", (0.4, -0.3), (-0.8, 0.5))
+
+    @property
+    def choices(self) -> int:
+        """States in which actions differ."""
+        same_pay = np.ptp(self.rewards, axis=1) == 0.0
+        same_way = (np.ptp(self.transition, axis=1) == 0.0).all(axis=1)
+        return int((~(same_pay & same_way)).sum())
+
+    @property
+    def spread(self) -> float:
+        """Range of the returns of deterministic policies."""
+        return float(np.ptp(arms(self).returns))
+
+    def predict(s) -> dict[str, float]:
+        return _bounds(s.spread, s.choices)
+
+    def check(s) -> dict[str, float]:
+        width = math.sqrt(2.0 * s.choices)
+
+        def largest(power: int) -> float:
+            """Of Cov(1[x = w], (x - E x)^power) over laws on 0 and w."""
+
+            def covariance(p: float) -> float:
+                return p * (1.0 - p) * abs((1.0 - p) ** power - (-p) ** power) * width**power
+
+            found = minimize_scalar(
+                lambda p: -covariance(p), bounds=(0.0, 0.5), method="bounded", options={"xatol": 1e-12}
+            )
+            return max(-float(found.fun), covariance(0.5))
+
+        spread = _iterated(s, 1.0) - _iterated(s, -1.0)
+        return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
+
+    wrong = {
+        "states forgotten": lambda s: _bounds(s.spread, 1.0),
+        "square root of the number of states": lambda s: _bounds(s.spread, math.sqrt(s.choices)),
+        "range of rewards in place of returns": lambda s: _bounds(s.range, s.choices),
+        "normalized occupancy": lambda s: _bounds((1.0 - s.discount) * s.spread, s.choices),
+    }
+
+    terms = {"gradient": _scaled("gradient"), "Hessian": _scaled("hessian")}
+
+    points = (_BANDIT, _slipping(0.9, _FLAT), _slipping(0.9, _STEEP), _TWO, _LEVEL)
+    more = (_slipping(0.99, _STEEP), _slipping(0.99, _FLAT), {**_TWO, "discount": 0.9})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.mdp.why_long(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        logits = np.ravel(point["logits"])
+        task = lab.mdp.task_of(point)
+        spec = lab.mdp.spec_of(task, plant)
+        shifts = _STEP * np.concatenate([np.zeros((1, logits.size)), np.eye(logits.size), -np.eye(logits.size)])
+        here, *near = lab.mdp.exact(spec, logits + shifts)[1]
+        after, before = np.split(np.array(near), 2)
+        slopes = (after - before) / (2.0 * _STEP)
+        size = float(np.abs(np.linalg.eigvalsh(0.5 * (slopes + slopes.T))).max())
+        left_out = lab.mdp.left_out(task) * task.horizon
+        tolerances = {"gradient": left_out, "hessian": left_out + 10.0 * _STEP**2 * size}
+        found = {"gradient": float(np.linalg.norm(here)), "hessian": size}
+        return {name: lab.mdp.exactly(value, tolerances[name]) for name, value in found.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "temperature forgotten in the derivative": Defect(
+                lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _BANDIT
+            ),
+            "discount of a step spread over two": Defect(_half_discounted, _slipping(0.9, _STEEP)),
+        }

@@ -1,0 +1,133 @@
+r"""Return and policy gradient of a discounted decision process, with the occupancy that is not normalized.
+
+Softmax policy pi on a table, start in state 0, endless episodes but for ends in the tables:
+    J = start^T (I - gamma P_pi)^-1 r_pi,  grad J = d(s) pi(a|s) A(s, a),  d = (I - gamma P_pi)^-T start.
+d adds up to 1/(1 - gamma) where nothing ends: a gradient that weighs states by their share of visits is smaller by
+that factor. Derivation: derivative of the inverse. Second route: the bandit over all deterministic policies, J = sum_f
+W_f J_f with W_f ~ prod_s pi(f_s|s) det(I - gamma P_f), differentiated as a softmax bandit. Source: Sutton et al. 2000
+(policy gradient theorem); the bandit is derived.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._mdp import Process, arms, logits
+from asyncsim.claims._points import process
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+
+
+def _numbers(s: MdpGradient, occupancy: np.ndarray) -> dict[str, float]:
+    value = s.resolvent(s.policy)[0] @ (s.policy * s.rewards).sum(axis=1)
+    return {"value": float(value)} | indexed("gradient", occupancy[:, None] * s.policy * s.advantage(s.policy))
+
+
+def _undiscounted_visits(s: MdpGradient) -> np.ndarray:
+    """Visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
+    led = np.einsum("sa,sat->st", s.policy, s.transition)
+    return np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0)
+
+
+def _discounted_by_advantage(spec: lab.Spec) -> lab.Spec:
+    """The discount in the advantage alone: later states weigh as much as the first."""
+    task = dataclasses.replace(spec.task, discount=1.0)  # type: ignore[type-var]
+    discount = spec.task.discount  # type: ignore[attr-defined]
+    return spec.replace(task=task, method=spec.method.replace(advantage=sim.advantages.returns_to_go(discount)))
+
+
+class _Share(Wrapped):
+    """States weighed by their share of discounted visits."""
+
+    def exact(self, *arguments: object) -> tuple[object, object]:
+        """The wrapped task's, its gradient without the factor 1/(1 - gamma)."""
+        value, gradient = self._inner.exact(*arguments)
+        return value, (1.0 - self._inner.discount) * gradient
+
+
+def _transposed(spec: lab.Spec) -> lab.Spec:
+    """Transitions read from the state that is led to."""
+    table = np.array(spec.task.transition).transpose(2, 1, 0)  # type: ignore[attr-defined]
+    nested = tuple(tuple(tuple(row) for row in state) for state in table.tolist())
+    return spec.replace(task=dataclasses.replace(spec.task, transition=nested))  # type: ignore[type-var]
+
+
+_RING = process(
+    (((0.0, 1.0), (1.0, 0.0)), ((0.0, 1.0), (1.0, 0.0))),
+    ((0.2, 1.0), (0.0, 0.5)),
+    0.25,
+    logits=((0.3, -0.2), (0.7, 0.1)),
+)
+_MIXED = process(
+    (((0.5, 0.3, 0.2), (0.1, 0.1, 0.8)), ((0.2, 0.5, 0.3), (0.6, 0.2, 0.2)), ((0.3, 0.3, 0.4), (0.1, 0.8, 0.1))),
+    ((0.0, 1.0), (0.4, -0.3), (2.0, 0.1)),
+    0.9,
+    logits=((0.5, -0.5), (0.0, 1.0), (-0.3, 0.2)),
+)
+_ENDING = {
+    **_MIXED,
+    "transition": (_MIXED["transition"][0], ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _MIXED["transition"][2]),
+}
+
+
+class MdpGradient(Process, Claim):
+    """a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)`
+    with the unnormalized occupancy `d = (I - gamma P)^-T start`
+    """
+
+    kind, source = "identity", "Sutton et al. 2000; the second route is derived"
+    relative_to, through = "norm", "loop, oracle"
+
+    logits = logits("policy", (0.4, -0.3), (-0.8, 0.5))
+
+    @property
+    def policy(self) -> np.ndarray:
+        return softmax(self.logits)
+
+    def predict(s) -> dict[str, float]:
+        return _numbers(s, s.occupancy(s.policy))
+
+    def check(s) -> dict[str, float]:
+        chosen, determinant, returns = arms(s)
+        states = np.arange(chosen.shape[1])
+        weight = s.policy[states, chosen].prod(axis=1) * determinant
+        weight /= weight.sum()
+        value = weight @ returns
+        taken = np.eye(s.logits.shape[1])[chosen]
+        # The scores of an arm are e(f_s) less their mean, and centered rewards make the mean drop out.
+        return {"value": float(value)} | indexed("gradient", np.einsum("f,fsa->sa", weight * (returns - value), taken))
+
+    wrong = {
+        "normalized occupancy": lambda s: _numbers(s, (1.0 - s.discount) * s.occupancy(s.policy)),
+        "discount forgotten in the occupancy": lambda s: _numbers(s, _undiscounted_visits(s)),
+        "transition transposed": lambda s: s.but(transition=s.transition.transpose(2, 1, 0)).predict(),
+    }
+
+    points = (_RING, _MIXED, _ENDING)
+    more = ({**_MIXED, "discount": 0.99}, {**_RING, "discount": 0.4})
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        logits = np.array(point["logits"])
+        through_loop = lab.mdp.why_random(point) is None
+        task = lab.mdp.listed(point) if through_loop else lab.mdp.task_of(point)
+        spec = lab.mdp.spec_of(task, plant, initial=logits.ravel())
+        value, gradient = (found[0] for found in lab.mdp.exact(spec, logits[None]))
+        if through_loop:
+            gradient = lab.running.run(spec, seed=seed, progress=False).parameters[0] - logits.ravel()
+        tolerance = lab.mdp.left_out(task)
+        components = {f"gradient[{k}]": lab.mdp.exactly(x, tolerance) for k, x in enumerate(gradient)}
+        return {"value": lab.mdp.exactly(value, tolerance), **components}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "discount in the advantage alone": Defect(_discounted_by_advantage, _RING),
+            "normalized occupancy": Defect(lambda spec: spec.replace(task=_Share(spec.task)), _MIXED),
+            "transition transposed": Defect(_transposed, _MIXED),
+        }

@@ -1,0 +1,141 @@
+r"""A learning rate that is scaled at random, without looking at the gradient, acts by its mean and its mean square.
+
+x_{t+1} = (1 - a (mean + spread u_t)) x_t, a = step * curvature, u_t uniform in [-1, 1) and independent of all else.
+So E x_t = (1 - a mean)^t and E x_t^2 = ((1 - a mean)^2 + a^2 spread^2 / 3)^t for x_0 = 1: a mean factor of the steps,
+and a noise that grows with their size. It is the control of an adaptive rule: the same two moments, no tie to the
+batch. Derivation: products of independent factors. Domain: fresh linear gradients without noise. Second route: the
+moments as sums over binomial powers of u, E u^k = 1/(k + 1) for even k. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from math import comb
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Positive, Real
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+
+def _moments(s: RandomScale, factor: float, square: float) -> dict[str, float]:
+    times = np.arange(1, s.updates + 1)
+    return indexed("x", factor**times) | indexed("square", square**times)
+
+
+def _constant(s: RandomScale) -> np.ndarray:
+    """E x_t^2 of a scale drawn once, by Gauss's quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+    factors = 1.0 - s.share * (s.mean + s.spread * nodes)
+    return np.array([weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)])
+
+
+def _spread(point: Point) -> float:
+    """Relative standard deviation of the last square, rounded up: twice that of a product of factors."""
+    a = point["step"] * point["curvature"]
+    one = a * point["spread"] / (1.0 - a * point["mean"])
+    return 2.5 * math.sqrt(point["updates"] / 3.0) * one + 0.01
+
+
+def _scaled(**settings: Any) -> Plant:
+    """A plant: other scales."""
+
+    def plant(spec: lab.Spec) -> lab.Spec:
+        link: Any = spec.update.links[-1]
+        given = {"mean": link.mean, "spread": link.spread, **settings}
+        return spec.replace(
+            update=lab.Links((*spec.update.links[:-1], sim.updates.random_scale(**given, seed=link.seed)))
+        )
+
+    return plant
+
+
+_POINT = {"mean": 0.7, "spread": 0.2, "step": 0.3, "curvature": 1.0, "updates": 4}
+_WIDE = {**_POINT, "spread": 0.6, "step": 0.3}
+
+
+def _fixed(spec: lab.Spec) -> tuple[Any, ...]:
+    link: Any = spec.update.links[-1]
+    return (*spec.update.links[:-1], sim.updates.scale(link.mean))
+
+
+class RandomScale(Claim):
+    """learning rates scaled by `m + w u`, `u` uniform in `[-1, 1]`, leave `E x_t = (1 - a m)^t` and `E x_t^2 = ((1 -
+    a m)^2 + a^2 w^2 / 3)^t`
+    """
+
+    kind, source = "expectation", "derived: products of independent factors"
+    through = "loop"
+
+    mean = Positive(typical=(0.3, 1.0), example=0.7, doc="mean scale")
+    spread = Real(0.0, typical=(0.05, 0.3), example=0.6, doc="half the width of the scales")
+    step = Positive(typical=(0.05, 0.5), example=0.6, unit="parameter per gradient", doc="learning rate")
+    curvature = Positive(typical=(0.5, 1.5), example=1.0, doc="curvature of the loss")
+    updates = Count(1, 64, typical=(1, 8), example=6, unit="updates", doc="length of the run")
+
+    def joint(self) -> None:
+        """Scales above 0, and an iterate that shrinks but not to nothing."""
+        positive = self.spread <= self.mean
+        checks.require(positive, "spread", self.spread, f"at most mean = {self.mean}", "a scale may not be negative")
+        a = self.step * self.curvature
+        inside = 1e-3 < 1.0 - a * (self.mean + self.spread) < 1.0
+        checks.require(inside, "step", self.step, "such that every factor is in (0.001, 1)", "lower it")
+
+    @property
+    def share(self) -> float:
+        """a, which every scale multiplies."""
+        return self.step * self.curvature
+
+    def predict(s, third: float = 3.0) -> dict[str, float]:
+        factor = 1.0 - s.share * s.mean
+        return _moments(s, factor, factor**2 + (s.share * s.spread) ** 2 / third)
+
+    def check(s) -> dict[str, float]:
+        """E (c + d u)^(p t) = E (c + d u)^p to the power t, by powers of u."""
+        c, d = 1.0 - s.share * s.mean, -s.share * s.spread
+        first, second = (sum(comb(p, k) * c ** (p - k) * d**k / (k + 1) for k in range(0, p + 1, 2)) for p in (1, 2))
+        return _moments(s, first, second)
+
+    wrong = {
+        "spread taken for the deviation": lambda s: RandomScale.predict(s, third=1.0),
+        "no spread": lambda s: s.but(spread=0.0).predict(),
+        "no mean scale": lambda s: s.but(mean=1.0, spread=0.1).predict(),
+        "one scale for all updates": lambda s: (
+            indexed("x", (1.0 - s.share * s.mean) ** np.arange(1, s.updates + 1)) | indexed("square", _constant(s))
+        ),
+    }
+
+    points = (_POINT, _WIDE)
+    more = ({**_POINT, "mean": 0.4, "updates": 8},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        count = point["updates"]
+        spec = lab.descent(
+            sim.tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
+            lab.fixed(0),
+            sim.updates.sgd(point["step"]),
+            sim.updates.random_scale(point["mean"], point["spread"], seed=seed),
+            updates=count,
+            sampling="enumerate",
+            replicates=max(64, units_for(_spread(point), effect, 2 * count)),
+            diagnostics=[lab.Metric("place", lambda step: step.parameters[:, 0])],
+        )
+        trace = lab.run(spec, seed, plant)
+        places = [*trace["place"][1:], trace.parameters[:, 0]]
+        squares = {f"square[{k}]": between(np.asarray(x) ** 2) for k, x in enumerate(places)}
+        return {f"x[{k}]": between(np.asarray(x)) for k, x in enumerate(places)} | squares
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "the mean scale alone": Defect(lambda spec: spec.replace(update=lab.Links(_fixed(spec))), _WIDE),
+            "wider scales": Defect(_scaled(spread=0.7), _WIDE),
+            "unscaled": Defect(_scaled(mean=1.0), _POINT),
+        }

@@ -1,0 +1,131 @@
+r"""How far the return and the visits of two policies can lie apart, given how far the policies do.
+
+mu generated the data, pi is current, TV(s) their total variation in state s, a the largest one, d discounted visits,
+not normalized. With
+    B = min(E_{d_mu} TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))
+it holds that |J(pi) - J(mu)| <= (max r - min r) B and sum_s |d_pi - d_mu| <= 2 gamma B. Derivation: couple both
+trajectories; they part at step t with probability TV(s_t) and never meet again. The first form sums that over the
+visits of mu, the second takes a everywhere, where they still agree with probability (1 - a)^t.
+
+Both are attained. The first where one choice decides for ever, whatever the policies. The second where every step may
+slip into another state for good and mu never does. The usual a/(1 - gamma)^2 is attained for small a only. Second
+route: sums over steps. Domain: endless episodes; where one may end, the end counts as a reward of 0. Source: derived;
+the second form is in the proof of arXiv 1502.05477, theorem 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._mdp import Pair
+from asyncsim.claims._points import process
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+
+
+def _bounds(s: Pair, parted: float) -> dict[str, float]:
+    return {"return": s.range * parted, "occupancy": 2.0 * s.discount * parted}
+
+
+def _meeting_again(s: Pair) -> dict[str, float]:
+    """Trajectories that have parted for one step only."""
+    return _bounds(s, (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2))
+
+
+class _Sharpened(Wrapped):
+    """A policy that acts at a lower temperature than it says."""
+
+    def prepare(self, parameters: object) -> lab.Weights:
+        """Tables of the logits divided by 0.8."""
+        prepared: lab.Weights = self._inner.prepare(parameters / 0.8)  # type: ignore[operator]
+        return prepared
+
+
+def _undiscounted(spec: lab.Spec) -> lab.Spec:
+    """The discount forgotten."""
+    return spec.replace(task=dataclasses.replace(spec.task, discount=1.0))  # type: ignore[type-var]
+
+
+_CHOICE = process(
+    (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2),
+    ((1.0, 0.0), (1.0, 1.0), (0.0, 0.0)),
+    0.9,
+    behavior_logits=((0.8, 0.0), (0.0, 0.0), (0.0, 0.0)),
+    current_logits=((-0.4, 0.0), (0.0, 0.0), (0.0, 0.0)),
+)
+_SLIP = process(
+    (((1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0), (0.0, 1.0))),
+    ((1.0, 0.0), (0.0, 0.0)),
+    0.9,
+    behavior_logits=((40.0, 0.0), (0.0, 0.0)),
+    current_logits=((1.0, 0.0), (0.0, 0.0)),
+)
+_ANY = process(
+    (((0.6, 0.4), (0.1, 0.9)), ((0.5, 0.3), (0.2, 0.8))),
+    ((0.0, 1.0), (0.5, -0.4)),
+    0.8,
+    behavior_logits=((0.3, -0.2), (0.0, 0.7)),
+    current_logits=((1.0, -0.6), (0.4, 0.2)),
+)
+
+
+class ReturnShift(Pair, Claim):
+    """two policies differ in return by at most `(max r - min r) B`, in discounted visits by at most `2 gamma B`, `B
+    = min(E_d TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` with `a = max TV`
+    """
+
+    kind, source = "bound", "derived; second form as in the proof of arXiv 1502.05477, theorem 1"
+    through, effect = "oracle", 0.01
+
+    def predict(s) -> dict[str, float]:
+        return _bounds(s, s.parted())
+
+    def check(s) -> dict[str, float]:
+        return _bounds(s, min(s.by_steps()))
+
+    wrong = {
+        "trajectories that meet again": _meeting_again,
+        "normalized occupancy": lambda s: _bounds(s, (1.0 - s.discount) * s.parted()),
+        "distances in the mean over actions": lambda s: _bounds(s, s.parted() / s.rewards.shape[1]),
+    }
+
+    terms = {
+        "mean distance": lambda s, factor: _bounds(s, s.parted(mean=factor)),
+        "largest distance": lambda s, factor: _bounds(s, s.parted(largest=factor)),
+    }
+
+    points = (_CHOICE, _SLIP, _ANY)
+    more = ({**_SLIP, "discount": 0.99}, {**_SLIP, "current_logits": ((-1.0, 0.0), (0.0, 0.0))})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.mdp.why_long(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        places = [point["behavior_logits"], point["current_logits"]]
+
+        def moved(rewards: object) -> float:
+            """By how much the return with these rewards differs."""
+            behavior, current = lab.mdp.exact(lab.mdp.spec_of(lab.mdp.task_of(point, rewards), plant), places)[0]
+            return float(current - behavior)
+
+        # Discounted visits of a state are the return of a process that pays 1 there.
+        task = lab.mdp.task_of(point)
+        visits = [moved(np.outer(here, np.ones(task.actions))) for here in np.eye(task.rows)]
+        tolerance = lab.mdp.left_out(task)
+        most = float(np.abs(point["rewards"]).max())
+        return {
+            "return": lab.mdp.exactly(abs(moved(point["rewards"])), tolerance),
+            "occupancy": lab.mdp.exactly(float(np.abs(visits).sum()), tolerance * task.rows / most),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "discount forgotten": Defect(_undiscounted, _CHOICE),
+            "temperature forgotten": Defect(lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _CHOICE),
+        }

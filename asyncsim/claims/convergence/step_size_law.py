@@ -1,0 +1,125 @@
+r"""Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
+
+Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
+t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:
+beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of
+z^{tau+1} - z^tau + step * curvature ("delay" is t_c * step). That is (tau + 1/2) ln R/Re W_0(-c) times the step, c =
+step * curvature (tau + 1/2): a function of step * staleness alone for long delays, without bound at c = pi/2. Domain:
+quadratic of one dimension, no noise. Second route: the path's crossing; Newton's method on z = e^s. Source: derived;
+the two-constraint rule arXiv 2607.01083.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base.declared import Draw, Positive, Real, Staleness
+from asyncsim.base.records import Estimate, Point
+from asyncsim.claims import _unstable, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._trial import Defect, Plant
+
+
+def _quantities(s: StepSizeLaw, drift: float, growth: float) -> dict[str, float]:
+    return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
+
+
+def _by_lambert(s: StepSizeLaw) -> dict[str, float]:
+    growth = _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
+    return _quantities(s, s.radius / s.curvature, growth)
+
+
+def _drift(point: Point, seed: int, plant: Plant) -> float:
+    """Updates until the stale gradient of version 0 is off by `radius` of itself, read between two updates."""
+    curvature, step = point["curvature"], point["step"]
+    count = math.ceil(point["radius"] / (step * curvature)) + 4
+    spec = lab.descent(
+        sim.tasks.quadratic((curvature,), noise=0.0, start=1.0),
+        sim.schedules.frozen(),
+        sim.updates.sgd(step),
+        updates=count,
+        replicates=1,
+        sampling="enumerate",
+        diagnostics=["bias"],
+    )
+    bias = lab.run(spec, seed, plant)["bias"][:, 0] / curvature
+    return float(np.interp(point["radius"], bias, np.arange(count)))
+
+
+def _point(staleness: int, step: float, ratio: float) -> Point:
+    return {"staleness": staleness, "step": step, "curvature": 1.0, "ratio": ratio, "radius": 20.0}
+
+
+_FAR = _point(4, 0.7, 1e9)
+
+
+class StepSizeLaw(Claim):
+    """cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
+    R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
+    """
+
+    kind, status, source = "expectation", "conditional", "derived; two-constraint rule arXiv 2607.01083"
+    through = "loop"
+
+    staleness = Staleness(1, 64, typical=(1, 32), example=4)
+    step = Positive(example=0.5, unit="parameter per gradient", doc="learning rate")
+    curvature = Positive(typical=(0.2, 5.0), example=1.0, unit="gradient per parameter", doc="curvature of the mode")
+    ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="growth of the amplitude that is a collapse")
+    radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
+
+    def joint(self) -> None:
+        """The mode grows under delay."""
+        _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Steps of 1.05 to 2.5 times the boundary."""
+        point = {name: draw(cls.parameters[name]) for name in ("staleness", "curvature", "ratio", "radius")}
+        share = draw(Real(typical=(1.05, 2.5)))
+        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(s, s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
+
+    def check(s) -> dict[str, float]:
+        time, place = 0, 1.0
+        # The gradient is that of version 0; the crossing is read between two updates.
+        while 1.0 - place < s.radius:
+            time, before, place = time + 1, place, place - s.step * s.curvature
+        crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
+        return _quantities(s, s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+
+    wrong = {
+        "tau in place of tau + 1/2": _by_lambert,
+        "delay collapses at a constant step * time too": lambda s: {
+            "drift": s.radius / s.curvature,
+            "delay": math.log(s.ratio) / s.curvature,
+        },
+        "drift counted in versions": lambda s: s.predict() | {"drift": s.radius / (s.curvature * s.staleness)},
+    }
+
+    points = (_point(4, 0.42, 1e3), _FAR)
+    more = (_point(8, 0.35, 1e9), _point(16, 0.12, 1e6))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.reach(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        growing = lab.passage(point, seed, plant)
+        step = point["step"]
+        delay = Estimate(step * growing.value, tolerance=step * growing.tolerance, samples=growing.samples)
+        return {"drift": Estimate(step * _drift(point, seed, plant), tolerance=1e-9), "delay": delay}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _FAR),
+            "momentum inserted": Defect(lab.momentum_inserted, _FAR),
+        }

@@ -1,0 +1,123 @@
+r"""How far the objective that token ratios ascend on stale data can lie from the return itself.
+
+Data of mu, token ratios pi/mu, rewards to go: the gradient is that of L(pi) = J(mu) + sum_s d_mu(s) g(s), g(s) = sum_a
+pi(a|s) A_mu(s, a), d_mu not normalized. Its states stay those of mu. The return has d_pi instead of d_mu (performance
+difference), so with B of `convergence/return-shift`, whose a is the largest total variation of a state,
+    |J(pi) - L(pi)| <= 2 gamma max_s |g(s)| B   ("gap"),
+and since |g| <= 2 a max |A_mu|, at most 4 gamma max |A_mu| a^2/((1 - gamma)(1 - gamma (1 - a)))   ("coarse").
+
+All are attained. "gap" with the mean distance: one choice of which state to stay in for ever, where pi gains in one and
+loses in the other. With the largest distance, and "coarse": a step that may slip from gain into loss for good. The
+published 4 gamma max |A| a^2/(1 - gamma)^2 is attained for small a only. Domain: endless episodes. Second route: sums
+over steps. Source: arXiv 1502.05477, theorem 1 and its proof; 1705.10528 for the mean; that they are attained is
+derived.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._mdp import Pair
+from asyncsim.claims._points import process
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _gains(s: Pair, advantage: np.ndarray) -> float:
+    """max_s |sum_a pi A_mu|."""
+    return float(np.abs((s.pair[1] * advantage).sum(axis=1)).max())
+
+
+def _bounds(s: Pair, advantage: np.ndarray, averaged: float, coupled: float) -> dict[str, float]:
+    """Both bounds from the two forms of B."""
+    coarse = 2.0 * float(s.distances.max()) * float(np.abs(advantage).max())
+    gap = 2.0 * s.discount * _gains(s, advantage) * min(averaged, coupled)
+    return {"gap": gap, "coarse": 2.0 * s.discount * coarse * coupled}
+
+
+def _weighed(step: lab.Step) -> lab.Tensor:
+    """E_mu sum_t r_t A_t: the sum of all score weights, `[R]`."""
+    return step.cotangents["log_prob"].sum((1, 2, 3))
+
+
+def _undiscounted(spec: lab.Spec) -> lab.Spec:
+    """A discount in the advantage alone, which leaves later states their whole weight."""
+    discount = spec.task.discount  # type: ignore[attr-defined]
+    task = dataclasses.replace(spec.task, discount=1.0)  # type: ignore[type-var]
+    return spec.replace(task=task, method=spec.method.replace(advantage=sim.advantages.returns_to_go(discount)))
+
+
+_SPLIT = process(
+    (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2),
+    ((0.0, 0.0), (1.0, -1.0), (-1.0, 1.0)),
+    0.2,
+    behavior_logits=((1.1, 0.0), (0.0, 0.0), (0.0, 0.0)),
+    current_logits=((-1.1, 0.0), (0.02, 0.0), (0.02, 0.0)),
+)
+_LEAVE = float(np.log(1e-5))
+_SLIP = process(
+    (((1.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0),) * 3),
+    ((1.0, -1.0, 1.0), (1.0, -1.0, 0.0)),
+    0.15,
+    behavior_logits=((0.0, 0.0, _LEAVE), (0.0, 0.0, _LEAVE)),
+    current_logits=tuple(tuple(np.log(row).tolist()) for row in ((0.5, 0.2, 0.3), (0.2, 0.8, 1e-5))),
+)
+
+
+class SurrogateGap(Pair, Claim):
+    """the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 -
+    gamma) (1 - gamma (1 - a)))`, `a = max TV`, and by `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
+    """
+
+    kind, source = "bound", "arXiv 1502.05477, theorem 1; 1705.10528 for the mean distance"
+    through, effect = "oracle", 0.01
+
+    def predict(s, mean: float = 1.0, largest: float = 1.0) -> dict[str, float]:
+        return _bounds(s, s.advantage(s.pair[0]), mean * s.averaged, largest * s.coupled)
+
+    def check(s) -> dict[str, float]:
+        behavior = s.pair[0]
+        value = s.visits_by_steps(behavior) @ (behavior * s.rewards).sum(axis=1)
+        advantage = s.rewards + s.discount * s.transition @ value - value[:, None]
+        return _bounds(s, advantage, *s.by_steps())
+
+    wrong = {
+        "factor 2 of total variation forgotten": lambda s: {name: x / 2.0 for name, x in s.predict().items()},
+        "discount counted twice": lambda s: {name: s.discount * x for name, x in s.predict().items()},
+        "normalized occupancy": lambda s: {name: (1.0 - s.discount) * value for name, value in s.predict().items()},
+    }
+
+    terms = {
+        "mean distance": lambda s, factor: SurrogateGap.predict(s, mean=factor),
+        "largest distance": lambda s, factor: SurrogateGap.predict(s, largest=factor),
+    }
+
+    points = (_SPLIT, _SLIP)
+    more = ({**_SLIP, "discount": 0.1}, {**_SPLIT, "rewards": ((0.5, 0.0), (1.0, -1.0), (-1.0, 1.0))})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.mdp.why_random(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        task = lab.mdp.listed(point)
+        method = sim.methods.full_is("token", sim.advantages.returns_to_go())
+        spec = lab.mdp.spec_of(task, plant, method=method, diagnostics=[lab.Metric("objective", _weighed)])
+        places = np.array([point["behavior_logits"], point["current_logits"]]).reshape(2, -1)
+        before, after = lab.metrics_of(spec, places, places[[0, 0]])[0]
+        returns = lab.mdp.exact(spec, places)[0]
+        gap = abs((returns[1] - returns[0]) - (after - before))
+        found = lab.mdp.exactly(float(gap), 4.0 * lab.mdp.left_out(task))
+        return {"gap": found, "coarse": found}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "dropped ratio": Defect(lab.with_method(weight=sim.methods.reinforce().weight), _SLIP),
+            "discount in the advantage alone": Defect(_undiscounted, _SPLIT),
+        }

@@ -1,0 +1,237 @@
+r"""A finite batch shows more effective samples than there are: E[ESS]/N >= 1/(1 + chi^2), exactly by one integral.
+
+With w the weight of one of N independent samples, phi = E e^{-t w^2} and m_j = E w^j e^{-t w^2},
+    E[(sum w)^2 / sum w^2] = int_0^inf (N m_2 phi^{N-1} + N (N-1) m_1^2 phi^{N-2}) dt    ("ess", over N).
+With G_k = E[e^{-t w}; w <= w_k], w_1 <= w_2 <= ... the values of w,
+    E[max w / sum w] = int_0^inf sum_k w_k (G_k^N - G_{k-1}^N) dt    ("largest_share").
+Derivation: 1/b = int e^{-t b} dt, and samples are independent under it; A^2/B is convex, so the reading is high.
+Domain: sequences of T independent tokens of one softmax, at most 20,000 count vectors, log weights at most 120 apart.
+Second route: every composition of the batch with its multinomial probability, where there are at most 200,000. Else it
+takes the same transforms along a ray of the complex plane. Source: derived; Kong 1992 for the statistic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, log_softmax, logsumexp
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, compositions
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+_ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
+_BLOCK = 1 << 20
+"""Numbers that are in memory at one time."""
+
+
+class _Law(NamedTuple):
+    """Values `[K]` of the log weight in ascending order, their log probabilities, and the number of samples."""
+
+    log_weight: np.ndarray
+    log_mass: np.ndarray
+    samples: int
+
+
+def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
+    """Points of the ray t = e^{u + i turn} at equal distances in u; the integrand is dt = t du.
+
+    With E w = 1 the integrand is at most N^2 (1 + E w^2) t for squares and N t for the largest: below the first point
+    lies less than 1e-14 of the integral. Behind the last point it is at most N^2 phi^{N-2}, which is negligible there.
+    """
+    moment = math.log1p(float(np.exp(law.log_mass + power * law.log_weight).sum()))
+    first = -33.0 - 2.0 * math.log(law.samples) - moment
+    last = math.log(80.0 / math.cos(turn)) - power * float(law.log_weight[0])
+    if not turn:
+        last = _end(law, power, last)
+    # The integrand is analytic up to a quarter turn from the real axis: the error is exp(-2 pi (pi/2 - turn)/step).
+    step = 2.0 * math.pi * (math.pi / 2.0 - turn) / 34.0
+    return np.arange(first, last + step, step), step
+
+
+def _end(law: _Law, power: float, last: float) -> float:
+    """A point behind which N^2 phi^{N-2} is below e^-40, as phi falls; at most `last`, where even N = 2 is negligible.
+
+    The bound takes t w e^{-tw} <= 1/e, so N^2 counts for all factors beside the power of phi.
+    """
+    w, mass, N = np.exp(power * law.log_weight), np.exp(law.log_mass), law.samples
+    low = -40.0 - power * float(law.log_weight[-1])
+    for _ in range(7):
+        middle = (low + last) / 2.0
+        phi = float(np.exp(-math.exp(middle) * w) @ mass)
+        done = 2.0 * math.log(N) + (N - 2) * math.log(max(phi, 1e-300)) < -40.0
+        low, last = (low, middle) if done else (middle, last)
+    return last
+
+
+def _likely(law: _Law) -> _Law:
+    """The law without values whose chance to occur in the batch is too small to change anything by 1e-14."""
+    likely = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
+    return _Law(law.log_weight[likely], law.log_mass[likely], law.samples)
+
+
+def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
+    law = _likely(law)
+    w, mass, N = np.exp(law.log_weight), np.exp(law.log_mass), law.samples
+    angle = complex(math.cos(turn), math.sin(turn)) if turn else 1.0
+    integrals = {}
+    for name, power in (("ess", 2.0), ("largest_share", 1.0)):
+        u, step = _nodes(law, power, turn)
+        total = 0.0
+        for block in np.array_split(u, 1 + len(u) * len(w) // _BLOCK):
+            t = angle * np.exp(block)
+            decay = np.exp(-t[:, None] * w**power) * mass
+            total += (t * (_squares(decay, w, N) if name == "ess" else _largest(decay, w, N))).sum().real * step
+        integrals[name] = float(total) / (N if name == "ess" else 1)
+    return integrals
+
+
+def _squares(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
+    phi, first, second = decay.sum(1), decay @ w, decay @ w**2
+    other_samples = _power(phi, N - 2)
+    integrand: np.ndarray = N * second * other_samples * phi + N * (N - 1) * first**2 * other_samples
+    return integrand
+
+
+def _largest(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
+    below = _power(np.cumsum(decay, axis=1), N)
+    integrand: np.ndarray = np.diff(below, axis=1, prepend=0.0) @ w
+    return integrand
+
+
+def _power(base: np.ndarray, exponent: int) -> np.ndarray:
+    """An integer power by squaring: NumPy's own takes a logarithm of every number."""
+    power = np.ones_like(base)
+    while exponent:
+        if exponent % 2:
+            power = power * base
+        base, exponent = base * base, exponent // 2
+    return power
+
+
+def _ratio_of_means(s: FiniteSample) -> dict[str, float]:
+    law = s.law
+    below = np.cumsum(np.exp(law.log_mass)) ** law.samples
+    largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
+    return {"ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)), "largest_share": largest / law.samples}
+
+
+def _low_instead_of_high(s: FiniteSample) -> dict[str, float]:
+    limit, prediction = _ratio_of_means(s), s.predict()
+    return {name: 2.0 * limit[name] - prediction[name] for name in prediction}
+
+
+def _drawn_from_current(s: FiniteSample) -> dict[str, float]:
+    law = s.law
+    return _integrals(law._replace(log_mass=law.log_mass + law.log_weight))
+
+
+_BATCHES = 16
+_SPREAD_measured = 0.15
+"""Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
+_MOST = 1 << 13
+"""Tokens of a batch, at most."""
+
+
+def _padded(step: lab.Step) -> lab.Tensor:
+    """A small number added to the sum of squares."""
+    weight = step.sequence_log_ratio.exp().flatten(1)
+    return weight.sum(1) ** 2 / ((weight**2).sum(1) + 0.5) / weight.shape[1]
+
+
+_FEW = {"samples": 4, "horizon": 3, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+_LONG = {"samples": 16, "horizon": 12, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.8, -0.2, -0.3)}
+
+
+class FiniteSample(PolicyPair, Claim):
+    """the ESS of `N` samples exceeds its large-batch value on average, by an exact integral"""
+
+    kind, source = "expectation", "derived; Kong 1992 for the statistic"
+    through = "loop"
+
+    samples = Integer(
+        2, 1 << 20, typical=(2, 40), example=4, doc="samples of a batch", remedy="one sample is always worth one"
+    )
+    horizon = Integer(1, _ATOMS, typical=(1, 8), example=3, unit="tokens", doc="length of a sequence")
+
+    def joint(self) -> None:
+        """Few enough count vectors to list, and weights that a double holds beside one another."""
+        super().joint()
+        horizon, actions = self.horizon, self.behavior_logits.size
+        log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
+        atoms = math.comb(horizon + actions - 1, actions - 1)
+        remedy = "shorten the sequences"
+        checks.require(atoms <= _ATOMS, "horizon", horizon, f"such that count vectors ({atoms}) <= {_ATOMS}", remedy)
+        spread = horizon * float(np.ptp(log_pi - log_mu))
+        limit = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
+        logits = self.current_logits.tolist()
+        checks.require(spread <= _SPREAD, "current_logits", logits, limit, "move them closer")
+        counts = compositions(horizon, actions)
+        weight = counts @ (log_pi - log_mu)
+        mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
+        order = np.argsort(weight, kind="stable")
+        self.law = _Law(weight[order], mass[order], self.samples)
+
+    def predict(s) -> dict[str, float]:
+        return _integrals(s.law)
+
+    def check(s) -> dict[str, float]:
+        law = s.law
+        # Sequences of equal weight are one cell.
+        start = np.flatnonzero(np.diff(law.log_weight, prepend=-np.inf) > 1e-12)
+        log_w = law.log_weight[start]
+        log_mass = np.logaddexp.reduceat(law.log_mass, start)
+        N = law.samples
+        if math.comb(N + len(start) - 1, N) > _COMPOSITIONS:
+            return _integrals(law, turn=math.pi / 5.0)
+        counts = compositions(N, len(start))
+        chance = np.exp(gammaln(N + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mass)
+        with np.errstate(divide="ignore"):
+            log_counts = np.log(counts)
+        first, second = (logsumexp(log_counts + power * log_w, axis=1) for power in (1.0, 2.0))
+        heaviest = log_w[(np.arange(len(start)) * (counts > 0)).max(axis=1)]
+        return {
+            "ess": float(chance @ np.exp(2.0 * first - second)) / N,
+            "largest_share": float(chance @ np.exp(heaviest - first)),
+        }
+
+    wrong = {
+        "ratio of means, the value of a large batch": _ratio_of_means,
+        "bias of the wrong sign": _low_instead_of_high,
+        "sequences drawn from the current policy": _drawn_from_current,
+    }
+
+    points = (_FEW, _LONG)
+    more = ({**_LONG, "samples": 64, "horizon": 24},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        tokens = point["samples"] * point["horizon"]
+        return None if tokens <= _MOST else f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        replicates = units_for(_SPREAD_measured, effect, 2 * len(FiniteSample.points))
+        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
+        size = point["samples"], _BATCHES, replicates
+        trace = lab.run(lab.displaced(task, places, ["ess", "max_weight_share"], size), seed, plant)
+        return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, "max_weight_share", 1e-9)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "batches averaged before squaring": Defect(
+                lab.statistic.with_ess(lab.statistic.pooled, "max_weight_share"), _LONG
+            ),
+            "a small number in the denominator": Defect(lab.statistic.with_ess(_padded, "max_weight_share"), _FEW),
+            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped, "max_weight_share"), _FEW),
+            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _FEW),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LONG),
+        }

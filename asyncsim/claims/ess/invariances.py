@@ -1,0 +1,162 @@
+r"""The effective sample size does not change when all weights are multiplied by one number, so it cannot see that.
+
+ESS/N = (sum w)^2 / (N sum w^2) is the same for w and e^c w, and so is the largest share max w / sum w; log mean w grows
+by c. It lies in [1/N, 1]: 1 for equal weights, however small, and 1/N where one sample has all the weight. A number eps
+added to the denominator breaks this: equal weights c then read 1/(1 + eps/(N c^2)). Derivation: numerator and
+denominator are both of degree 2. Domain: log weights and c within 800 nats, where e^{log w} is no double. Second route:
+arithmetic of 60 decimal digits on the weights themselves. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_MOST = 800.0
+_EPSILON = 1e-8
+
+
+def _quantities(ess: float, share: float, mean: float, shifted: tuple[float, float, float]) -> dict[str, float]:
+    return {
+        "ess": ess,
+        "ess_shifted": shifted[0],
+        "ess_equal": 1.0,
+        "largest_share": share,
+        "largest_share_shifted": shifted[1],
+        "growth_of_mean": shifted[2] - mean,
+    }
+
+
+def _padded(s: Invariances) -> dict[str, float]:
+    right, log_w = s.predict(), s.log_weights
+    pad = {"ess": logsumexp(2.0 * log_w), "ess_shifted": logsumexp(2.0 * (log_w + s.factor))}
+    pad["ess_equal"] = math.log(log_w.size) + 2.0 * s.factor
+    return right | {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
+
+
+_ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Those under test, of log weights `[R, n]` with masses of the same shape."""
+
+    ess: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
+    log_mean: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
+    share: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
+
+
+def _padded_measured(log_weight: lab.Tensor, mass: lab.Tensor) -> lab.Tensor:
+    """A small number added to the sum of squares."""
+    weight = log_weight.exp()
+    return weight.sum(1) ** 2 / ((weight**2).sum(1) + 1e-8) / log_weight.shape[1]
+
+
+def _unscaled(log_weight: lab.Tensor, mass: lab.Tensor) -> lab.Tensor:
+    """Weights exponentiated before they are divided by the largest."""
+    weight = log_weight.exp()
+    return (mass * weight).sum(1) ** 2 / (mass * weight**2).sum(1)
+
+
+def _with(**others: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]) -> Plant:
+    return lambda statistics: dataclasses.replace(statistics, **others)
+
+
+_SMALL = {"log_weights": (0.3, -1.2, 0.8, 0.1), "factor": -9.0}
+_FAR = {"log_weights": (1.0, 0.0, -2.0, 0.5, 0.2), "factor": 800.0}
+_ONE = {"log_weights": (-800.0, 800.0, 0.0), "factor": -500.0}
+
+
+class Invariances(Claim):
+    """`ESS(e^c w) = ESS(w)`: a common drift of all ratios is invisible to it, and adds `c` to `ln mean w`"""
+
+    kind, source = "identity", "elementary"
+    through = "ratios"
+
+    log_weights = Vector(
+        typical=(-3.0, 3.0), sizes=(2, 6), example=(0.3, -1.2, 0.8, 0.1), unit="nats", doc="log weights of the samples"
+    )
+    factor = Real(-_MOST, _MOST, typical=(-_MOST, _MOST), example=-12.0, unit="nats", doc="log of the common factor")
+
+    def joint(self) -> None:
+        """Log weights no larger than the factor may be."""
+        inside = bool((np.abs(self.log_weights) <= _MOST).all())
+        checks.require(inside, "log_weights", self.log_weights.tolist(), f"within {_MOST:g} nats of 0", "move them")
+
+    def predict(s) -> dict[str, float]:
+        log_w = s.log_weights
+        total = logsumexp(log_w)
+        ess = math.exp(2.0 * total - logsumexp(2.0 * log_w)) / log_w.size
+        share = math.exp(log_w.max() - total)
+        return _quantities(ess, share, 0.0, (ess, share, s.factor))
+
+    def check(s) -> dict[str, float]:
+        with localcontext() as context:
+            context.prec = 60
+
+            def read(shift: float) -> tuple[float, float, Decimal]:
+                weights = [(Decimal(float(x)) + Decimal(shift)).exp() for x in s.log_weights]
+                total, count = sum(weights, Decimal(0)), len(weights)
+                square = sum((w * w for w in weights), Decimal(0))
+                return float(total**2 / (count * square)), float(max(weights) / total), (total / count).ln()
+
+            ess, share, mean = read(0.0)
+            ess_shifted, share_shifted, mean_shifted = read(s.factor)
+            return _quantities(ess, share, 0.0, (ess_shifted, share_shifted, float(mean_shifted - mean)))
+
+    wrong = {
+        "a small number in the denominator": _padded,
+        "mean that forgets the factor": lambda s: s.predict() | {"growth_of_mean": 0.0},
+        "share of the heaviest in place of the squares": lambda s: (
+            s.predict() | {"ess": 1.0 / (s.log_weights.size * s.predict()["largest_share"])}
+        ),
+    }
+
+    points = (_SMALL, _FAR, _ONE)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        statistics = plant(Statistics(sim.ratios.ess, sim.ratios.log_mean_weight, sim.ratios.max_weight_share))
+        log_weight = lab.torch.tensor([point["log_weights"]], dtype=lab.torch.float64)
+        rows = lab.torch.cat(
+            [log_weight, log_weight + point["factor"], lab.torch.full_like(log_weight, point["factor"])]
+        )
+        mass = lab.torch.full_like(rows, 1.0 / rows.shape[1])
+        ess, mean, share = (f(rows, mass).tolist() for f in (statistics.ess, statistics.log_mean, statistics.share))
+        values = {
+            "ess": ess[0],
+            "ess_shifted": ess[1],
+            "ess_equal": ess[2],
+            "largest_share": share[0],
+            "largest_share_shifted": share[1],
+            "growth_of_mean": mean[1] - mean[0],
+        }
+        return {name: Estimate(value, tolerance=_ROUNDING * max(1e-3, abs(value))) for name, value in values.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a small number in the denominator": Defect(_with(ess=_padded_measured), _SMALL),
+            "weights exponentiated as they are": Defect(_with(ess=_unscaled), _FAR),
+            "mean of scaled weights": Defect(
+                _with(
+                    log_mean=lambda log_weight, mass: sim.ratios.log_mean_weight(
+                        log_weight - log_weight.amax(1, True), mass
+                    )
+                ),
+                _SMALL,
+            ),
+        }

@@ -1,0 +1,145 @@
+r"""The effective sample size falls exponentially with the length of a sequence, at the rate ln(1 + chi^2) per token.
+
+-ln(ESS/N) = L ln(1 + chi^2) for L independent equal tokens, whose log ratio has the variance L s^2, s^2 = Var_mu ln w.
+For small shifts the rate is s^2, so that ESS/N is near e^{-L s^2}; "per_variance" is how near, rate over s^2, and its
+distance from 1 vanishes with the shift. Derivation: E W^2 = (1 + chi^2)^L. Domain: softmax policies that differ,
+tokens independent, many samples; at most 20,000 count vectors. Second route: every vector of counts of the actions with
+its multinomial probability. Source: arXiv 1511.01437 for the product.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, log_softmax, logsumexp
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Counts
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, compositions, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+_ATOMS, _SMALLEST = 20_000, 1e-4
+
+
+def _variance(s: PolicyPair) -> float:
+    """Variance of the log ratio of one token under behavior."""
+    mu, change = softmax(s.behavior_logits), s.current_logits - s.behavior_logits
+    return float(mu @ (change - mu @ change) ** 2)
+
+
+def _quantities(s: LengthLaw, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
+    """From -ln(ESS/N) and the variance of the log ratio at every length."""
+    x = np.array(s.lengths, dtype=float)
+    x -= x.mean()
+    rate = float(x @ decay / (x @ x))
+    cells = {f"ess[{length}]": math.exp(-value) for length, value in zip(s.lengths, decay, strict=True)}
+    return {**cells, "rate": rate, "per_variance": rate * s.lengths[0] / float(variance[0])}
+
+
+def _at_rate(s: LengthLaw, rate: float) -> dict[str, float]:
+    lengths = np.array(s.lengths)
+    return _quantities(s, rate * lengths, _variance(s) * lengths)
+
+
+def _rate(s: LengthLaw) -> float:
+    mu, pi = (softmax(logits) for logits in s.logits)
+    return math.log1p(float(((pi - mu) ** 2 / mu).sum()))
+
+
+def _by_sum(s: LengthLaw) -> dict[str, float]:
+    lengths = np.array(s.lengths)
+    return _quantities(s, np.log1p(lengths * math.expm1(_rate(s))), _variance(s) * lengths)
+
+
+_METRICS = ["ess", "log_ratio_variance"]
+
+
+def _token_ess(spec: lab.Spec) -> lab.Spec:
+    metrics: list[Any] = ["ess_token", "log_ratio_variance"]
+    return spec.replace(diagnostics=metrics)
+
+
+_SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
+_LARGE = {"behavior_logits": (0.3, -0.2), "current_logits": (1.1, -0.9), "lengths": (2, 5, 10)}
+
+
+class LengthLaw(PolicyPair, Claim):
+    """`-ln(ESS/N) = L ln(1 + chi^2)` at length `L`, close to `L Var ln w` for small shifts"""
+
+    kind, source = "exponent", "arXiv 1511.01437"
+    through = "oracle"
+
+    lengths = Counts(1, 4096, typical=(1, 8), example=(1, 2, 4), unit="tokens", doc="lengths that are compared")
+
+    def joint(self) -> None:
+        """Few enough count vectors to list, and policies that differ."""
+        super().joint()
+        longest, actions = max(self.lengths), self.behavior_logits.size
+        atoms = math.comb(longest + actions - 1, actions - 1)
+        bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
+        checks.require(atoms <= _ATOMS, "lengths", self.lengths, bound, "shorten the sequences")
+        apart = _variance(self) > _SMALLEST**2
+        logits = self.current_logits.tolist()
+        checks.require(apart, "current_logits", logits, f"{_SMALLEST:g} nats from behavior or more", "move one")
+
+    def predict(s) -> dict[str, float]:
+        return _at_rate(s, _rate(s))
+
+    def check(s) -> dict[str, float]:
+        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
+        decay, variance = [], []
+        for length in s.lengths:
+            counts = compositions(length, log_mu.size)
+            log_mass = gammaln(length + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
+            log_w, mass = counts @ (log_pi - log_mu), np.exp(log_mass)
+            decay.append(logsumexp(2.0 * log_w + log_mass))
+            variance.append(mass @ (log_w - mass @ log_w) ** 2)
+        return _quantities(s, np.array(decay), np.array(variance))
+
+    wrong = {
+        "variance in place of ln(1 + chi^2)": lambda s: _at_rate(s, _variance(s)),
+        "sum of chi-squares in place of the product": _by_sum,
+        "length forgotten": lambda s: _quantities(
+            s, np.full(len(s.lengths), _rate(s)), _variance(s) * np.ones(len(s.lengths))
+        ),
+    }
+
+    points = (_SMALL, _LARGE)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        cells = len(point["behavior_logits"]) ** max(point["lengths"])
+        return None if cells <= 1 << 18 else f"at most 2^18 sequences at the longest length, not {cells}; shorten it"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        lengths, places = point["lengths"], (point["current_logits"], point["behavior_logits"])
+        read = []
+        for length in lengths:
+            task = sim.tasks.token_bandit(len(places[0]), length)
+            spec: lab.Spec = plant(lab.population(task, sim.methods.full_is()).replace(diagnostics=_METRICS))
+            read.append([each.item() for each in lab.metrics_of(spec, *places)])
+        ess, variance = (np.array(values) for values in zip(*read, strict=True))
+        rate = -float(np.polyfit(lengths, np.log(ess), 1)[0])
+        values = {f"ess[{length}]": float(each) for length, each in zip(lengths, ess, strict=True)}
+        values |= {"rate": rate, "per_variance": rate * lengths[0] / float(variance[0])}
+        return {
+            name: Estimate(value, tolerance=lab.ROUNDING * (1.0 + 1.0 / abs(rate)) * abs(value))
+            for name, value in values.items()
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "effective size of tokens": Defect(_token_ess, _LARGE),
+            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _LARGE),
+            "weights clamped": Defect(
+                replaced(diagnostics=[sim.diagnostics.ess_token_clamped(2.0, level="sequence"), "log_ratio_variance"]),
+                _LARGE,
+            ),
+        }

@@ -1,0 +1,87 @@
+r"""The batch effective sample size per sample tends to 1 / (1 + chi^2).
+
+(sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1 / (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. Derivation: law of large
+numbers for both sums, E_mu w = 1. Domain: softmax policies over one set of actions, N -> infinity (a batch reads high
+by O(1/N)). Second route: the ratio exp(2 lse(l) - lse(2 l)) of the log weights, each action counted with its behavior
+probability. Source: Kong, University of Chicago technical report 348 (1992).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+import asyncsim as sim
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+
+def _chi_square(s: PolicyPair) -> float:
+    mu, pi = (softmax(logits) for logits in s.logits)
+    return float(((pi - mu) ** 2 / mu).sum())
+
+
+def _relative_entropy(s: PolicyPair) -> dict[str, float]:
+    log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
+    return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
+
+
+_SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
+
+
+def _moment(point: Point, power: float) -> float:
+    return lab.moment_of(point["behavior_logits"], point["current_logits"], power)
+
+
+_NEAR = {"behavior_logits": (0.0, 0.0, 0.0), "current_logits": (0.5, 0.0, -0.5)}
+_FAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (2.0, -0.9, 0.1)}
+
+
+class Limit(PolicyPair, Claim):
+    """the effective sample size per sample of a large batch is `1/(1 + chi^2)`"""
+
+    kind, source = "expectation", "Kong 1992 (University of Chicago technical report 348)"
+    through = "loop"
+
+    def predict(s) -> dict[str, float]:
+        return {"ess": 1.0 / (1.0 + _chi_square(s))}
+
+    def check(s) -> dict[str, float]:
+        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
+        log_w, counts = log_pi - log_mu, np.exp(log_mu)
+        return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
+
+    wrong = {
+        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - _chi_square(s)},
+        "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy,
+    }
+
+    points = (_NEAR, _FAR)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.moments_beyond(partial(_moment, point), _SAMPLES, _MOST)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        moment = partial(_moment, point)
+        units = units_for(1.2 * lab.spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)
+        replicates = max(48, min(units, _MOST // (_SAMPLES * _BATCHES)))
+        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        task = sim.tasks.softmax_bandit(len(places[0]))
+        ess = lab.mean_of(
+            lab.run(lab.displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates)), seed, plant), "ess"
+        )
+        return {"ess": ess._replace(tolerance=2.0 * lab.bias_of_ess(moment, _SAMPLES) * ess.value)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped), _FAR),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _FAR),
+        }

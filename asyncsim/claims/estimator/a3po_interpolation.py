@@ -1,0 +1,144 @@
+r"""A snapshot that is interpolated by staleness instead of computed shifts every ratio of the clip by one constant.
+
+Logits move steadily from mu to pi in d versions. The true snapshot is the version before pi, at the share alpha =
+1 - 1/d of the way; A-3PO takes log pi_prox = alpha log pi + (1 - alpha) log mu, which is not normalized. So the clip
+sees `seen` = log(pi/mu)/d in place of log(pi/pi_prox) of the true one, too large by `shift` = -log sum_a pi_a^alpha
+mu_a^(1 - alpha) = (1 - alpha) D_alpha(pi || mu) >= 0 for every action alike (D_alpha: Renyi divergence), near alpha
+(1 - alpha) Var_pi(difference of logits)/2. The gate for A > 0 closes a little early, the one for A < 0 a little late;
+what is let through has the full ratio and no error. Derivation: both are log-linear in the action, so they differ by
+their normalizers. Domain: one softmax, a straight path of logits, d >= 2 (at 1 both are mu), log ratios below 20. On
+other paths it is an approximation. Second route: the snapshot's own log-probs. Source: 2512.06547.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Staleness
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _renyi(s: A3poInterpolation, alpha: float) -> float:
+    """(1 - alpha) D_alpha(pi || mu)."""
+    return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
+
+
+def _of(s: A3poInterpolation, alpha: float, shift: float) -> dict[str, float]:
+    return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
+
+
+def _second_order(s: A3poInterpolation) -> dict[str, float]:
+    chance = np.exp(s.pi)
+    variance = float(chance @ s.log_ratio**2 - (chance @ s.log_ratio) ** 2)
+    return _of(s, s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * variance)
+
+
+_HALVINGS = 50
+
+
+def _closed(
+    method: lab.Method, log_probs: list[lab.Tensor], staleness: int, sign: lab.Tensor, bound: np.ndarray
+) -> np.ndarray:
+    """Whether the gate of A = sign is closed when its bound is so far from 1, in logs; a replicate for each, `[R]`."""
+    low, high = (tuple(x.tolist()) for x in (-np.expm1(-bound), np.expm1(bound)))
+    weight: Any = dataclasses.replace(method.weight, low=low, high=high)  # type: ignore[type-var]
+    age = lab.torch.full_like(log_probs[0], staleness)
+    found = method.replace(weight=weight).weigh(*log_probs, advantages=sign, staleness=age)
+    return found.score_weight.flatten().numpy() == 0.0
+
+
+def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:
+    """Log of the ratio that the clip sees of each action, `[A]`."""
+    actions = len(log_probs[0])
+    # Every action with both signs: above 1 one gate closes, below the other.
+    sign = lab.torch.tensor([1.0] * actions + [-1.0] * actions, dtype=lab.torch.float64).reshape(-1, 1, 1)
+    twice = [each.repeat(2, 1, 1, 1) for each in log_probs]
+    shut_at, open_at = np.zeros(2 * actions), np.full(2 * actions, 20.0)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (shut_at + open_at)
+        shut = _closed(method, twice, staleness, sign, middle)
+        shut_at, open_at = np.where(shut, middle, shut_at), np.where(shut, open_at, middle)
+    edges: np.ndarray = shut_at[:actions] - shut_at[actions:]
+    return edges
+
+
+_POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "staleness": 4}
+
+
+class A3poInterpolation(PolicyPair, Claim):
+    """an interpolated snapshot shifts log ratios of the clip by `(1 - alpha) D_alpha(pi || mu)`, all alike"""
+
+    kind, source = "identity", "arXiv 2512.06547"
+    relative_to, through = "norm", "oracle"
+
+    staleness = Staleness(2, typical=(2, 16), example=4)
+
+    def joint(self) -> None:
+        """Policies that differ, with ratios that are not limited."""
+        super().joint()
+        self.mu, self.pi = map(log_softmax, self.logits)
+        self.log_ratio = self.pi - self.mu
+        apart = _renyi(self, self.alpha) > 1e-6
+        logits = self.current_logits.tolist()
+        checks.require(apart, "current_logits", logits, "another policy", "without a difference no gate closes")
+        near = float(np.abs(self.log_ratio).max()) < 20.0
+        checks.require(near, "current_logits", logits, "within 20 of behavior in log-probs", "move them closer")
+
+    @property
+    def alpha(self) -> float:
+        """Share of the way at which the snapshot stands."""
+        return 1.0 - 1.0 / self.staleness
+
+    def predict(s) -> dict[str, float]:
+        return _of(s, s.alpha, _renyi(s, s.alpha))
+
+    def check(s) -> dict[str, float]:
+        snapshot = s.behavior_logits + s.alpha * (s.current_logits - s.behavior_logits)
+        seen = s.log_ratio - (s.alpha * s.pi + (1.0 - s.alpha) * s.mu - s.mu)
+        return indexed("seen", seen) | indexed("shift", seen - (s.pi - log_softmax(snapshot)))
+
+    wrong = {
+        "alpha and 1 - alpha exchanged": lambda s: _of(s, 1.0 - s.alpha, _renyi(s, 1.0 - s.alpha)),
+        "snapshot taken to be normalized": lambda s: _of(s, s.alpha, 0.0),
+        "second order only": _second_order,
+        "a version more": lambda s: _of(s, *(lambda a: (a, _renyi(s, a)))(1.0 - 1.0 / (s.staleness + 1))),
+    }
+
+    points = (_POINT, {**_POINT, "staleness": 2})
+    more = ({"behavior_logits": (0.0, 0.0, 0.0, 0.0), "current_logits": (2.0, -1.0, 0.5, 0.0), "staleness": 16},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        staleness = point["staleness"]
+        task = sim.tasks.softmax_bandit(len(behavior), rewards="fixed")
+        spec = plant(lab.population(task, lab.a3po()))
+
+        def scored(parameters: np.ndarray) -> lab.Tensor:
+            step = sim.oracle.population_step(task, spec.method, parameters, behavior, spec.policy)
+            return step.current["log_prob"].reshape(-1, 1, 1, 1)
+
+        now, then = scored(current), scored(behavior)
+        before = scored(current - (current - behavior) / staleness)
+        seen = _seen(spec.method, (now, then), staleness)
+        true = _seen(sim.methods.decoupled_ppo(cap=None), (now, then, before), staleness)
+        return lab.components("seen", seen) | lab.components("shift", seen - true)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "alpha and 1 - alpha exchanged": Defect(
+                lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)), _POINT
+            ),
+            "a version more": Defect(lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)), _POINT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
+        }

@@ -1,0 +1,152 @@
+r"""What a minibatch leaves out: its gradients average to the batch's, but a baseline of its own has seen fewer groups.
+
+A batch of G groups, one for each of G prompts, all samples of a group alike: a greedy engine draws the likeliest arm a
+of each prompt, with reward r_x. Advantages are r less the mean of all groups of the step. Made from the whole batch
+they are r_x - mean r, and the M minibatches of an epoch, groups, parts of each, samples or tokens, have on average the
+gradient (1/G) (r_x - mean r)(e_a - pi_x) on row x, to first order in the step. Made from each minibatch of p = G/M
+groups, E A_x = (1 - 1/p) (r_x - mean of the others): a factor (1 - 1/p) G/(G - 1) less, and 0 where a minibatch is one
+group. Parts of every group see all groups, and have factor 1. Derivation: the others of a minibatch are p - 1 of G - 1,
+dealt without replacement. Domain: small steps, no ratio. Second route: every choice of p groups. Source: derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Count, Draw, Table, Vector
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+
+
+def _gradient(s: CutAdvantages, advantages: np.ndarray) -> dict[str, float]:
+    """Mean over groups of A times the score of the likeliest arm."""
+    scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
+    return indexed("gradient", advantages[:, None] * scores / s.rewards.size)
+
+
+_STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
+"""A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
+
+
+def _point(cut: str, made: str, minibatches: int = 2) -> dict[str, Any]:
+    logits = ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
+    settings = {"minibatches": minibatches, "cut": cut, "advantages_from": made}
+    return {"rewards": (1.0, 0.2, -0.5, 0.6), "logits": logits, **settings}
+
+
+_GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", 4)
+
+
+class CutAdvantages(Claim):
+    """minibatches have on average the gradient of their batch; with baselines of their own, of `p` groups, it is `(1
+    - 1/p) G / (G - 1)` times that
+    """
+
+    kind, source = "expectation", "derived: sampling without replacement"
+    relative_to, through = "norm", "loop"
+
+    rewards = Vector(typical=(-1.0, 1.0), example=(1.0, 0.2, -0.5, 0.6), unit="reward", doc="rewards of the prompts")
+    logits = Table(
+        "a table of numbers, a row for each prompt",
+        "give a row for each prompt, a number for each arm",
+        example=((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4)),
+        doc="logits of the policy",
+    )
+    minibatches = Count(1, 8, typical=(1, 2), example=2, doc="parts of the batch, an update on each")
+    cut = Choice("groups", "parts", "samples", "tokens", example="groups", doc="what the batch is cut between")
+    advantages_from = Choice("batch", "minibatch", example="minibatch", doc="what advantages are made from")
+
+    def joint(self) -> None:
+        """A row for each prompt, one likeliest arm in each; rewards that differ; cuts that keep groups together."""
+        rows = [self.rewards.size, None]
+        checks.finite_array("logits", self.logits.tolist(), rows, "give a row for each prompt")
+        order = np.sort(self.logits, axis=1)
+        clear = order.shape[1] >= 2 and float((order[:, -1] - order[:, -2]).min()) > 0.01
+        checks.require(clear, "logits", self.logits.tolist(), "one largest by 0.01 in each row", "raise the largest")
+        differ = float(np.ptp(self.rewards)) > 1e-2
+        checks.require(differ, "rewards", self.rewards.tolist(), "not all alike", "change one")
+        kept = self.advantages_from == "batch" or self.cut in ("groups", "parts")
+        checks.require(kept, "cut", self.cut, "groups or parts where minibatches make advantages", "choose another")
+        groups = self.rewards.size
+        whole = groups % self.minibatches == 0 and (self.advantages_from == "batch" or self.part >= 2)
+        bound = f"a divisor of {groups} that leaves two groups or more for advantages"
+        checks.require(whole, "minibatches", self.minibatches, bound, "use fewer")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """As many groups as minibatches divide, the first arm the likeliest."""
+        point = {name: draw(cls.parameters[name]) for name in ("minibatches", "cut", "advantages_from")}
+        groups = point["minibatches"] * draw(Count(2, doc="groups", typical=(2, 3)))
+        point["rewards"] = draw(Vector(length=groups, typical=(-1.0, 1.0)))
+        others = (draw(Vector(length=1, typical=(-1.0, 0.5))) for _ in range(groups))
+        return {**point, "logits": tuple((1.0, *each) for each in others)}
+
+    @property
+    def part(self) -> int:
+        """Groups that a baseline has seen."""
+        groups = self.rewards.size
+        return groups // self.minibatches if (self.cut, self.advantages_from) == ("groups", "minibatch") else groups
+
+    def predict(s, part: int | None = None) -> dict[str, float]:
+        groups, p = s.rewards.size, part or s.part
+        factor = (1.0 - 1.0 / p) * groups / (groups - 1.0)
+        return _gradient(s, factor * (s.rewards - s.rewards.mean()))
+
+    def check(s) -> dict[str, float]:
+        groups = range(s.rewards.size)
+        sets = list(itertools.combinations(groups, s.part))
+        own = [[s.rewards[x] - s.rewards[list(each)].mean() for each in sets if x in each] for x in groups]
+        return _gradient(s, np.array([np.mean(each) for each in own]))
+
+    wrong = {
+        "baseline of the batch, or of half of it": lambda s: CutAdvantages.predict(
+            s, s.rewards.size if s.part < s.rewards.size else max(2, s.rewards.size // 2)
+        ),
+        "no baseline": lambda s: _gradient(s, s.rewards),
+        "sum over groups": lambda s: {name: s.rewards.size * x for name, x in s.predict().items()},
+    }
+
+    points = (_GROUPS, _FLAT, _point("parts", "minibatch"), _point("groups", "batch", 4))
+    more = (_point("tokens", "batch"), _point("groups", "minibatch", 1))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        logits, parts = np.array(point["logits"]), point["minibatches"]
+        groups, arms = logits.shape
+        random = point["cut"] == "groups" and point["advantages_from"] == "minibatch" and parts > 1
+        spec = sim.Spec(
+            sim.tasks.softmax_bandit(arms, np.repeat(np.array(point["rewards"])[:, None], arms, 1), rewards="fixed"),
+            lab.fixed(0, groups_per_batch=groups),
+            sim.methods.reinforce(sim.advantages.mean()),
+            sim.chain(sim.updates.sgd(_STEP)),
+            policy=sim.policies.tabular(groups, arms, logits=logits, top_k=1),
+            samples_per_group=parts,
+            updates=_EPOCHS * parts,
+            epochs=_EPOCHS,
+            minibatches=parts,
+            cut=point["cut"],
+            advantages_from=point["advantages_from"],
+            replicates=units_for(_SPREAD, effect, logits.size) if random else 2,
+            diagnostics="none",
+        )
+        moved = (lab.run(spec, seed, plant).parameters - logits.ravel()) / (_STEP * _EPOCHS * parts)
+        tolerance = 1e-4 * float(np.linalg.norm(moved.mean(axis=0)))
+        return {f"gradient[{k}]": between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "advantages of the batch": Defect(replaced(advantages_from="batch"), _GROUPS),
+            "baseline of each group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
+            "no baseline": Defect(lab.with_method(advantage=sim.advantages.none()), _FLAT),
+            "a sampler that is not greedy": Defect(lab.engine_replaced(top_k=0), _FLAT),
+            "one epoch too few": Defect(replaced(epochs=3, updates=12), _FLAT),
+        }

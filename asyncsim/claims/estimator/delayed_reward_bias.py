@@ -1,0 +1,242 @@
+r"""What late rewards that are not reinjected cost the gradient: a bias linear in their share.
+
+Of rewards r a share s(r) is late, of which phi = 1 - reinjected never comes back. A generated sample is then trained
+with probability 1 - phi s(r), now or later. With A = r - b, rewards 0 and 1 and the same policy throughout, it adds
+
+    E[(1 - phi s(r)) A grad log pi] = (1 - phi c) grad J,   c = s(1) (1 - b) + s(0) b,
+
+on average, since E[1{r = 1} grad log pi] = grad J and E[grad log pi] = 0. So for one prompt and such rewards the bias
+-phi c grad J changes the length only. Trained is the share 1 - phi E s(r). Staleness adds up to `staleness` of each of
+these and `by` versions of each that comes back. A step that is a mean over what it trains divides by the share; with
+s(0) = s(1) that gives grad J again. Domain: one softmax, Bernoulli arms, constant baseline, lateness independent
+between samples. Second route: the sum over arms, rewards and fates. Source: derived; a reconstruction of what
+2606.29526 and 2606.27580 are said to state, which were not read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Real, Staleness, Vector
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import Arms, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
+
+
+def _coefficient(s: DelayedRewardBias) -> float:
+    return s.share_high * (1.0 - s.offset) + s.share_low * s.offset
+
+
+def _lost(s: DelayedRewardBias) -> float:
+    return 1.0 - s.reinjected
+
+
+def _late(s: DelayedRewardBias) -> float:
+    return s.success * s.share_high + (1.0 - s.success) * s.share_low
+
+
+def _of(s: DelayedRewardBias, bias: float, trained: float, back: float) -> dict[str, float]:
+    ages = {"trained": trained, "age": s.staleness * trained + s.by * back}
+    return indexed("bias", bias * s.gradient) | ages
+
+
+def _wrong_constant(s: DelayedRewardBias) -> dict[str, float]:
+    return _of(s, -1.03 * _lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
+
+
+def _classes_swapped(s: DelayedRewardBias) -> dict[str, float]:
+    coefficient = s.share_low * (1.0 - s.offset) + s.share_high * s.offset
+    return _of(s, -_lost(s) * coefficient, 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
+
+
+_SAMPLES, _BATCHES = 64, 16
+_SPREAD = 0.12
+"""Standard deviation of one replicate's mean over its batches, relative to the bias at the points below (measured)."""
+
+
+def _trained(step: lab.Step) -> lab.Tensor:
+    """Samples trained for each one generated, `[R]`."""
+    own = step.batch.generated.mass.expand(step.batch.reward.shape)
+    return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
+
+
+def _score(arm: int) -> lab.Metric:
+    """Gradient that a generated sample adds, "score[arm]"."""
+    return lab.Metric(
+        f"score[{arm}]", lambda step: step.gradient[:, arm] * _trained(step), ("log_prob",), subject="policy"
+    )
+
+
+def _metrics() -> list[lab.Metric]:
+    """Share that is trained, and its age, by sample generated."""
+    age = lab.Metric("age", lambda step: step.mean(step.staleness[..., 0]) * _trained(step), subject="policy")
+    return [lab.Metric("trained", _trained, subject="policy"), age]
+
+
+class _Changed(Wrapped):
+    """Late rewards of which a batch makes something else."""
+
+    def changed(self, batch: lab.Batch) -> dict[str, Any]:
+        """Fields of the batch that are others."""
+        raise NotImplementedError
+
+    def arriving(self, batch: lab.Batch, draws: lab.Draws, number: int) -> lab.Batch:
+        """The batch with them."""
+        found: lab.Batch = self._inner.arriving(batch, draws, number)
+        return dataclasses.replace(found, **self.changed(found))
+
+
+class _AsZero(_Changed):
+    """Late rewards are trained as 0 at once."""
+
+    def changed(self, batch: lab.Batch) -> dict[str, Any]:
+        """Samples generated for the batch are all trained, what is late with reward 0."""
+        own = batch.arrivals["fresh"]
+        assert batch.kept is not None
+        unknown = (own > 0) & (batch.kept == 0)
+        return {
+            "reward": lab.torch.where(unknown, lab.torch.zeros_like(own), batch.reward),
+            "kept": lab.torch.maximum(own, batch.kept),
+        }
+
+
+class _Twice(_Changed):
+    """What comes back is trained twice."""
+
+    def changed(self, batch: lab.Batch) -> dict[str, Any]:
+        """Twice its mass."""
+        assert batch.kept is not None
+        return {"kept": batch.kept * (1.0 + batch.arrivals["late"])}
+
+
+class _Restamped(_Changed):
+    """What comes back is told to be as fresh as it was in its own batch."""
+
+    def changed(self, batch: lab.Batch) -> dict[str, Any]:
+        """Its staleness without the batches in between."""
+        return {"age": batch.staleness - self._inner.by * batch.arrivals["late"].unsqueeze(-1)}
+
+
+class _Forgotten(Wrapped):
+    """Nothing comes back."""
+
+    def arriving(self, batch: lab.Batch, draws: lab.Draws, number: int) -> lab.Batch:
+        """As in the first batches."""
+        found: lab.Batch = self._inner.arriving(batch, draws, -1)
+        return found
+
+
+def _with(wrapper: type[Wrapped]) -> Plant:
+    return lambda spec: spec.replace(rewards=wrapper(spec.rewards))
+
+
+_POINT = {
+    "means": (0.1, 0.9), "logits": (0.2, -0.1), "share_low": 0.7, "share_high": 0.3, "reinjected": 0.0,
+    "offset": 0.5, "by": 2, "staleness": 1,
+}  # fmt: skip
+_HALF = {**_POINT, "reinjected": 0.5, "share_low": 0.3, "share_high": 0.9, "offset": 0.4, "by": 3}
+
+
+class DelayedRewardBias(Arms, Claim):
+    """late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`"""
+
+    kind, source = "expectation", "derived; a reconstruction after arXiv 2606.29526 and 2606.27580"
+    relative_to, through = "norm", "loop"
+
+    means = Vector(typical=(0.05, 0.95), sizes=(2, 4), example=(0.1, 0.5, 0.9), doc="success probabilities of the arms")
+    logits = Vector(typical=(-1.0, 1.0), example=(0.2, 0.0, -0.1), doc="logits of the policy")
+    share_low = Real(0.0, 1.0, typical=(0.1, 0.9), example=0.6, doc="share of rewards 0 that are late")
+    share_high = Real(0.0, 1.0, typical=(0.1, 0.9), example=0.2, doc="share of rewards 1 that are late")
+    reinjected = Real(0.0, 1.0, typical=(0.0, 0.9), example=0.3, doc="share of late samples that come back")
+    offset = Real(typical=(0.1, 0.9), example=0.4, unit="reward", doc="constant baseline")
+    by = Count(1, typical=(1, 4), example=3, unit="batches", doc="batches until a late reward is there")
+    staleness = Staleness(typical=(0, 3), example=2)
+
+    def joint(self) -> None:
+        """Vectors of one length, probabilities inside [0, 1], and a bias that is not 0."""
+        super().joint()
+        inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
+        checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
+        remedy = "without a bias there is nothing to measure"
+        checks.require(self.reinjected < 1.0, "reinjected", self.reinjected, "below 1", remedy)
+        self.pi = softmax(self.logits)
+        self.success = float(self.pi @ self.means)
+        self.gradient = self.pi * (self.means - self.success)
+        scale = _coefficient(self) * float(np.abs(self.gradient).max())
+        checks.require(abs(scale) > 1e-6, "share_low, share_high", (self.share_low, self.share_high), "biased", remedy)
+
+    def predict(s) -> dict[str, float]:
+        return _of(s, -_lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
+
+    def check(s) -> dict[str, float]:
+        arms = len(s.pi)
+        total, trained, age = np.zeros(arms), 0.0, 0.0
+        for arm, reward, late, back in itertools.product(range(arms), (0, 1), (False, True), (False, True)):
+            share = (s.share_low, s.share_high)[reward]
+            chance = s.pi[arm] * (s.means[arm] if reward else 1.0 - s.means[arm])
+            chance *= (share if late else 1.0 - share) * (s.reinjected if back else 1.0 - s.reinjected)
+            score = (reward - s.offset) * (np.eye(arms)[arm] - s.pi)
+            if late and not back:
+                total -= chance * score
+            else:
+                trained, age = trained + chance, age + chance * (s.staleness + (s.by if late else 0))
+        return indexed("bias", total) | {"trained": float(trained), "age": float(age)}
+
+    wrong = {
+        "constant wrong by 3 percent": _wrong_constant,
+        "shares of the two rewards swapped": _classes_swapped,
+        "mean lateness in place of its product with A": lambda s: _of(
+            s, -_lost(s) * _late(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s)
+        ),
+        "what comes back is as fresh as the rest": lambda s: _of(
+            s, -_lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), 0.0
+        ),
+    }
+
+    points = (_POINT, _HALF)
+    more = ({**_POINT, "means": (0.1, 0.5, 0.9), "logits": (0.0, 0.3, 0.0), "reinjected": 0.3, "staleness": 0},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        means, logits = point["means"], point["logits"]
+        task = sim.tasks.softmax_bandit(len(means), means, logits=logits)
+        behind = point["by"] + point["staleness"]
+        spec = sim.Spec(
+            task,
+            lab.fixed(point["staleness"]),
+            sim.methods.reinforce(sim.advantages.offset(point["offset"])),
+            sim.chain(sim.updates.scale(0.0)),
+            samples_per_group=_SAMPLES,
+            updates=behind + _BATCHES,
+            replicates=max(48, units_for(_SPREAD, effect, len(means) + 2)),
+            diagnostics=[*map(_score, range(len(means))), *_metrics()],
+            rewards=sim.rewards.late(
+                (point["share_low"], point["share_high"]), "reinject", point["by"], point["reinjected"]
+            ),
+        )
+        trace = lab.run(spec, seed, plant)
+        # In front of that, less comes back, or is as old as the run.
+        found = {name: between(values[behind:].mean(axis=0)) for name, values in trace.metrics.items()}
+        exact = sim.oracle.exact(task, logits)[1]
+        biases = {
+            f"bias[{a}]": found[f"score[{a}]"]._replace(value=found[f"score[{a}]"].value - g)
+            for a, g in enumerate(exact)
+        }
+        return biases | {name: found[name] for name in ("trained", "age")}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "late rewards trained as 0": Defect(_with(_AsZero), _HALF),
+            "reinjected twice": Defect(_with(_Twice), _HALF),
+            "reinjected with the staleness of its own batch": Defect(_with(_Restamped), _HALF),
+            "nothing comes back": Defect(_with(_Forgotten), _HALF),
+        }

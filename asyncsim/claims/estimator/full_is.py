@@ -1,0 +1,80 @@
+r"""Weighting stale samples by the full sequence ratio gives the exact policy gradient.
+
+E_mu[W R S] = E_pi[R S] = grad J(current), W = prod_t pi/mu, S = sum_t grad log pi. Derivation: W mu = pi, then the
+score identity. Domain: softmax tokens of full support, at most 2^20 sequences. Second route: complex-step derivative
+of J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance
+sampling).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.claims import _bandit, lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _listed(s: FullIs) -> tuple[_bandit.Enumeration, np.ndarray]:
+    """All sequences, and their probability under behavior times reward `[Y]`."""
+    sequences = _bandit.enumerate_sequences(s)
+    return sequences, s.paid(sequences)
+
+
+def _no_ratio(s: FullIs) -> dict[str, float]:
+    sequences, paid = _listed(s)
+    return indexed("grad", paid @ sequences.score)
+
+
+def _short_product(s: FullIs) -> dict[str, float]:
+    sequences, paid = _listed(s)
+    ratio = np.exp((sequences.log_current - sequences.log_behavior)[:, :-1].sum(axis=1))
+    return indexed("grad", (paid * ratio) @ sequences.score)
+
+
+def _score_at_behavior(s: FullIs) -> dict[str, float]:
+    sequences, paid = _listed(s)
+    return indexed("grad", (paid * sequences.ratio) @ _bandit.sequence_scores(s, s.behavior_logits, sequences.tokens))
+
+
+_MARKOV = sequence_point("markov", 4, 4, success=0.5)
+
+
+class FullIs(_bandit.PaidSequencePair, Claim):
+    """the mean of `(sequence ratio) * reward * score` under behavior is the gradient at the current policy"""
+
+    kind, source = "expectation", "textbook (importance sampling)"
+    relative_to, through = "norm", "oracle"
+
+    success = _bandit.share_that_pays(0.6)
+
+    def predict(s) -> dict[str, float]:
+        sequences, paid = _listed(s)
+        return indexed("grad", (paid * sequences.ratio) @ sequences.score)
+
+    def check(s) -> dict[str, float]:
+        return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
+
+    wrong = {
+        "ratio dropped": _no_ratio,
+        "last token left out of the ratio": _short_product,
+        "score at the behavior policy": _score_at_behavior,
+    }
+
+    points = (sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV)
+    more = (sequence_point("markov", 7, 4, success=0.7),)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()), plant)
+        gradient = sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
+        return lab.components("grad", gradient, 2.0 * point["horizon"] * lab.cut_off(spec.task, point))
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
+            "token ratio in place of the sequence's": Defect(lab.token_level(), _MARKOV),
+        }

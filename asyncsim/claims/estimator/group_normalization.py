@@ -1,0 +1,138 @@
+r"""What a group's baseline and scale make of the gradient: a factor c(p) of each prompt, p its chance of success.
+
+Rewards 0 and 1, group mean k, A_i = (r_i - k) / scale(k), fresh data: E (1/N) sum_i A_i s_i = c grad J with c =
+E[k (1 - k) / scale(k)] / (p (1 - p)), N k binomial. So the direction stays inside a prompt, and prompts are weighed
+anew by c(p). Leave-one-out has scale 1 - 1/N and c = 1; the group mean c = 1 - 1/N; the standard deviation weighs rare
+success and rare failure most: c tends to sqrt(N - 1) for p to 0 and 1, and for many samples to 1/sqrt(p (1 - p)), the
+gradient of 2 arcsin(sqrt p). Dividing by N - 1 in the variance multiplies c by sqrt(1 - 1/N). Divided by the mean
+(MaxRL) c = (1 - (1 - p)^(N-1)) / p, near 1/p: rare success only. `eps` is added to a deviation or a mean; it matters
+where it reaches their size. Derivation: E[A | r = 1] - E[A | r = 0] multiplies E[(r - p) s] = grad J, and E A = 0.
+Domain: one prompt, on-policy, Bernoulli arms, 0 < p < 1. Second route: both conditional means, summed over arms.
+Source: derived; leave-one-out 2402.14740, standard deviation 2402.03300, MaxRL 2602.02710.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import binom
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Integer, Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import Arms, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _scale(s: GroupNormalization, share: np.ndarray) -> np.ndarray:
+    """What centered rewards are divided by, at a share of successes."""
+    spread = share * (1.0 - share)
+    scales = {
+        "leave_one_out": np.full_like(share, 1.0 - 1.0 / s.samples),
+        "mean": np.ones_like(share),
+        "std": np.sqrt(spread) + s.eps,
+        "std_unbiased": np.sqrt(spread / (1.0 - 1.0 / s.samples)) + s.eps,
+        "maxrl": share + s.eps,
+    }
+    return scales[s.normalization]
+
+
+def _of(s: GroupNormalization, factor: float) -> dict[str, float]:
+    return {"factor": factor} | indexed("mean", factor * s.gradient)
+
+
+def _factor(s: GroupNormalization) -> float:
+    successes = np.arange(s.samples + 1)
+    share = successes / s.samples
+    moment = binom.pmf(successes, s.samples, s.success) @ (share * (1.0 - share) / _scale(s, share))
+    return float(moment / (s.success * (1.0 - s.success)))
+
+
+_BATCHES = 200_000
+_POINT = {"means": (0.1, 0.7), "logits": (0.5, -0.5), "samples": 4, "eps": 1e-6}
+_STD = {**_POINT, "normalization": "std"}
+_UNBIASED = {**_POINT, "normalization": "std_unbiased"}
+
+
+class GroupNormalization(Arms, Claim):
+    """a group's scale weighs each prompt by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept"""
+
+    kind, source = "expectation", "derived; arXiv 2402.14740, 2402.03300 and 2602.02710 for the rules"
+    relative_to, through = "norm", "oracle"
+
+    means = Vector(typical=(0.02, 0.98), sizes=(2, 3), example=(0.1, 0.3, 0.7), doc="success probabilities of the arms")
+    logits = Vector(typical=(-1.5, 1.5), example=(0.5, 0.0, -0.5), doc="logits of the policy")
+    samples = Integer(2, 4096, typical=(2, 5), example=4, unit="samples", doc="samples in a group")
+    normalization = Choice(
+        "leave_one_out", "mean", "std", "std_unbiased", "maxrl", example="std", doc="what the group's rewards become"
+    )
+    eps = Real(
+        0.0, open_low=True, typical=(1e-6, 0.3), example=0.1, unit="reward", doc="added to a deviation or a mean"
+    )
+
+    def joint(self) -> None:
+        """Probabilities in [0, 1], and arms that differ."""
+        super().joint()
+        inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
+        checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
+        self.pi = softmax(self.logits)
+        self.success = float(self.pi @ self.means)
+        self.gradient = self.pi * (self.means - self.success)
+        differ = float(np.abs(self.gradient).max()) > 1e-6 * float(self.means.max())
+        checks.require(differ, "means", self.means.tolist(), "means that differ", "change one")
+
+    def predict(s) -> dict[str, float]:
+        return _of(s, _factor(s))
+
+    def check(s) -> dict[str, float]:
+        others = np.arange(s.samples)
+        chance = binom.pmf(others, s.samples - 1, s.success)
+        expected = []
+        for reward in (0.0, 1.0):
+            share = (others + reward) / s.samples
+            expected.append(float(chance @ ((reward - share) / _scale(s, share))))
+        mean = (s.pi * (expected[0] + s.means * (expected[1] - expected[0]))) @ (np.eye(len(s.pi)) - s.pi)
+        return {"factor": float(mean @ s.gradient / (s.gradient @ s.gradient))} | indexed("mean", mean)
+
+    wrong = {
+        "limit of many samples": lambda s: _of(s, float((s.success * (1.0 - s.success)) ** -0.5)),
+        "other divisor of the variance": lambda s: _of(s, _factor(s.but(normalization="std_unbiased"))),
+        "eps forgotten": lambda s: _of(s, _factor(s.but(eps=1e-12))),
+        "a sample more": lambda s: _of(s, _factor(s.but(samples=s.samples + 1))),
+    }
+
+    points = (_STD, _UNBIASED, *({**_POINT, "normalization": name} for name in ("mean", "leave_one_out", "maxrl")))
+    more = ({"means": (0.001, 0.01), "logits": (0.0, 0.0), "samples": 8, "eps": 1e-3, "normalization": "std"},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        batches = (2 * len(point["means"])) ** point["samples"]
+        return None if batches <= _BATCHES else f"samples such that (2 arms)**samples <= {_BATCHES}; take fewer"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        means, eps = point["means"], point["eps"]
+        advantage = {
+            "leave_one_out": sim.advantages.leave_one_out(),
+            "mean": sim.advantages.group_mean(),
+            "std": sim.advantages.group_std(eps),
+            "std_unbiased": sim.advantages.group_std(eps, unbiased=True),
+            "maxrl": sim.advantages.maxrl(eps),
+        }[point["normalization"]]
+        task = sim.tasks.softmax_bandit(len(means), means)
+        spec = plant(lab.population(task, sim.methods.reinforce(advantage)))
+        found = sim.oracle.moments(task, spec.method, np.array(point["logits"]), samples=point["samples"])
+        factor = float(found.mean @ found.exact / (found.exact @ found.exact))
+        return {"factor": Estimate(factor, tolerance=1e-9 * abs(factor))} | lab.components("mean", found.mean)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "other divisor of the variance": Defect(
+                lab.with_method(advantage=sim.advantages.group_std(unbiased=True)), _STD
+            ),
+            "population deviation": Defect(lab.with_method(advantage=sim.advantages.group_std()), _UNBIASED),
+            "eps of 0.1": Defect(lab.with_method(advantage=sim.advantages.group_std(0.1)), _STD),
+            "no scale": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _STD),
+        }

@@ -1,0 +1,130 @@
+r"""The variance of a fully weighted gradient, and why 1/ESS is not what staleness multiplies it by.
+
+N samples of mu, g = (1/N) sum_i W_i (R_i - b) S_i, W the sequence ratio, b a constant. Its total variance is
+(E_pi[W (R - b)^2 |S|^2] - |grad J|^2)/N: under pi the ratio enters once, under mu squared. For one softmax |S|^2 =
+1 - 2 pi_a + |pi|^2. `inflation` is the variance over that of fresh data, W = 1. It is not N/ESS = E_mu W^2: that leaves
+rewards and scores out. With mu = (1/2, 1/2), pi = (0.9, 0.1), b = 0, N/ESS is 1.64 while the inflation is 9 if only the
+first arm is paid, and 0.11 if only the second. Stale data can have less variance than fresh data, and a controller that
+scales steps by ESS can be wrong both ways. Derivation: W mu = pi, and the mean of g is grad J. Domain: softmax tokens
+of full support, gradients that vary, at most 2^20 sequences. Second route: deviations from the mean under mu, with grad
+J by a complex step through a recursion in the first. Source: elementary; 1/ESS as an approximation Kong 1992.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer, Real
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient, reward, share_that_pays
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _second_moment(s: IsVariance, ratio: np.ndarray) -> float:
+    return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
+
+
+def _variance(s: IsVariance, ratio: np.ndarray) -> float:
+    """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
+    return _second_moment(s, ratio) - float(s.gradient @ s.gradient) / s.samples
+
+
+def _of(variance: float, fresh: float) -> dict[str, float]:
+    return {"variance": variance, "inflation": variance / fresh}
+
+
+def _one_power(s: IsVariance) -> dict[str, float]:
+    fresh = _variance(s, np.ones_like(s.gain))
+    return _of(fresh, fresh)
+
+
+def _from_ess(s: IsVariance) -> dict[str, float]:
+    fresh = _variance(s, np.ones_like(s.gain))
+    return _of(fresh * float(s.current_mass @ s.sequences.ratio), fresh)
+
+
+_BATCHES = 200_000
+_MARKOV = sequence_point("markov", 3, 4, success=0.5, offset=0.3, samples=1)
+_TWO_ARMS = {
+    "actions": 2, "horizon": 1, "dependence": "iid", "success": 1.0, "offset": 0.0, "samples": 3,
+    "behavior_logits": ((0.0, 0.0),), "current_logits": ((1.0986, -1.0986),),
+}  # fmt: skip
+
+
+class IsVariance(PaidSequencePair, Claim):
+    """the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and not in ratio `N/ESS`"""
+
+    kind, source = "identity", "elementary"
+    through = "oracle"
+
+    success = share_that_pays(0.6)
+    offset = Real(typical=(-0.5, 1.5), example=0.3, unit="reward", doc="constant baseline")
+    samples = Integer(1, 4096, typical=(1, 3), example=4, unit="samples", doc="samples in a batch")
+
+    def joint(self) -> None:
+        """Gradients that vary, of fresh and of stale data."""
+        super().joint()
+        self.sequences = enumerate_sequences(self)
+        self.current_mass = self.sequences.mass * self.sequences.ratio
+        zeros = (self.sequences.tokens == 0).sum(axis=1)
+        self.gain = reward(zeros, self.horizon, self.success) - self.offset
+        self.norm = (self.sequences.score**2).sum(axis=1)
+        self.gradient = exact_gradient(self, self.current_logits, self.success)
+        remedy = "move the offset, or take rewards and policies that differ"
+        ratios = self.sequences.ratio, np.ones(len(self.gain))
+        share = min(_variance(self, w) / max(1e-12, _second_moment(self, w)) for w in ratios)
+        # What is a difference of nearly equal numbers has no digits.
+        checks.require(share > 1e-5, "offset", self.offset, "such that gradients vary", remedy)
+
+    def predict(s) -> dict[str, float]:
+        return _of(_variance(s, s.sequences.ratio), _variance(s, np.ones_like(s.gain)))
+
+    def check(s) -> dict[str, float]:
+        found = []
+        for mass, ratio in ((s.sequences.mass, s.sequences.ratio), (s.current_mass, np.ones_like(s.gain))):
+            gradients = (ratio * s.gain)[:, None] * s.sequences.score
+            found.append(float(mass @ ((gradients - mass @ gradients) ** 2).sum(axis=1)) / s.samples)
+        return _of(*found)
+
+    wrong = {
+        "one power of the ratio under mu": _one_power,
+        "N/ESS taken for the inflation": _from_ess,
+        "ratio squared under pi": lambda s: _of(_variance(s, s.sequences.ratio**2), _variance(s, np.ones_like(s.gain))),
+        "squared mean forgotten": lambda s: _of(
+            _second_moment(s, s.sequences.ratio), _second_moment(s, np.ones_like(s.gain))
+        ),
+    }
+
+    points = (sequence_point("position", 3, 3, success=None, offset=0.6, samples=1), _MARKOV, _TWO_ARMS)
+    more = (sequence_point("iid", 6, 1, success=0.5, offset=0.0, samples=1),)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        few = point["actions"] ** (point["horizon"] * point["samples"]) <= _BATCHES
+        return None if few else f"samples such that actions**(horizon samples) <= {_BATCHES}; take fewer"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        settings = point["actions"], point["horizon"], point["dependence"]
+        task = sim.tasks.token_bandit(*settings, success=point.get("success"))
+        spec = plant(lab.population(task, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"]))))
+        current, behavior = lab.places(point)
+        allowance = 10.0 * lab.cut_off(task, point, 2.0)
+        stale, fresh = (
+            sim.oracle.moments(task, spec.method, current, then, samples=point["samples"], policy=spec.policy).variance
+            for then in (behavior, current)
+        )
+        found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
+        return {name: each._replace(tolerance=each.tolerance + allowance * each.value) for name, each in found.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
+            "token ratio in place of the sequence's": Defect(lab.token_level(), _MARKOV),
+            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
+        }

@@ -1,0 +1,162 @@
+r"""What k1, k2 and k3 estimate from samples of an old policy, and where penalties made of them push.
+
+With samples of mu and w = pi/mu of whole sequences: k1 = -log w and k3 = w - 1 - log w have the mean KL(mu || pi),
+since E_mu w = 1; k2 = (log w)^2 / 2 does not, it is right to second order. E_mu w log w is KL(pi || mu), the other
+direction. Where E_mu w is not 1 (a cut sampler, wrong log-probs), k3 is off by E_mu w - 1 and k1 is right.
+
+Penalties on D = log pi - log mu, per unit of coefficient: `k1_step` of the k1 loss without a ratio is -E_mu[S], S the
+score of the sequence, which is +grad KL(mu || pi): it drives the policy away from the data. (With the ratio it is 0.)
+`k2_step` of k2 on the sequence, weighted by its ratio, is -grad KL(pi || mu), as is meant. `k3_step`, weighted alike,
+is -sum over rows of E_pi[visits] grad KL(mu || pi) of the row: the other direction, visits held fixed. Derivation: E_pi
+score = 0. Domain: softmax tokens of full support, policies that differ, at most 2^20 sequences. First route: recursions
+over rows; second: enumeration. Source: Schulman 2020, "Approximating KL divergence", for values; gradients derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, sequence_scores, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _next(s: KlEstimators, values: np.ndarray, place: int) -> np.ndarray:
+    """Values of the rows behind every token, `[S, A]`; 0 behind the last one."""
+    if place + 1 == s.horizon:
+        return np.zeros((len(values), s.actions))
+    return np.array(
+        [[values[s.successor(r, a, place) % len(values)] for a in range(s.actions)] for r in range(len(values))]
+    )
+
+
+def _moments(s: KlEstimators, sampler: np.ndarray, current: np.ndarray | None = None) -> tuple[Any, Any]:
+    """E L and E L^2 under a sampler with these logits, L the log of current over behavior probabilities."""
+    chance, now = softmax(sampler), softmax(s.current_logits if current is None else current)
+    step = np.log(now) - np.log(softmax(s.behavior_logits))
+    first, second = np.zeros(len(chance), now.dtype), np.zeros(len(chance), now.dtype)
+    for t in reversed(range(s.horizon)):
+        after, square = _next(s, first, t), _next(s, second, t)
+        first, second = (chance * (step + after)).sum(1), (chance * (step**2 + 2.0 * step * after + square)).sum(1)
+    return first[0], second[0]
+
+
+def _visits(s: KlEstimators, logits: np.ndarray) -> np.ndarray:
+    """Expected visits of each row, `[S, 1]`."""
+    chance, mass = softmax(logits), np.eye(len(logits))[0]
+    total = np.zeros(len(logits))
+    for t in range(s.horizon):
+        total, after = total + mass, np.zeros(len(logits))
+        for row, a in np.ndindex(*chance.shape):
+            after[s.successor(row, a, t) % len(logits)] += mass[row] * chance[row, a]
+        mass = after
+    return total[:, None]
+
+
+def _quantities(divergence: Any, square: Any, reverse: Any, *steps: np.ndarray) -> dict[str, float]:
+    values = {"k1": divergence, "k2": square / 2.0, "k3": divergence, "reverse": reverse}
+    return {name: float(np.real(x)) for name, x in values.items()} | {
+        key: x for k, step in enumerate(steps, 1) for key, x in indexed(f"k{k}_step", step).items()
+    }
+
+
+def _flipped(s: KlEstimators, name: str, factor: float) -> dict[str, float]:
+    return {k: x * factor if k.startswith(name) else x for k, x in s.predict().items()}
+
+
+def _token_sums(s: KlEstimators) -> dict[str, float]:
+    found = enumerate_sequences(s)
+    log_token = found.log_current - found.log_behavior
+    scores = sequence_scores(s, s.current_logits, found.tokens)
+    k3 = float(found.mass @ (np.expm1(log_token) - log_token).sum(1))
+    square = float(found.mass @ (log_token**2).sum(1))
+    right = s.predict() | {"k2": square / 2.0, "k3": k3}
+    return right | indexed("k2_step", -(found.mass * found.ratio * log_token[:, -1]) @ scores)
+
+
+_MARKOV = sequence_point("markov", 4, 4)
+_VALUES = {"k1": "kl_k1", "k2": "kl_k2", "k3": "kl", "reverse": "kl_reverse"}
+
+
+def _penalties(**other: Any) -> tuple[Any, ...]:
+    """k1, k2 and k3 as they are, or `other` settings of some."""
+    usual = {"k1": {}, "k2": {"ratio": "sequence", "level": "sequence"}, "k3": {"ratio": "sequence"}}
+    return tuple(getattr(sim.penalties, k)(1.0, to="behavior", **other.get(k, usual[k])) for k in usual)
+
+
+class KlEstimators(SequencePair, Claim):
+    """under `mu`, k1 and k3 estimate `KL(mu || pi)`, k2 does not; as losses each has another gradient"""
+
+    kind, source = "expectation", "Schulman 2020, Approximating KL divergence (values); gradients derived"
+    relative_to, through = "norm", "oracle"
+
+    def joint(self) -> None:
+        """Policies that differ where they are used."""
+        super().joint()
+        apart = _moments(self, self.behavior_logits)[0] < -1e-6
+        remedy = "without a difference every estimate is 0"
+        checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
+
+    def predict(s) -> dict[str, float]:
+        mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
+        mean, square = _moments(s, s.behavior_logits)
+        reverse = complex_gradient(lambda x: _moments(s, x, x)[0], s.current_logits)
+        away, back = (_visits(s, x) * (pi - mu) for x in (s.behavior_logits, s.current_logits))
+        return _quantities(-mean, square, _moments(s, s.current_logits)[0], away, -reverse, -back)
+
+    def check(s) -> dict[str, float]:
+        found = enumerate_sequences(s)
+        log_token = found.log_current - found.log_behavior
+        log_ratio, current = log_token.sum(1), found.mass * found.ratio
+        rows = np.eye(len(s.current_logits))[s.rows(found.tokens)]
+        scores = np.eye(s.actions)[found.tokens] - softmax(s.current_logits)[s.rows(found.tokens)]
+        k3_step = np.einsum("y,yt,ytr,yta->ra", current, np.expm1(-log_token), rows, scores)
+        k2_step = -(current * log_ratio) @ found.score
+        k3 = float(found.mass @ (found.ratio - 1.0 - log_ratio))
+        square, reverse = float(found.mass @ log_ratio**2), float(current @ log_ratio)
+        return _quantities(k3, square, reverse, -found.mass @ found.score, k2_step, k3_step)
+
+    wrong = {
+        "k2 taken for unbiased": lambda s: s.predict() | {"k2": s.predict()["k1"]},
+        "directions exchanged": lambda s: s.predict() | {"k3": s.predict()["reverse"]},
+        "k1 as a loss taken to pull toward the data": lambda s: _flipped(s, "k1_step", -1.0),
+        "squares of tokens summed, not the square of their sum": _token_sums,
+    }
+
+    points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)
+    more = (sequence_point("markov", 7, 4),)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+        method = sim.methods.full_is(advantage=sim.advantages.none()).replace(penalties=_penalties())
+        spec = plant(lab.population(task, method))
+        step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
+        found = {
+            name: lab.exactly(getattr(sim.diagnostics, each).measure(step).item()) for name, each in _VALUES.items()
+        }
+        allowance = 4.0 * point["horizon"] * lab.cut_off(task, point)
+        plain = sim.oracle.limit(task, spec.method.replace(penalties=()), *lab.places(point), spec.policy)
+        for k, penalty in enumerate(spec.method.penalties, 1):
+            both = sim.oracle.limit(task, spec.method.replace(penalties=(penalty,)), *lab.places(point), spec.policy)
+            found |= lab.components(f"k{k}_step", both - plain, allowance)
+        return found
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _MARKOV),
+            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
+            "k1 loss weighted": Defect(lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
+            "k2 loss unweighted": Defect(lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
+            "k2 of tokens": Defect(lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
+            "k2 in place of k3": Defect(
+                lab.with_method(penalties=(*_penalties()[:2], _penalties(k2={"ratio": "sequence"})[1])), _MARKOV
+            ),
+        }

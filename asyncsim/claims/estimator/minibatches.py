@@ -1,0 +1,156 @@
+r"""Minibatches dealt without replacement: an epoch uses every sample once, and so carries no noise of the dealing.
+
+A batch of n samples with gradient noise of variance s^2 is gone through E times in M minibatches, an update of `step`
+on each. Behind e epochs and j minibatches the noise of the sum of gradients has variance (e M)^2 + 2 e M j + j M in
+units of s^2/n, times step^2. Derivation: an epoch sums to M times the batch mean, of variance s^2/n; j minibatches of
+the next one have variance j M s^2/n, and with that mean a covariance j s^2/n. Dealt with replacement one epoch would
+have (2 - 1/n) M^2 instead of M^2, about, and the batch would be half lost. Epochs are dealt anew: minibatches of two
+epochs have covariance 1 whatever their places, two of one epoch 0. So updates k = 1, ..., M apart, the later behind
+the first epoch, have k/M on average (`covariance`), and not M at k = M. So nothing depends on what is cut, groups,
+parts of each, samples or tokens, as long as sizes are equal. Domain: gradients linear in samples, at weights that do
+not change: data of one published version, one batch. Second route: covariances of all pairs of samples and
+minibatches, summed. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Count, Positive
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+
+
+def _quantities(s: Minibatches, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
+    return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
+
+
+def _apart(s: Minibatches) -> np.ndarray:
+    """Covariances of updates 0, ..., M apart."""
+    covariances = np.arange(s.minibatches + 1) / s.minibatches
+    covariances[0] = s.minibatches
+    return covariances
+
+
+def _replaced(s: Minibatches) -> dict[str, float]:
+    """Every minibatch drawn with replacement: noise of the dealing beside that of the batch."""
+    k = np.arange(1, s.epochs * s.minibatches + 1)
+    return _quantities(s, k**2 + k * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples)), _apart(s))
+
+
+_COORDINATES = 8
+_SPREAD = 0.6
+"""Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
+
+
+def _squares(step: Any) -> Any:
+    return (step.parameters**2).mean(-1)
+
+
+def _point(minibatches: int, cut: str, **changes: Any) -> dict[str, Any]:
+    sizes = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": minibatches, "cut": cut}
+    return {**sizes, "noise": 1.5, "step": 0.1, **changes}
+
+
+_POINT = _point(2, "samples")
+
+
+class Minibatches(Claim):
+    """`j` of `M` minibatches dealt without replacement have variance `j M`, a whole epoch `M^2` times that of the
+    batch mean, whatever is cut; every epoch is dealt anew
+    """
+
+    kind, source = "expectation", "derived: sampling without replacement"
+    relative_to, through = "norm", "loop"
+
+    groups = Count(1, 64, typical=(1, 4), example=4, unit="groups", doc="groups of the batch")
+    samples = Count(1, 64, typical=(1, 6), example=4, doc="samples of a group")
+    epochs = Count(1, 8, typical=(2, 3), example=2, doc="passes through the batch")
+    minibatches = Count(1, 16, typical=(1, 4), example=2, doc="parts of the batch, an update on each")
+    cut = Choice("groups", "parts", "samples", "tokens", example="samples", doc="what the batch is cut between")
+    noise = Positive(typical=(0.5, 2.0), example=1.5, unit="gradient", doc="standard deviation of a sample's gradient")
+    step = Positive(typical=(0.01, 0.5), example=0.1, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """Parts of one size; two epochs, that they can be compared."""
+        size = {"groups": self.groups, "parts": self.samples}.get(self.cut, self.groups * self.samples)
+        remedy = "choose a divisor"
+        checks.require(size % self.minibatches == 0, "minibatches", self.minibatches, f"a divisor of {size}", remedy)
+        checks.require(self.epochs >= 2, "epochs", self.epochs, "at least 2", "an order is dealt anew for the second")
+
+    @property
+    def unit(self) -> float:
+        """Variance of a step along the mean gradient of the batch."""
+        return self.step**2 * self.noise**2 / (self.groups * self.samples)
+
+    def predict(s) -> dict[str, float]:
+        m = s.minibatches
+        epoch, place = np.divmod(np.arange(1, s.epochs * m + 1), m)
+        return _quantities(s, (epoch * m) ** 2 + 2.0 * epoch * m * place + place * m, _apart(s))
+
+    def check(s, dealt_anew: bool = True) -> dict[str, float]:
+        """Pairs of minibatches: all of a sample's noise in the same one, nothing in another, a share between epochs."""
+        m, updates = s.minibatches, s.epochs * s.minibatches
+        size = s.groups * s.samples / m
+        shared = np.empty((updates, updates))
+        for first, second in np.ndindex(updates, updates):
+            same_epoch, same_place = first // m == second // m, first % m == second % m
+            apart = size / m if dealt_anew else size * same_place
+            shared[first, second] = size * same_place if same_epoch else apart
+        covariance = shared / size**2 * (s.groups * s.samples)
+        sums = [covariance[:k, :k].sum() for k in range(1, updates + 1)]
+        lags = [np.mean([covariance[k, k - lag] for k in range(m, updates)]) for lag in range(m + 1)]
+        return _quantities(s, np.array(sums), np.array(lags))
+
+    wrong = {
+        "dealt with replacement": _replaced,
+        "every epoch in the same order": lambda s: Minibatches.check(s, dealt_anew=False),
+        "fresh samples in every minibatch": lambda s: _quantities(
+            s,
+            s.minibatches * np.arange(1.0, s.epochs * s.minibatches + 1),
+            s.minibatches * np.eye(s.minibatches + 1)[0],
+        ),
+        "every minibatch taken for the batch": lambda s: _quantities(
+            s, np.arange(1.0, s.epochs * s.minibatches + 1) ** 2, np.ones(s.minibatches + 1)
+        ),
+    }
+
+    points = (_POINT,)
+    more = (_point(2, "groups"), _point(2, "parts"))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        parts = point["minibatches"]
+        count = point["epochs"] * parts
+        spec = lab.descent(
+            sim.tasks.quadratic((1.0,) * _COORDINATES, noise=point["noise"]),
+            lab.fixed(0, groups_per_batch=point["groups"]),
+            sim.updates.sgd(point["step"]),
+            samples_per_group=point["samples"],
+            updates=count,
+            epochs=point["epochs"],
+            minibatches=parts,
+            cut=point["cut"],
+            replicates=units_for(_SPREAD, effect, count + parts + 1),
+            diagnostics=[lab.Metric("squares", _squares), sim.diagnostics.autocorrelogram(parts)],
+        )
+        trace = lab.run(spec, seed, plant)
+        # The start is 0, and so is the mean gradient of the only batch.
+        squares = [*trace["squares"][1:], (trace.parameters**2).mean(-1)]
+        found = {f"variance[{k}]": between(np.asarray(x)) for k, x in enumerate(squares)}
+        products = point["step"] ** 2 * trace.accumulated["autocorrelogram"] / _COORDINATES
+        return found | {f"covariance[{k}]": between(x) for k, x in enumerate(products)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "no minibatches": Defect(replaced(minibatches=1), _POINT),
+            "one epoch": Defect(replaced(epochs=1), _POINT),
+            "half the groups": Defect(replaced(system=lab.fixed(0, groups_per_batch=1)), _POINT),
+        }

@@ -1,0 +1,169 @@
+r"""PPO's clip is a gate on each token: it stops what has already moved along its advantage, as far as its anchor sees.
+
+The gradient of min(rho A, clip(rho) A) is rho A s where the gate is open, 0 elsewhere, s = grad log pi. It is open for
+A > 0 where rho <= 1 + high, for A < 0 where rho >= 1 - low, and with a dual clip also rho <= dual: without one the
+weight rho of A < 0 has no bound. Below: one softmax, data of mu, rewards 0 or 1, A = r - offset. In a second update on
+a batch, trained at first with mu, rho = pi/mu for both anchors. `first` is the first update on a batch of mu at the
+policy pi. Anchored at behavior nothing changes. A denominator that the trainer recomputes ("proximal") makes rho = 1:
+every token is open, the gradient is E_mu[A s], and staleness is unseen. So with one update on a batch such a clip never
+acts; with several passes or minibatches it acts from the second on. Where signs do not depend on the action and are
+even, half of what lies outside the band is stopped. Derivation: the derivative of the printed objective. Domain: no
+ratio within 1e-9 of a bound. Second route: complex step through that objective, branch by branch. Source: arXiv
+1707.06347, equation 7; 1912.09729 for the dual clip.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_CLEAR = 1e-9
+
+
+def _gate(s: PpoGate, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Arms that are open for A > 0 and for A < 0."""
+    lowest, highest, dual = s.bounds
+    return rho <= highest, (rho >= lowest) & (rho <= dual)
+
+
+def _update(s: PpoGate, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, float]:
+    """Gradient in the logits, and the share of tokens that are open, for gates of both signs."""
+    paid, unpaid = s.mu * s.means * up, s.mu * (1.0 - s.means) * down
+    weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
+    return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
+
+
+def _quantities(first: tuple[np.ndarray, float], second: tuple[np.ndarray, float]) -> dict[str, float]:
+    vectors = indexed("first", first[0]) | indexed("second", second[0])
+    return vectors | {"open_first": first[1], "open_second": second[1]}
+
+
+def _seen(s: PpoGate) -> np.ndarray:
+    """Ratios in the first update on a batch."""
+    return s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
+
+
+def _objective(s: PpoGate, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
+    lowest, highest, dual = s.bounds
+    rows = []
+    for ratio in softmax(logits) / below:
+        clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
+        for gain in (1.0 - s.offset, -s.offset):
+            least = min(ratio * gain, clip * gain, key=np.real)
+            rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
+    return np.array(rows)
+
+
+def _with(s: PpoGate, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> dict[str, float]:
+    """The second update with other gates, and the first one with these where it sees a ratio."""
+    second = _update(s, rho, up, down)
+    return _quantities(second if s.anchor == "behavior" else _update(s, *[np.ones_like(rho)] * 3), second)
+
+
+def _both_sides(s: PpoGate) -> dict[str, float]:
+    inside = (s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])
+    return _with(s, s.ratio, inside, inside)
+
+
+def _lag_seen(s: PpoGate) -> dict[str, float]:
+    return s.but(anchor="behavior").predict()
+
+
+_SECOND, _FIRST = 1, 2
+"""Updates behind the displacement: the second on a batch of the policy itself, the first on a stale one."""
+
+
+def _slope(arm: int) -> lab.Metric:
+    return lab.Metric(f"gradient[{arm}]", lambda step: step.gradient[:, arm], ("log_prob",), subject="policy")
+
+
+_POINT = {
+    "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "means": (0.3, 0.5, 0.8),
+    "low": 0.2, "high": 0.2, "offset": 0.4,
+}  # fmt: skip
+_STALE = {**_POINT, "anchor": "behavior", "dual": 2.0}
+_RECOMPUTED = {**_POINT, "anchor": "proximal", "dual": None}
+
+
+class PpoGate(PolicyPair, Claim):
+    """PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first"""
+
+    kind, source = "identity", "arXiv 1707.06347; dual clip 1912.09729"
+    relative_to, through = "norm", "loop"
+
+    means = Vector(typical=(0.05, 0.95), example=(0.3, 0.5, 0.8), doc="success probabilities of the arms")
+    low = Real(0.0, 1.0, typical=(0.05, 0.5), example=0.2, doc="the gate's lower bound is 1 - low")
+    high = Real(0.0, typical=(0.05, 0.5), example=0.28, doc="the gate's upper bound is 1 + high")
+    dual = Real(1.0, open_low=True, optional=True, typical=(1.5, 4.0), example=1.5, doc="largest ratio of A < 0")
+    offset = Real(0.0, 1.0, open_low=True, typical=(0.1, 0.9), example=0.4, unit="reward", doc="constant baseline")
+    anchor = Choice("behavior", "proximal", example="proximal", doc="policy in the denominator of the ratio")
+
+    def joint(self) -> None:
+        """Probabilities in [0, 1], ratios away from the bounds, and gradients that are not 0."""
+        super().joint()
+        inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
+        checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
+        self.mu, self.pi = map(softmax, self.logits)
+        self.ratio = self.pi / self.mu
+        self.bounds = 1.0 - self.low, 1.0 + self.high, np.inf if self.dual is None else self.dual
+        gaps = np.abs(np.concatenate([np.append(self.ratio, 1.0) - x for x in self.bounds]))
+        checks.require(bool((gaps > _CLEAR).all()), "low, high", (self.low, self.high), "off every ratio", "move it")
+        fixed = self.ratio, np.ones_like(self.ratio)
+        moves = min(float(np.abs(_update(self, rho, *_gate(self, rho))[0]).max()) for rho in fixed)
+        checks.require(moves > 1e-6, "offset", self.offset, "such that the gradient is not 0", "widen the band")
+
+    def predict(s) -> dict[str, float]:
+        first, second = (_update(s, rho, *_gate(s, rho)) for rho in (_seen(s), s.ratio))
+        return _quantities(first, second)
+
+    def check(s) -> dict[str, float]:
+        chance = np.stack([s.mu * s.means, s.mu * (1.0 - s.means)], 1).ravel()
+        found = []
+        for below in (s.mu if s.anchor == "behavior" else s.pi, s.mu):
+            slopes = complex_gradient(partial(_objective, s, below), s.current_logits)
+            found.append((chance @ slopes, float(chance @ (np.abs(slopes).max(1) > 0.0))))
+        return _quantities(*found)
+
+    wrong = {
+        "sides of the gate swapped": lambda s: _with(s, s.ratio, *_gate(s, s.ratio)[::-1]),
+        "stopped outside the band whatever the sign": _both_sides,
+        "ratio missing where the gate is open": lambda s: _with(s, np.ones_like(s.ratio), *_gate(s, s.ratio)),
+        "a recomputed denominator sees staleness": _lag_seen,
+        "dual clip forgotten": lambda s: s.but(dual=None).predict(),
+    }
+
+    points = (_STALE, _RECOMPUTED)
+    more = ({**_STALE, "low": 0.6, "high": 1.0, "dual": None},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        means, baseline = point["means"], sim.advantages.offset(point["offset"])
+        method = sim.methods.ppo_clip(point["low"], point["high"], point["anchor"], baseline, dual=point.get("dual"))
+        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        metrics = [*map(_slope, range(len(means))), "clip_active"]
+        spec = lab.displaced(sim.tasks.softmax_bandit(len(means), means), places, metrics, (1, 3, 1), method)
+        trace = lab.run(spec.replace(sampling="enumerate", epochs=2), seed, plant)
+        found: dict[str, Estimate] = {}
+        for name, update in (("first", _FIRST), ("second", _SECOND)):
+            found |= lab.components(name, np.array([trace[f"gradient[{a}]"][update, 0] for a in range(len(means))]))
+            found[f"open_{name}"] = lab.exactly(1.0 - trace["clip_active"][update, 0])
+        return found
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "sides swapped": Defect(lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)), _STALE),
+            "stopped on both sides": Defect(lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)), _STALE),
+            "dual clip forgotten": Defect(lab.with_method(weight=lab.Clip(0.2, 0.2)), _STALE),
+            "anchored elsewhere": Defect(lab.with_method(anchor="behavior"), _RECOMPUTED),
+        }

@@ -1,0 +1,171 @@
+r"""Token ratios in place of the sequence's differentiate another return: each token's, among stale ones.
+
+E_mu[R sum_t w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw,
+and leaves its prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At
+a small distance delta of the logits it is first -E_mu[R sum_{t != u} (delta . s_u) s_t], linear in delta: in step and
+staleness as well, where the policy moves steadily. The sequence ratio has no bias, at the price of a variance that
+grows exponentially in the length. Rewards that add up over independent tokens have no token bias at all, and one token
+never has. Derivation: W = w_t prod_{u != t} w_u. Domain: softmax tokens of full support, a bias that is not 0, at most
+2^20 sequences. Second route: complex steps of those returns, by a recursion without enumeration, and of the enumerated
+bias in the distance. Source: derived; 2607.01083 is said to state a bias linear in staleness and step, and was not
+read.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import (
+    PaidSequencePair,
+    complex_gradient,
+    enumerate_sequences,
+    exact_gradient,
+    reward,
+    sequence_scores,
+    share_that_pays,
+    softmax,
+)
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _token_scores(s: TokenIsBias, logits: np.ndarray) -> np.ndarray:
+    """Score of every token, flat `[Y, T, S*A]`."""
+    tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+    scores = np.zeros((*tokens.shape, *logits.shape))
+    sequence, place = np.indices(tokens.shape)
+    scores[sequence, place, rows] = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+    return scores.reshape(*tokens.shape, -1)
+
+
+def _log_ratio(s: TokenIsBias) -> np.ndarray:
+    return s.sequences.log_current - s.sequences.log_behavior
+
+
+def _bias(s: TokenIsBias) -> np.ndarray:
+    ratio = np.exp(_log_ratio(s))
+    others = s.sequences.ratio[:, None] / ratio
+    return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), _token_scores(s, s.current_logits))
+
+
+def _first(s: TokenIsBias) -> np.ndarray:
+    scores = _token_scores(s, s.behavior_logits)
+    moved = scores @ (s.current_logits - s.behavior_logits).ravel()
+    return np.einsum("y,yt,ytk->k", -s.paid_mass, moved.sum(1, keepdims=True) - moved, scores)
+
+
+def _return_of_one(s: TokenIsBias, place: int, logits: np.ndarray) -> np.complex128:
+    """E R with the token at `place` drawn from these logits, the others from behavior, by recursion on (row, count)."""
+    height = max(len(logits), s.horizon + 1)
+    mass = np.zeros((height, s.horizon + 1), dtype=complex)
+    mass[0, 0] = 1.0
+    for t in range(s.horizon):
+        chance = softmax(logits if t == place else s.behavior_logits)
+        after = np.zeros_like(mass)
+        for row, a in np.ndindex(*chance.shape):
+            flow = mass[row] * chance[row, a]
+            after[s.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
+        mass = after
+    return np.complex128(mass.sum(axis=0) @ reward(np.arange(s.horizon + 1), s.horizon, s.success))
+
+
+def _enumerated(s: TokenIsBias, distance: complex) -> np.ndarray:
+    """Token-weighted less sequence-weighted scores at a complex share of the way, `[S*A]`."""
+    logits = s.behavior_logits + distance * (s.current_logits - s.behavior_logits)
+    tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+    ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
+    scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+    weight = ratio - ratio.prod(axis=1, keepdims=True)
+    places = np.eye(len(logits))[rows]
+    return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
+
+
+def _prefixes_right(s: TokenIsBias) -> dict[str, float]:
+    log_ratio = _log_ratio(s)
+    suffix = np.exp(log_ratio[:, ::-1].cumsum(1)[:, ::-1] - log_ratio)
+    weight = np.exp(log_ratio) * (suffix - 1.0)
+    bias = np.einsum("y,yt,ytk->k", -s.paid_mass, weight, _token_scores(s, s.current_logits))
+    return indexed("bias", bias) | indexed("first", _first(s))
+
+
+def _own_token_too(s: TokenIsBias) -> dict[str, float]:
+    sequences, scores = s.sequences, sequence_scores(s, s.behavior_logits, s.sequences.tokens)
+    bias = -(s.paid_mass * (sequences.ratio - 1.0)) @ sequences.score
+    moved = scores @ (s.current_logits - s.behavior_logits).ravel()
+    return indexed("bias", bias) | indexed("first", -(s.paid_mass * moved) @ scores)
+
+
+_NEAR = 2e-3
+"""Share of the way at which slopes are taken, and twice that, on both sides: their error is of its fourth power."""
+_CURVED = 1e-4
+"""Allowance for that, relative."""
+_MARKOV = sequence_point("markov", 4, 4, success=0.5)
+
+
+class TokenIsBias(PaidSequencePair, Claim):
+    """token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first"""
+
+    kind, source = "identity", "derived"
+    relative_to, through = "norm", "oracle"
+
+    horizon = Integer(2, typical=(2, 4), example=3, unit="tokens", doc="length of a sequence")
+    success = share_that_pays(0.6)
+
+    def joint(self) -> None:
+        """A bias that is not 0, now and to first order."""
+        super().joint()
+        self.sequences = enumerate_sequences(self)
+        self.paid_mass = self.paid(self.sequences)
+        size, slope = (float(np.abs(x).max()) for x in (_bias(self), _first(self)))
+        remedy = "take rewards that do not add up over independent tokens, and policies that differ"
+        checks.require(
+            size > 1e-6 and slope > 1e-4, "success", self.success, "such that token ratios are biased", remedy
+        )
+
+    def predict(s) -> dict[str, float]:
+        return indexed("bias", _bias(s)) | indexed("first", _first(s))
+
+    def check(s) -> dict[str, float]:
+        each = [complex_gradient(partial(_return_of_one, s, t), s.current_logits) for t in range(s.horizon)]
+        bias = np.sum(each, axis=0) - exact_gradient(s, s.current_logits, s.success)
+        return indexed("bias", bias) | indexed("first", np.imag(_enumerated(s, 1e-30j)) / 1e-30)
+
+    wrong = {
+        "prefix taken to be corrected": _prefixes_right,
+        "own token counted among the uncorrected": _own_token_too,
+        "sign": lambda s: {name: -value for name, value in s.predict().items()},
+    }
+
+    points = (sequence_point("iid", 5, 1, success=0.6), sequence_point("position", 3, 3, success=1.0), _MARKOV)
+    more = (sequence_point("markov", 6, 4, success=None),)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        spec = lab.planted(point, sim.methods.full_is("token", sim.advantages.none()), plant)
+        current, behavior = lab.places(point)
+
+        def bias(share: float) -> np.ndarray:
+            place = behavior + share * (current - behavior)
+            truth = sim.oracle.exact(spec.task, place, spec.policy)[1]
+            return sim.oracle.limit(spec.task, spec.method, place, behavior, spec.policy) - truth
+
+        near, far = (bias(share) - bias(-share) for share in (_NEAR, 2.0 * _NEAR))
+        slope = (8.0 * near - far) / (12.0 * _NEAR)
+        size = float(np.linalg.norm(slope))
+        first = {name: each._replace(tolerance=_CURVED * size) for name, each in lab.components("first", slope).items()}
+        return lab.components("bias", bias(1.0)) | first
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "sequence ratio labelled token": Defect(lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
+            "prefix ratio": Defect(lab.with_method(weight=lab.PrefixRatio()), _MARKOV),
+            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
+        }

@@ -1,0 +1,93 @@
+r"""Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off.
+
+E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is
+unbiased. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no
+bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of
+J. Source: elementary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Positive
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _tokens_first(s: TruncationBias) -> dict[str, float]:
+    product = np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
+    return indexed("bias", (s.paid_mass * (product - s.sequences.ratio)) @ s.sequences.score)
+
+
+def _masking(spec: lab.Spec) -> lab.Spec:
+    """Weights above the cap set to 0 instead of to the cap."""
+    weight: Any = spec.method.weight
+    return spec.replace(method=spec.method.replace(weight=lab.Masked(weight.cap)))
+
+
+_MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
+
+
+class TruncationBias(PaidSequencePair, Claim):
+    """truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`"""
+
+    kind, source = "identity", "elementary"
+    relative_to, through = "norm", "oracle"
+
+    cap = Positive(typical=(0.2, 2.0), example=1.1, doc="largest sequence ratio that is left as it is")
+
+    def joint(self) -> None:
+        """A cap that binds."""
+        super().joint()
+        self.sequences = enumerate_sequences(self)
+        largest = float(self.sequences.ratio.max())
+        bound = f"below the largest sequence ratio {largest:.6g}"
+        checks.require(self.cap < largest, "cap", self.cap, bound, "a cap that never binds has no bias")
+        self.paid_mass = self.paid(self.sequences)
+
+    def predict(s) -> dict[str, float]:
+        return indexed("bias", -(s.paid_mass * np.maximum(s.sequences.ratio - s.cap, 0.0)) @ s.sequences.score)
+
+    def check(s) -> dict[str, float]:
+        truncated = (s.paid_mass * np.minimum(s.sequences.ratio, s.cap)) @ s.sequences.score
+        return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
+
+    wrong = {
+        "masking in place of truncation": lambda s: indexed(
+            "bias", -(s.paid_mass * s.sequences.ratio * (s.sequences.ratio > s.cap)) @ s.sequences.score
+        ),
+        "token factors truncated before the product": _tokens_first,
+        "sign": lambda s: {name: -value for name, value in s.predict().items()},
+    }
+
+    points = ({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV)
+    more = ({**sequence_point("position", 3, 3, success=1.0), "cap": 1.2},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        # Not by the name of truncated weights, which refuses caps below 1.
+        method = sim.methods.full_is(advantage=sim.advantages.none()).replace(
+            weight=lab.Ratio("sequence", point["cap"])
+        )
+        spec = lab.planted(point, method, plant)
+        current, behavior = lab.places(point)
+        truth = sim.oracle.exact(spec.task, current, spec.policy)[1]
+        allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point, cap=point["cap"])
+        return lab.components(
+            "bias", sim.oracle.limit(spec.task, spec.method, current, behavior, spec.policy) - truth, allowance
+        )
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "masking instead of truncation": Defect(_masking, _MARKOV),
+            "token factors truncated before the product": Defect(lab.token_level(1.5), _MARKOV),
+        }

@@ -1,0 +1,206 @@
+r"""V-trace learns the value of a policy between the old one and the new; its trace cap decides only how fast.
+
+Targets of segments of n steps: v_s = V_s + sum_t gamma^t (prod_(i<t) min(c, w_i)) min(rho, w_t) delta_t, w = pi/mu of
+a token. `value`, where mean targets of all states reproduce V, is the value of pi_rho, proportional to min(rho mu, pi)
+and renormalized: of pi for a large cap, nearer to mu for a small one. It depends neither on c nor on n, since the mean
+of min(rho, w) delta is 0 there in every state. `first` is V after one sweep from V = 0: sum_(t<n) K^t D r_rho, D(s) =
+sum_a min(rho mu, pi), K(s, s') = gamma sum_a min(c mu, pi) [s' follows]: a longer trace reaches further. So a critic of
+stale data is no noisy critic of pi, but the right one of another policy. Domain: a ring of states where action a leads
+a places on, rewards of pairs, no ends, c <= rho, A^n <= 4096. First route: linear algebra; second: where the
+enumerated operator leaves values alone. Source: 1802.01561, theorem 1 and section 4.1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer, Positive, Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import drawn_tables, of_states, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+
+def _lead(s: VTrace, weight: np.ndarray) -> np.ndarray:
+    """Weights of pairs `[S, A]` carried to the states that follow, `[S, S]`."""
+    states = len(weight)
+    matrix = np.zeros((states, states))
+    for state, action in np.ndindex(*weight.shape):
+        matrix[state, (state + action) % states] += weight[state, action]
+    return matrix
+
+
+def _capped(s: VTrace, cap: float) -> tuple[np.ndarray, np.ndarray]:
+    """The policy proportional to min(cap mu, pi), and the sums that it is renormalized by, `[S, 1]`."""
+    least = np.minimum(cap * s.mu, s.pi)
+    total = least.sum(axis=1, keepdims=True)
+    return least / total, total
+
+
+def _value(s: VTrace, policy: np.ndarray) -> np.ndarray:
+    return np.linalg.solve(np.eye(len(policy)) - s.discount * _lead(s, policy), (policy * s.rewards).sum(axis=1))
+
+
+def _sweep(s: VTrace, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """V after one sweep from 0."""
+    carry = s.discount * _lead(s, np.minimum(s.trace_cap * s.mu, s.pi))
+    error = (total * policy * s.rewards).sum(axis=1)
+    swept: np.ndarray = sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
+    return swept
+
+
+def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:
+    return indexed("value", value) | indexed("first", first)
+
+
+def _moves(s: VTrace, values: np.ndarray) -> np.ndarray:
+    """Mean target of each state less its value, segment by segment: where caps are low, nearly all of it cancels."""
+    found = np.zeros(len(values))
+    for start, actions in itertools.product(
+        range(len(values)), itertools.product(range(s.mu.shape[1]), repeat=s.steps)
+    ):
+        state, chance, carried, total = start, 1.0, 1.0, 0.0
+        for action in actions:
+            after, ratio = (state + action) % len(values), s.pi[state, action] / s.mu[state, action]
+            error = s.rewards[state, action] + s.discount * values[after] - values[state]
+            total += carried * min(s.rho_cap, ratio) * error
+            chance, carried = chance * s.mu[state, action], carried * s.discount * min(s.trace_cap, ratio)
+            state = after
+        found[start] += chance * total
+    return found
+
+
+def _not_renormalized(s: VTrace) -> dict[str, float]:
+    policy, total = _capped(s, s.rho_cap)
+    return _of(_value(s, total * policy), _sweep(s, policy, total))
+
+
+def _of_policy(s: VTrace, policy: np.ndarray) -> dict[str, float]:
+    return _of(_value(s, policy), _sweep(s, policy, np.ones((len(policy), 1))))
+
+
+def _segments(point: Point) -> tuple[np.ndarray, np.ndarray]:
+    """Every start with every sequence of actions: states `[N, n + 1]` and actions `[N, n]`."""
+    states, actions = np.shape(point["rewards"])
+    rows = np.array(list(itertools.product(range(states), *[range(actions)] * point["steps"])))
+    return np.cumsum(rows, axis=1) % states, rows[:, 1:]
+
+
+def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Step, np.ndarray, np.ndarray]:
+    """All segments under critics `[R, S]`, the first states and the chances of the segments from there, `[N]`."""
+    tables = [
+        lab.torch.log_softmax(lab.torch.tensor(point[f"{name}_logits"], dtype=lab.torch.float64), -1)
+        for name in ("current", "behavior")
+    ]
+    state, action = _segments(point)
+    now, then = (table[state[:, :-1], action] for table in tables)
+
+    def column(each: lab.Tensor) -> lab.Tensor:
+        return each.expand(len(values), 1, *each.shape[-2:]).contiguous()
+
+    critic = lab.torch.tensor(values)[:, None, state]
+    beyond = lab.torch.zeros_like(critic[..., 1:])
+    beyond[..., -1] = critic[..., -1]
+    recorded = {"log_prob": column(then), "value": critic[..., :-1], "successor_value": beyond}
+    outputs = {"log_prob": column(now), "value": critic[..., :-1]}
+    step = lab.given(method, outputs, recorded, lab.torch.ones_like(beyond))
+    step.batch.token_reward = column(lab.torch.tensor(point["rewards"], dtype=lab.torch.float64)[state[:, :-1], action])
+    return step, state[:, 0], then.sum(-1).exp().numpy()
+
+
+_POINT = {
+    "behavior_logits": ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)),
+    "current_logits": ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3)),
+    "rewards": ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6)),
+    "discount": 0.8,
+    "steps": 3,
+}
+_ONE = {**_POINT, "rho_cap": 1.0, "trace_cap": 0.7}
+
+
+class VTrace(Claim):
+    """the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any
+    trace cap
+    """
+
+    kind, source = "identity", "arXiv 1802.01561, theorem 1"
+    relative_to, through = "norm", "advantage"
+
+    behavior_logits = of_states("logits of the behavior policy", "", (0.3, -0.2), (0.0, 0.7), (-0.5, 0.2))
+    current_logits = of_states("logits of the current policy", "", (1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
+    rewards = of_states("rewards of states and actions", "reward", (0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
+    discount = Real(0.0, 0.99, typical=(0.0, 0.95), example=0.8, doc="weight of the next step")
+    rho_cap = Positive(typical=(0.5, 3.0), example=1.0, doc="largest ratio of an error")
+    trace_cap = Positive(typical=(0.3, 3.0), example=0.8, doc="largest ratio in the product of traces")
+    steps = Integer(1, 12, typical=(1, 4), example=3, unit="tokens", doc="length of a segment")
+
+    def joint(self) -> None:
+        """Tables of one shape, a trace cap up to the other one, and rewards that are not 0."""
+        shape = list(self.behavior_logits.shape)
+        for name in ("current_logits", "rewards"):
+            checks.finite_array(name, getattr(self, name).tolist(), shape, "give as many as behavior_logits")
+        few = shape[1] ** self.steps <= 4096
+        checks.require(few, "steps", self.steps, f"such that {shape[1]}**steps <= 4096", "shorten the segments")
+        checks.require(self.trace_cap <= self.rho_cap, "trace_cap", self.trace_cap, "at most rho_cap", "lower it")
+        self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
+        paid = float(np.abs(_sweep(self, *_capped(self, self.rho_cap))).max()) > 1e-6
+        checks.require(paid, "rewards", self.rewards.tolist(), "not all 0", "a value of 0 says nothing")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tables of one shape, and caps in their order."""
+        states, actions = draw(Integer(2, 4, typical=(2, 4))), draw(Integer(2, 3, typical=(2, 3)))
+        row = Vector(length=actions, typical=(-1.0, 1.0))
+        point = {name: draw(cls.parameters[name]) for name in ("discount", "steps")}
+        trace, rho = sorted((draw(cls.trace_cap), draw(cls.rho_cap)))
+        tables = {"rewards": tuple(draw(row) for _ in range(states)), **drawn_tables(draw, states, actions)}
+        return {**tables, **point, "rho_cap": rho, "trace_cap": trace}
+
+    def predict(s) -> dict[str, float]:
+        policy, total = _capped(s, s.rho_cap)
+        return _of(_value(s, policy), _sweep(s, policy, total))
+
+    def check(s) -> dict[str, float]:
+        states = len(s.mu)
+        first = _moves(s, np.zeros(states))
+        # The operator is affine: probe it once for each state.
+        matrix = np.stack([_moves(s, row) - first for row in np.eye(states)], axis=1)
+        return _of(np.linalg.solve(matrix, -first), first)
+
+    wrong = {
+        "least of both not renormalized": _not_renormalized,
+        "value of the current policy": lambda s: _of_policy(s, s.pi),
+        "value of the behavior policy": lambda s: _of_policy(s, s.mu),
+        "trace cap decides the fixed point": lambda s: s.but(rho_cap=s.trace_cap).predict(),
+        "a step more": lambda s: s.but(steps=s.steps + 1).predict(),
+    }
+
+    points = (_ONE, {**_POINT, "rho_cap": 1.5, "trace_cap": 1.0}, {**_POINT, "rho_cap": 5.0, "trace_cap": 1.0})
+    more = ({**_ONE, "discount": 0.95, "steps": 6, "trace_cap": 0.2},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        states = len(point["rewards"])
+        advantage = lab.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
+        method = plant(lab.actor_critic(advantage=advantage))
+        # Targets are affine in the critic: a critic of 0, and one for each state.
+        step, start, chance = _step(point, method, np.vstack([np.zeros(states), np.eye(states)]))
+        targets = method.advantage.targets(step)[:, 0, :, 0].numpy()
+        means = np.stack([(targets * chance)[:, start == s].sum(axis=1) for s in range(states)])
+        first, matrix = means[:, 0], means[:, 1:] - means[:, :1]
+        return lab.components("value", np.linalg.solve(np.eye(states) - matrix, first)) | lab.components("first", first)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "ratios of errors not capped": Defect(replaced(advantage=lab.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
+            "trace cap on the errors": Defect(replaced(advantage=lab.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
+            "product of traces one token off": Defect(
+                replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)), _ONE
+            ),
+            "another discount": Defect(replaced(advantage=lab.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
+        }

@@ -1,0 +1,145 @@
+"""Chains of bits for trials: the task and both policies of a point, sample sizes, and runs away from behavior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim import tasks
+from asyncsim.base.records import Point
+from asyncsim.base.trace import Trace
+from asyncsim.claims._trial import Estimate, Plant, too_rare, units_for
+from asyncsim.claims.lab.plants import PolicyDefect
+from asyncsim.claims.lab.runs import displaced, mean_of, run, second_moment_of
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning.batch import Batch
+from asyncsim.methods._method import Method
+from asyncsim.policies._policy import Act
+
+SAMPLES, BATCHES = 2048, 3
+"""Samples of a batch, and batches of a replicate behind the displacement."""
+_ROUNDING = 1e-10
+MOST = 6_000_000
+"""Samples that a trial takes at most."""
+WORST = 0.05
+"""Relative bias of a batch's ESS, and inverse of the samples that decide it, beyond which a bias cannot be bounded."""
+
+
+class Chain:
+    """A point's task, and flat parameters under behavior and at the current policy."""
+
+    def __init__(self, point: Point, fraction: float = 1.0) -> None:
+        self.task: Any = tasks.bit_chain(point["horizon"], fraction)
+        self.behavior, self.current = (
+            _logits(point["horizon"], *point[f"{name}_margins"]) for name in ("behavior", "current")
+        )
+
+    def moment(self, power: float) -> float:
+        """E_mu W^power by the product's own recursion: for sample sizes and allowances."""
+        current, behavior = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
+        return float(self.task.ratio_moment(self.task.policy(), current, behavior, power))
+
+    def exact(self, place: np.ndarray) -> tuple[float, np.ndarray]:
+        """J and its gradient by the product's own recursion: for sample sizes."""
+        value, gradient = self.task.exact(self.task.policy(), torch.from_numpy(place[None]))
+        return value.item(), gradient[0].numpy()
+
+    def run(
+        self, diagnostics: list[Any], replicates: int, seed: int, plant: Plant, method: Method | None = None
+    ) -> Trace:
+        """Fresh batches generated at behavior and scored at the current policy."""
+        places = self.behavior, self.current
+        return run(displaced(self.task, places, diagnostics, (SAMPLES, BATCHES, replicates), method), seed, plant)
+
+
+def replicates_for(spread: float, effect: float, comparisons: int) -> int:
+    """Replicates for a relative effect, from the relative standard deviation of one sample, as many as are affordable.
+
+    Fewer than the effect needs leave a verdict undecided; too few for a normal mean are refused beforehand.
+    """
+    error = spread / math.sqrt(SAMPLES * BATCHES)
+    return max(32, min(units_for(error, effect, comparisons), MOST // (SAMPLES * BATCHES)))
+
+
+AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
+"""E W^(1/2)."""
+MOMENTS = ["ess", "chi_square", AFFINITY]
+"""Metrics that `moments` reads."""
+
+
+def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimate]:
+    """ESS per sample, E W^2 and E W^(1/2); `moment(p)` is E W^p.
+
+    A batch's ESS is biased: its tolerance is twice the leading term, from moments of the weights. The affinity of equal
+    policies has rounding error alone.
+    """
+    ess = mean_of(trace, "ess")
+    return {
+        "ess": ess._replace(tolerance=2.0 * bias_of_ess(moment, SAMPLES) * ess.value),
+        "second_moment": second_moment_of(trace),
+        "affinity": mean_of(trace, "affinity", _ROUNDING),
+    }
+
+
+def moment_of(behavior: Any, current: Any, power: float, tokens: int = 1) -> float:
+    """E W^power of so many tokens of one softmax, from both policies' logits."""
+    mu, pi = (np.exp(np.asarray(logits) - np.max(logits)) for logits in (behavior, current))
+    return float(((pi / pi.sum()) ** power * (mu / mu.sum()) ** (1.0 - power)).sum() ** tokens)
+
+
+def _parts(moment: Callable[[float], float]) -> tuple[float, float, float]:
+    """E W^2, E W^3 and E W^4 for weights of mean 1."""
+    mean = moment(1.0)
+    second, third, fourth = (moment(power) / mean**power for power in (2.0, 3.0, 4.0))
+    return second, third, fourth
+
+
+def bias_of_ess(moment: Callable[[float], float], samples: int) -> float:
+    """Relative bias of a batch's ESS, to leading order."""
+    second, third, fourth = _parts(moment)
+    return abs(second + fourth / second**2 - 2.0 * third / second) / samples
+
+
+def spread_of_ess(moment: Callable[[float], float]) -> float:
+    """Relative standard deviation of one sample's part of the ESS."""
+    second, third, fourth = _parts(moment)
+    return math.sqrt(max(4.0 * second + fourth / second**2 - 4.0 * third / second - 1.0, 1e-6))
+
+
+def spread_of_square(moment: Callable[[float], float]) -> float:
+    """Relative standard deviation of one squared weight."""
+    second, _, fourth = _parts(moment)
+    return math.sqrt(max(fourth / second**2 - 1.0, 1e-6))
+
+
+def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, most: float = MOST) -> str | None:
+    """Why moments cannot be measured on batches of so many samples, at most so many in all."""
+    spread = spread_of_square(moment)
+    if not max(bias_of_ess(moment, samples), spread**2 / samples) <= WORST:
+        return (
+            f"E W^2 = {moment(2.0):.3g} rests on too few of the {samples} samples of a batch; move the policies closer"
+        )
+    return too_rare(spread, most)
+
+
+class OneNumber(PolicyDefect):
+    """Every bit is drawn with the number of the first."""
+
+    def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
+        """The wrapped policy's action for token 0."""
+        first_act: Act = self._inner.act(view, seen, draws, 0, *more)
+        return first_act
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """As it is."""
+        return log_prob
+
+
+def _logits(horizon: int, first: float, last: float) -> np.ndarray:
+    """Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`."""
+    return np.stack([np.linspace(first, last, horizon), np.zeros(horizon)], 1).ravel()

@@ -1,0 +1,61 @@
+"""Short live runs of a token bandit, two processes, and what their logs say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any, NamedTuple
+
+from asyncsim import live, methods, tasks, updates
+from asyncsim.base import laws
+from asyncsim.base.records import Point
+from asyncsim.claims._trial import Plant, within
+from asyncsim.learning.spec import Spec
+from asyncsim.systems._system import System
+from asyncsim.updates._link import chain
+
+_ACTORS = 2
+_SAMPLES = 2
+
+
+class Ran(NamedTuple):
+    """A live run, and the rows of its log."""
+
+    live: Any
+    rows: list[dict[str, Any]]
+
+
+def ran(point: Point, batches: int, seed: int, plant: Plant, second: float | None) -> Ran:
+    """So many batches under K permits with a place each; `second`: mean seconds of a response, None: none waits."""
+    length = laws.as_law("length", "lognormal:1:0.7")
+    groups, tickets = point["publish_groups"], point["tickets"]
+    permits = {"groups_per_batch": groups, "tickets": tickets, "release": point["release"], "train_time": 0.2}
+    system = plant(System("permits", {}, length, (1.0,) * tickets, **permits))
+    spec = Spec(
+        tasks.token_bandit(),
+        system,
+        methods.reinforce(),
+        chain(updates.sgd(0.1)),
+        samples_per_group=_SAMPLES,
+        updates=batches,
+        replicates=1,
+        compiled=False,
+    )
+    made = live.run(spec, seed=seed % 2**31, actors=_ACTORS, second=second)
+    rows = [json.loads(line) for line in made.log.read_text().splitlines()]
+    shutil.rmtree(made.log.parent)
+    return Ran(plant(made), rows)
+
+
+def on_systems(change: Any) -> Plant:
+    """A plant in the system of a live run."""
+    return lambda given: change(given) if isinstance(given, System) else given
+
+
+def on_runs(change: Any) -> Plant:
+    """A plant in what a live run leaves behind."""
+    return lambda given: change(given) if isinstance(given, live.Live) else given
+
+
+few = within(tickets=32)
+"""Permits that two processes do not hold up."""

@@ -1,0 +1,81 @@
+"""Decision processes of a point as tasks, whose episodes are long enough for the discount to hide their end."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from asyncsim import advantages, methods, schedules, tasks, updates
+from asyncsim.base.records import Estimate, Point
+from asyncsim.claims._trial import Plant
+from asyncsim.learning.spec import Spec
+from asyncsim.methods._method import Method
+from asyncsim.updates._link import chain
+
+_LEFT_OUT = 1e-9
+"""Discount of the first step that episodes leave out; where every outcome is listed, only so much as is affordable."""
+_LISTED = 3**7
+LONGEST = 4000
+"""Steps of an episode at most."""
+
+
+def task_of(point: Point, rewards: Any = None) -> Any:
+    """The process of a point, or with other rewards; as many steps as its discount needs."""
+    discount, table = point["discount"], point["rewards"] if rewards is None else rewards
+    steps = 1 if discount == 0.0 else max(1, math.ceil(math.log(_LEFT_OUT) / math.log(discount)))
+    return tasks.mdp(point["transition"], table, horizon=steps, discount=discount)
+
+
+def listed(point: Point) -> Any:
+    """The same in as many steps as can be enumerated, for a process in which only the actions are random."""
+    task = task_of(point)
+    affordable = int(math.log(_LISTED) / math.log(task.actions))
+    return tasks.mdp(
+        point["transition"], point["rewards"], horizon=min(task.horizon, affordable), discount=point["discount"]
+    )
+
+
+def left_out(task: Any) -> float:
+    """The largest change of the return that steps behind the horizon could make, and of its slope in a logit."""
+    T, discount = task.horizon, task.discount
+    most = float(np.abs(task.paid).max())
+    return most * discount**T * (T + 1.0 / (1.0 - discount)) / (1.0 - discount) + 1e-12 * most / (1.0 - discount) ** 2
+
+
+def spec_of(task: Any, plant: Plant, method: Method | None = None, **settings: Any) -> Spec:
+    """One update of the population along the direction of a method (default REINFORCE), and as long."""
+    method = method or methods.reinforce(advantages.returns_to_go())
+    sampling = "enumerate" if task.enumerable else "monte_carlo"
+    options = {"updates": 1, "replicates": 1, "sampling": sampling, "diagnostics": "none", **settings}
+    return plant(Spec(task, schedules.fixed(0), method, chain(updates.sgd(1.0)), **options))
+
+
+def exact(spec: Spec, logits: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns `[R]` and gradients `[R, S A]` at places `[R, ...]`, of the product."""
+    places = torch.as_tensor(np.array(logits, dtype=np.float64))
+    value, gradient = spec.task.exact(spec.trained_policy, places.reshape(len(places), -1))
+    return value.numpy(), gradient.numpy()
+
+
+def exactly(value: float, tolerance: float) -> Estimate:
+    """An estimate without sampling."""
+    return Estimate(float(value), tolerance=tolerance)
+
+
+def why_long(point: Point) -> str | None:
+    """Why the episodes of a point are too long for a trial."""
+    if point["discount"] > 0.0 and task_of(point).horizon > LONGEST:
+        return f"a discount whose powers vanish within {LONGEST} steps; lower it"
+    return None
+
+
+def why_random(point: Point) -> str | None:
+    """Why a point cannot be enumerated."""
+    if not task_of(point).enumerable:
+        return "transitions that leave nothing to chance; make them certain, every sequence of actions is listed"
+    if point["discount"] ** listed(point).horizon > 1e-5:
+        return "a discount that hides the end of the sequences that can be listed; lower it"
+    return None

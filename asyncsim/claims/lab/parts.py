@@ -1,0 +1,58 @@
+"""Parts of the product that claims name."""
+
+from __future__ import annotations
+
+import torch as torch
+from torch import Tensor as Tensor
+
+from asyncsim.advantages._advantage import Advantage as Advantage
+from asyncsim.advantages._traces import Tokens as Tokens
+from asyncsim.advantages._traces import behind as behind
+from asyncsim.advantages._traces import corrected as corrected
+from asyncsim.advantages._traces import tokens as tokens
+from asyncsim.advantages.vtrace import Vtrace as Vtrace
+from asyncsim.advantages.vtrace import vtrace as vtrace
+from asyncsim.base.trace import Trace as Trace
+from asyncsim.diagnostics._diagnostic import Metric as Metric
+from asyncsim.learning import running as running
+from asyncsim.learning.batch import Batch as Batch
+from asyncsim.learning.batch import Draws as Draws
+from asyncsim.learning.spec import Spec as Spec
+from asyncsim.learning.step import Step as Step
+from asyncsim.learning.step import given as given
+from asyncsim.learning.versions import View as View
+from asyncsim.learning.versions import Weights as Weights
+from asyncsim.methods._corrections import Centered as Centered
+from asyncsim.methods._importance import PrefixRatio as PrefixRatio
+from asyncsim.methods._method import Method as Method
+from asyncsim.methods._surrogates import DualClip as DualClip
+from asyncsim.methods._surrogates import zero_outside as zero_outside
+from asyncsim.methods._weights import Clip as Clip
+from asyncsim.methods._weights import NoRatio as NoRatio
+from asyncsim.methods._weights import Ratio as Ratio
+from asyncsim.methods._weights import Weight as Weight
+from asyncsim.methods.a3po import InterpolatedClip as InterpolatedClip
+from asyncsim.methods.a3po import a3po as a3po
+from asyncsim.methods.oapl import oapl as oapl
+from asyncsim.methods.tba import Tba as Tba
+from asyncsim.methods.tba import tba as tba
+from asyncsim.methods.topr import Tapered as Tapered
+from asyncsim.methods.topr import topr as topr
+from asyncsim.methods.vtrace import vtrace as actor_critic
+from asyncsim.policies._engine import Engine as Engine
+from asyncsim.policies._policy import Forward as Forward
+from asyncsim.predicting import Prediction as Prediction
+from asyncsim.predicting import Signal as Signal
+from asyncsim.predicting import predict as predict
+from asyncsim.predicting import scores as scores
+from asyncsim.predicting import sizes as sizes
+from asyncsim.schedules.fixed import fixed as fixed
+from asyncsim.systems._system import System as System
+from asyncsim.updates._link import Chain as Links
+from asyncsim.updates._link import Link as Link
+from asyncsim.updates._link import Record as Record
+from asyncsim.updates._link import State as State
+from asyncsim.updates.adam import Adam as Adam
+from asyncsim.updates.adam import adam as adam
+from asyncsim.updates.align import Align as Align
+from asyncsim.updates.align import align as align

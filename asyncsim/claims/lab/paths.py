@@ -1,0 +1,93 @@
+"""Every sequence of stalenesses on the realization axis: exact moments of descent over them, through the loop."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from asyncsim import tasks, updates
+from asyncsim.base.trace import Trace
+from asyncsim.base.uncertainty import between
+from asyncsim.claims._trial import Estimate, Plant, Point
+from asyncsim.claims.lab.runs import descent, run
+from asyncsim.claims.lab.threshold import crossing, grown
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning.step import Step
+from asyncsim.schedules._imposed import Imposed
+
+
+def _iterate(step: Step) -> Tensor:
+    """First coordinate of the iterate that the update finds, `[R]`."""
+    return step.weights["iterate"][:, 0]
+
+
+ITERATE = Metric("iterate", _iterate)
+
+
+def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
+    """All sequences of so many choices, `[K, T, ...]`.
+
+    >>> listed([0, 1], 2).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    return np.array(list(itertools.product(choices, repeat=updates_)))
+
+
+def given(version: np.ndarray) -> Imposed:
+    """A law with one realization for each row of versions `[K, T, G]`."""
+    return Imposed("given", {}, lambda request: version[..., None], random=True, groups_per_batch=version.shape[2])
+
+
+def drawn(point: Point, system: Any, replicates: int, seed: int, plant: Plant) -> Trace:
+    """Noiseless descent from 1 under staleness that a system draws anew for every replicate."""
+    spec = descent(
+        tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
+        system,
+        updates.sgd(point["share"] / point["curvature"]),
+        updates=point["updates"],
+        replicates=replicates,
+        sampling="enumerate",
+        diagnostics="none",
+    )
+    return run(spec, seed, plant)
+
+
+def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:
+    """Mean over replicates `[R]`; the same in all of them where nothing is left to chance."""
+    return between(values, realization, random=realization is not None)._replace(tolerance=1e-12)
+
+
+def moment_boundary(
+    version: np.ndarray,
+    chance: np.ndarray,
+    curvature: float,
+    bracket: tuple[float, float],
+    seed: int,
+    plant: Plant,
+    power: int = 2,
+) -> Estimate:
+    """The learning rate at which E x_t^power ceases to shrink, the mean over all rows of versions `[K, T, G]`.
+
+    That moment obeys a linear recurrence of order T/2: so many exact values give its roots.
+    """
+    paths, count = version.shape[:2]
+
+    def excess(steps: np.ndarray) -> np.ndarray:
+        spec = descent(
+            tasks.quadratic((curvature,), noise=0.0, start=1.0),
+            given(version),
+            updates.sgd(tuple(np.repeat(steps, paths))),
+            updates=count,
+            replicates=paths * len(steps),
+            realizations=paths,
+            sampling="enumerate",
+            diagnostics=[ITERATE],
+        )
+        iterates = run(spec, seed, plant)["iterate"].reshape(count, len(steps), paths)
+        return grown(iterates**power @ chance, count // 2, 1e-12)
+
+    return crossing(excess, *bracket)

@@ -1,0 +1,131 @@
+"""Runs that trials share: descent on a quadratic, a bandit's population, a policy held away from frozen behavior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from asyncsim import methods, schedules, updates
+from asyncsim.base.trace import Trace
+from asyncsim.base.uncertainty import between
+from asyncsim.claims._trial import Estimate, Plant
+from asyncsim.claims.lab.plants import Displace
+from asyncsim.diagnostics._diagnostic import Metric, chosen
+from asyncsim.learning import oracle, running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
+from asyncsim.methods._method import Method
+from asyncsim.updates._link import Link, chain
+
+
+def run(spec: Spec, seed: int, plant: Plant) -> Trace:
+    """The trace of a spec after planting."""
+    return running.run(plant(spec), seed=seed, progress=False)
+
+
+def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
+    """Plain gradients of a quadratic, one sample each, through these links; `settings` of the spec."""
+    return Spec(task, schedule, methods.gradient(), chain(*links), **{"samples_per_group": 1, **settings})
+
+
+def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **settings: Any) -> Spec:
+    """So many plain steps along population gradients of a bandit; `settings` of the spec."""
+    options = {"replicates": 1, "diagnostics": "none", **settings}
+    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, sampling="enumerate", **options)
+
+
+def population(task: Any, method: Method) -> Spec:
+    """Every sample of a frozen policy with its probability, for the oracle."""
+    return Spec(task, schedules.frozen(), method, chain(), sampling="enumerate")
+
+
+def metrics_of(spec: Spec, current: np.ndarray, behavior: np.ndarray) -> list[np.ndarray]:
+    """Each metric of a spec on all samples, each with its probability: `[R]` for places `[R, P]`, `[1]` for `[P]`."""
+    policy = spec.trained_policy
+    step = oracle.population_step(spec.task, spec.method, current, behavior, policy)
+    return [metric.measure(step).numpy() for metric in chosen(spec.diagnostics, policy, spec.fitted_task)[0]]
+
+
+def displaced(
+    task: Any,
+    places: tuple[np.ndarray, np.ndarray],
+    diagnostics: list[Any],
+    size: tuple[int, int, int],
+    method: Method | None = None,
+) -> Spec:
+    """Fresh batches generated at behavior and scored at a current policy, `places` in this order.
+
+    `size`: samples of a group, batches of a replicate behind the displacement, replicates.
+    """
+    behavior, current = places
+    samples, batches, replicates = size
+    return Spec(
+        task,
+        schedules.frozen(),
+        method or methods.full_is(),
+        chain(Displace(tuple(current - behavior))),
+        samples_per_group=samples,
+        updates=batches + 1,
+        replicates=replicates,
+        initial=behavior,
+        diagnostics=diagnostics,
+    )
+
+
+class MeanGradient:
+    """An instrument: "gradient", the mean of the gradients behind the displacement, `[P, R]`."""
+
+    name = "mean_gradient"
+    outputs: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.gradients: list[Tensor] = []
+
+    def fresh(self) -> MeanGradient:
+        """An empty one."""
+        return MeanGradient()
+
+    def observe(self, step: Step) -> None:
+        """Keep this update's."""
+        self.gradients += [step.gradient.double().clone()] * (step.update > 0)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The mean."""
+        return {"gradient": (sum(self.gradients) / len(self.gradients)).numpy().T}  # type: ignore[union-attr]
+
+
+def below(label: int, level: float) -> Metric:
+    """Share of samples whose log ratio is at most the level, "cdf[label]"."""
+
+    def share(step: Step) -> Tensor:
+        return step.mean((step.sequence_log_ratio <= level).double())
+
+    return Metric(f"cdf[{label}]", share, ("log_prob",))
+
+
+def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
+    """Mean of a metric over all batches but the first (before the displacement), with its error between replicates."""
+    return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
+
+
+def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
+    """Mean share of events `[U, R]`, each of so many samples, with its error between replicates.
+
+    Where few of n are seen, or all but a few, that error is too small: the tolerance is the rate 8/n, of which none
+    would be seen once in 3,000.
+    """
+    return between(values.mean(axis=0))._replace(tolerance=8.0 / (values.size * samples))
+
+
+def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") -> Estimate:
+    """Variance of the log ratio: that of N samples about their own mean is low by the factor (N - 1)/N."""
+    variance, factor = mean_of(trace, name), samples / (samples - 1)
+    return variance._replace(value=variance.value * factor, error=variance.error * factor)
+
+
+def second_moment_of(trace: Trace) -> Estimate:
+    """E W^2, which is 1 + chi^2."""
+    chi_square = mean_of(trace, "chi_square")
+    return chi_square._replace(value=1.0 + chi_square.value)

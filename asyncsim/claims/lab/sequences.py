@@ -1,0 +1,66 @@
+"""Points of the claims on sequences, and exact gradients on the token bandit, through the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from asyncsim import advantages, methods, tasks
+from asyncsim.base import checks
+from asyncsim.base.records import Estimate, Point
+from asyncsim.claims._trial import Plant
+from asyncsim.claims.lab.runs import population
+from asyncsim.learning import oracle, ratios
+from asyncsim.learning.spec import Spec
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import Ratio
+
+ROUNDING, SMALLEST = 1e-10, 1e-13
+"""Relative, and absolute where larger numbers cancel: what a double leaves open."""
+
+
+def planted(point: Point, method: Method, plant: Plant) -> Spec:
+    """The spec of a point after planting."""
+    task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point.get("success"))
+    return plant(population(task, method))
+
+
+def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
+    """Current and behavior parameters, flat."""
+    return np.ravel(point["current_logits"]), np.ravel(point["behavior_logits"])
+
+
+def cut_off(task: Any, point: Point, power: float = 1.0, cap: float = math.inf) -> float:
+    """What the product's limit on log ratios in gradients changes of E_mu w^power (1 + log(w)^2), over E_mu w^power.
+
+    With `cap`, ratios are truncated anyway. Raises `InputError` where it is more than a thousandth: an update says
+    nothing of full ratios there.
+    """
+    step = oracle.population_step(task, methods.full_is(advantage=advantages.none()), *places(point))
+    log_ratio, most = step.sequence_log_ratio, math.log(cap)
+    used = log_ratio.clamp(-ratios.LOG_LIMIT, ratios.LOG_LIMIT)
+    # Of each, by the mass of its sequence: the ratio alone may be larger than any double.
+    whole, limited = ((power * each.clamp(max=most) + step.step_mass.log()).exp() for each in (log_ratio, used))
+    cut = float(((whole - limited).abs() * (1.0 + log_ratio**2)).sum() / whole.sum())
+    bound = f"at most 0.001; move the policies closer, ratios are limited to e^{ratios.LOG_LIMIT:g} in gradients"
+    checks.require(cut <= 1e-3, "share of the weights beyond the limit on ratios", cut, *bound.split("; "))
+    return cut
+
+
+def exactly(value: float) -> Estimate:
+    """The estimate of a number, exact to rounding."""
+    return Estimate(value, tolerance=max(SMALLEST, ROUNDING * abs(value)))
+
+
+def components(name: str, vector: np.ndarray, allowance: float = 0.0) -> dict[str, Estimate]:
+    """Estimates of components, exact to rounding and an allowance: `SMALLEST` where larger numbers cancel."""
+    tolerance = max(SMALLEST, ROUNDING * float(np.linalg.norm(vector))) + allowance
+    return {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(vector)}
+
+
+def token_level(cap: float | None = None) -> Callable[[Spec], Spec]:
+    """A plant that multiplies each token's score by its own ratio instead of the sequence's."""
+    return lambda spec: spec.replace(method=spec.method.replace(weight=Ratio("token", cap)))

@@ -1,0 +1,88 @@
+"""Regularized softmax bandits run from next to their optimum, which the product finds itself, through the loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from asyncsim import tasks
+from asyncsim.base.records import Estimate, Point
+from asyncsim.claims._trial import Plant, within
+from asyncsim.claims.lab.runs import ascent
+from asyncsim.claims.lab.threshold import marginal_step
+from asyncsim.learning import oracle
+from asyncsim.learning.spec import Spec
+from asyncsim.methods._method import Method
+
+
+def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> Any:
+    """The task of a point, its penalty in the reward with weight `kl` (default the point's)."""
+    return tasks.softmax_bandit(
+        len(point["rewards"]),
+        point["rewards"],
+        rewards="fixed",
+        kl_coef=point["kl"] if kl is None else kl,
+        reference=point["reference_logits"],
+        kl_at=kl_at,
+    )
+
+
+def optimum(task: Any) -> np.ndarray:
+    """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`; the first one stays."""
+    first = np.add(task.penalty.reference[0], np.array(task.means[0]) / task.penalty.coefficient)
+
+    def gradient(others: np.ndarray) -> np.ndarray:
+        found: np.ndarray = oracle.exact(task, np.concatenate([first[:1], others]))[1][1:]
+        return found
+
+    return np.concatenate([first[:1], scipy.optimize.root(gradient, first[1:], tol=1e-14).x])
+
+
+def why_flat(point: Point) -> str | None:
+    """Why the optimum of a point is too flat to be measured; None where it is not."""
+    logits = optimum(bandit(point))
+    second = float(np.sort(np.exp(logits - logits.max()))[-2])
+    return None if second >= 0.02 else "an optimum with a second arm of at least 0.02; raise kl"
+
+
+def reach(point: Point) -> str | None:
+    """Why a point is too stale or its optimum too flat for a run of reasonable length; None where it is not."""
+    return within(staleness=24)(point) or why_flat(point)
+
+
+def value(task: Any, logits: np.ndarray) -> float:
+    """Expected regularized reward."""
+    return float(oracle.exact(task, logits)[0])
+
+
+def boundary(
+    task: Any, system: Any, method: Method, start: np.ndarray, kl: float, delay: int, seed: int, plant: Plant
+) -> dict[str, Estimate]:
+    """Largest stable learning rate around an optimum."""
+    nudge = np.cos(1.0 + np.arange(start.size))
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(ascent(task, system, method, steps, count, replicates=len(steps), initial=start + 1e-8 * nudge))
+
+    # One mode fewer than arms; one delay more for defects.
+    order = (start.size - 1) * (delay + 2)
+    # A mode of little weight may count as noise: what is left out at either level is allowed for.
+    fine, coarse = (marginal_step(build, 0.05 / kl, 200.0 / kl, order, seed, noise=noise) for noise in (1e-7, 1e-5))
+    return {"step": fine._replace(tolerance=fine.tolerance + abs(fine.value - coarse.value))}
+
+
+def penalty_at(place: str) -> Plant:
+    """A plant: the penalty in the reward read at other log-probs."""
+
+    def plant(spec: Spec) -> Spec:
+        task: Any = spec.task
+        point = {
+            "rewards": task.means[0],
+            "kl": task.penalty.coefficient,
+            "reference_logits": task.penalty.reference[0],
+        }
+        return spec.replace(task=bandit(point, place))
+
+    return plant

@@ -1,0 +1,156 @@
+"""Bisecting a largest stable learning rate: noiseless runs started next to the fixed point, one rate per replicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from asyncsim import tasks, updates
+from asyncsim.base import checks
+from asyncsim.claims._trial import Estimate, Plant, untouched
+from asyncsim.claims.lab.runs import descent
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.learning import running
+from asyncsim.learning.spec import Spec
+from asyncsim.learning.step import Step
+
+GRID = 48
+PERIODS = 24
+"""Length of a run in periods of the marginal oscillation; growth is read between the 4th and the last."""
+GROWTH = 1e4
+RESOLUTION = 0.005
+"""Largest relative error of the bisected learning rate: the boundary is bracketed to 1 percent."""
+
+
+def noiseless_descent(
+    curvatures: tuple[float, ...], system: Any, plant: Plant = untouched
+) -> Callable[[tuple[float, ...], int], Spec]:
+    """A `build` of the searches below: descent on a quadratic from next to its minimum, after planting."""
+    task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
+    settings: dict[str, Any] = {"sampling": "enumerate", "diagnostics": ["gradient_norm"]}
+
+    def build(steps: tuple[float, ...], count: int) -> Spec:
+        return plant(descent(task, system, updates.sgd(steps), updates=count, replicates=len(steps), **settings))
+
+    return build
+
+
+def largest_stable_step(
+    build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, delay: int, seed: int
+) -> Estimate:
+    """The learning rate at which small deviations cease to shrink, bracketed to `RESOLUTION` by two grids.
+
+    `build(steps, updates)` makes a noiseless spec with one learning rate per replicate. Its metric "gradient_norm"
+    measures the distance to the fixed point; `delay` sets the length of the runs (one period of the marginal mode is 4
+    delay + 2).
+    """
+    period = 4 * delay + 2
+    length = PERIODS * period
+    for _ in range(2):
+        # Run one replicate per rate of a grid.
+        steps = np.geomspace(low, high, GRID)
+        trace = running.run(build(tuple(steps), length), seed=seed, progress=False)
+        # Compare an early period with the last.
+        size = trace["gradient_norm"]
+        early = size[4 * period : 5 * period].max(axis=0)
+        late = size[-period:].max(axis=0)
+        # A replicate that left the finite range has NaN behind; one at the floor of float64 has shrunk.
+        stable = (late < early) & (trace.diverged < 0)
+        checks.require(
+            bool(stable[0]) and not bool(stable[-1]),
+            "largest stable learning rate",
+            "outside the grid",
+            f"between {low:g} and {high:g}",
+            "ask at a point whose boundary lies there",
+        )
+        # Narrow the bracket.
+        first = int(np.argmin(stable))
+        low, high = steps[first - 1], steps[first]
+    middle = float(np.sqrt(low * high))
+    return Estimate(middle, tolerance=max(RESOLUTION * middle, float(high - low)), samples=2 * GRID)
+
+
+def _probed(step: Step) -> Any:
+    """Sum of the gradient's components, each with a weight of its own, `[R]`."""
+    weights = 1.0 + np.arange(step.gradient.shape[1]) ** 2
+    return (step.gradient.double() * step.gradient.new_tensor(weights)).sum(1)
+
+
+PROBE = Metric("probe", _probed)
+"""A signed number that is linear in the gradient; it obeys the recurrence of the whole linear system."""
+
+
+def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
+    """Roots of the linear recurrence of at most this order that a sequence `[U]` obeys, largest first, complex.
+
+    Least squares of least norm, without what is smaller than `noise`: roots that the data does not determine lie inside
+    the unit circle. Growth by more than `GROWTH`, beyond which nothing need be linear, gives the root infinity.
+
+    >>> roots(np.array([1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]), 2)[0].real.round(12).item()
+    0.5
+    """
+    size = np.abs(sequence)
+    if not np.isfinite(size).all() or size.max() > GROWTH * size[0]:
+        return np.array([np.inf])
+    rows = np.lib.stride_tricks.sliding_window_view(sequence / size.max(), order + 1)
+    coefficients = np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=noise)[0]
+    found = np.roots(np.concatenate([[1.0], -coefficients[::-1]]))
+    return found[np.argsort(-np.abs(found))]
+
+
+def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Estimate:
+    """The step at which an excess `[R]` of steps `[R]` rises above 0, bracketed by two grids and interpolated.
+
+    Nothing below 0 lies behind it. At small steps, where all is slow, rounding may look like growth.
+    """
+    for _ in range(2):
+        steps = np.geomspace(low, high, GRID)
+        rates = excess(steps)
+        first = GRID - int(np.argmax(rates[::-1] < 0.0))
+        checks.require(
+            first < GRID and bool((rates < 0.0).any()),
+            "largest stable step",
+            "outside the grid",
+            f"between {low:g} and {high:g}",
+            "ask elsewhere",
+        )
+        low, high = steps[first - 1], steps[first]
+    before, after = rates[first - 1], rates[first]
+    share = 0.5 if np.isinf(after) else -before / (after - before)
+    found = float(low * (high / low) ** share)
+    return Estimate(found, tolerance=float(high - low), samples=2 * GRID)
+
+
+def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
+    """log of the largest root of each column of `[U, R]`."""
+    largest = np.array([np.abs(roots(column, order, noise)[0]) for column in series.T])
+    return np.log(np.maximum(largest, 1e-9))
+
+
+def marginal_step(
+    build: Callable[[tuple[float, ...], int], Spec],
+    low: float,
+    high: float,
+    order: int,
+    seed: int,
+    every: int = 1,
+    noise: float = 1e-12,
+    modes: int = 0,
+) -> Estimate:
+    """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
+
+    `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many
+    updates obey a recurrence of at most this order, but for relative `noise`. Where components are `modes` that do not
+    touch one another, the order is that of each: roots of all together are hard to tell apart.
+    """
+    probes = [Metric(f"mode{k}", lambda step, k=k: step.gradient[:, k].double()) for k in range(modes)] or [PROBE]
+
+    def excess(steps: np.ndarray) -> np.ndarray:
+        spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=probes)
+        trace = running.run(spec, seed=seed, progress=False)
+        largest: np.ndarray = np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
+        return largest
+
+    return crossing(excess, low, high)

@@ -1,0 +1,125 @@
+"""Parts of the product with a mistake inside, which claims plant."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
+from asyncsim.advantages.vtrace import Vtrace
+from asyncsim.claims.lab.plants import PolicyDefect
+from asyncsim.learning import ratios
+from asyncsim.learning.batch import Batch
+from asyncsim.learning.step import Step
+from asyncsim.methods._corrections import Centered
+from asyncsim.methods._surrogates import DualClip, zero_outside
+from asyncsim.methods._weights import Clip
+from asyncsim.methods.a3po import InterpolatedClip
+from asyncsim.methods.tba import Tba
+from asyncsim.methods.topr import Tapered
+
+
+@dataclass(frozen=True)
+class Exchanged(InterpolatedClip):
+    """The clip reads the ratio of the snapshot to behavior."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """As if the staleness were d/(d - 1)."""
+        other = step.staleness / (step.staleness - 1.0)
+        return super().score_weight(dataclasses.replace(step, age=other), advantage)
+
+
+@dataclass(frozen=True)
+class VersionMore(InterpolatedClip):
+    """Staleness counted from the version that is about to be published."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """As if d were one more."""
+        return super().score_weight(dataclasses.replace(step, age=step.staleness + 1.0), advantage)
+
+
+@dataclass(frozen=True)
+class Swapped(DualClip):
+    """A gate that stops what comes back and lets go on what has gone far."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """The gate of the other sign."""
+        gate: Tensor = super().score_weight(step, -advantage)
+        return -gate
+
+
+@dataclass(frozen=True)
+class BothSides(Clip):
+    """A clipped ratio without the minimum: nothing outside the band has a gradient."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """Ratio times A inside the band."""
+        ratio = self.applied(step)
+        return zero_outside(ratio * advantage, torch.abs(ratio - 1.0) <= self.low)
+
+
+@dataclass(frozen=True)
+class Unweighted(Centered):
+    """The mean score of the sampler without the weights."""
+
+    def spread(self, step: Step, advantage: Tensor) -> Tensor:
+        """-A mu_v."""
+        return -advantage.unsqueeze(-1) * step.recorded("log_probs").exp()
+
+
+@dataclass(frozen=True)
+class AlphaOne(Centered):
+    """The rest of the sampler taken to be the trainer's."""
+
+    def _without_tail(self, mean: Tensor, prob: Tensor, drawn: Tensor, top: int) -> Tensor:
+        head = torch.zeros_like(prob).scatter_(-1, drawn.topk(top, dim=-1).indices, 1.0)
+        return head * (mean - prob)
+
+
+@dataclass(frozen=True)
+class Shifted(Vtrace):
+    """The product of traces begins with the next token, as in Retrace."""
+
+    def _corrections(self, step: Step) -> tuple[Tokens, Tensor]:
+        trajectory = tokens(step, step.current["value"])
+        ratio = ratios.usable(step.log_ratio)
+        rho, keep = ratio.clamp(max=self.rho_cap), ratio.clamp(max=self.trace_cap)
+        return trajectory, corrected(trajectory, self.discount, rho, behind(trajectory, keep))
+
+
+class Weighted(Tba):
+    """Residuals weighted by the sequence ratio."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """The method's weight times the ratio."""
+        return super().score_weight(step, advantage) * step.sequence(step.log_ratio).exp()
+
+
+class OwnNormalizer(Tba):
+    """log Z from the mean reward alone: the group's mean log ratio to the reference is not part of it."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """2 (A / beta - D)."""
+        gap = (step.current["log_prob"] - step.current["reference"]).sum(-1, keepdim=True)
+        return 2.0 * (advantage / self.beta - gap)
+
+
+class AllTapered(Tapered):
+    """The truncated ratio on good samples too."""
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """min(W, 1) A."""
+        return step.sequence(step.log_ratio).exp().clamp(max=1.0) * advantage
+
+
+class NoisyTrainer(PolicyDefect):
+    """A trainer that draws the engine's noise anew when it scores."""
+
+    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
+        """Fresh normal noise on every token."""
+        noise = np.random.default_rng(0).normal(scale=self._inner.engine.noise, size=log_prob.shape)
+        return log_prob + log_prob.new_tensor(noise)

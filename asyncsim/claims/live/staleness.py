@@ -1,0 +1,86 @@
+r"""In processes with real clocks exactly as many groups stay out at each publish as there are permits for them.
+
+K permits, a generator slot for each, M groups a batch. Of the groups admitted before version v appears, those trained
+behind it number K - M where permits return at the publish (its M groups still hold theirs) and K where they return at
+the dequeue. Each such group grows one version staler. So over the publishes
+    mean staleness = least = most = K/M - 1  (publish)  or  K/M  (dequeue)      [versions a trained group],
+whatever the processes, their speed, and the order in which messages arrive. Staleness counts from the admission: a
+first token may come publishes later, and those are the race of a real trainer (`Live.raced`). Domain: nothing dropped,
+every permit used at once. Second route: permits handed out and back in a random order, the versions counted. Source:
+derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims.live._permits import Permits, path
+
+_BATCHES = 40
+
+
+def _same(value: float) -> dict[str, float]:
+    return {"mean": value, "least": value, "most": value}
+
+
+_BATCHES_measured = 60
+_POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
+
+
+class Staleness(Permits, Claim):
+    """a live run with `K` permits and `M` groups a batch has mean staleness `K/M-1` (release at publish) or `K/M`
+    (release at dequeue), at every single publish
+    """
+
+    kind, source = "identity", "derived: groups outstanding at a publish grow one version staler"
+    through = "live"
+
+    def predict(s) -> dict[str, float]:
+        return _same(s.outstanding / s.publish_groups)
+
+    def check(s) -> dict[str, float]:
+        made = path(s, _BATCHES)
+        ends = [made.trained.get(group, _BATCHES) for group in range(len(made.admitted))]
+        spans = list(zip(made.admitted, ends, strict=True))
+        levels = [sum(first < v <= last for first, last in spans) / s.publish_groups for v in range(1, _BATCHES)]
+        return {"mean": sum(levels) / len(levels), "least": min(levels), "most": max(levels)}
+
+    wrong = {
+        "permits counted as if all stayed out": lambda s: _same(s.tickets / s.publish_groups + 1.0),
+        "half of the permits, as if starts were spread evenly": lambda s: _same(s.outstanding / s.publish_groups / 2),
+    }
+
+    points = (_POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
+    more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.live_runs.few(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        made = lab.live_runs.ran(point, _BATCHES_measured, seed, plant, None)
+        # Each group once, from its admission to its training; those never trained are out until the end.
+        groups = {
+            row["group_id"]: (row["submit_version"], row.get("train_version", _BATCHES_measured)) for row in made.rows
+        }
+        first, last = np.array(list(groups.values())).T
+        versions = np.arange(1, _BATCHES_measured)[:, None]
+        levels = ((first < versions) & (versions <= last)).sum(1) / point["publish_groups"]
+        numbers = {"mean": levels.mean(), "least": levels.min(), "most": levels.max()}
+        return {
+            name: Estimate(float(value), tolerance=1e-12 * float(value), samples=len(levels))
+            for name, value in numbers.items()
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a permit lost": Defect(lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), _POINT),
+            "permits returned at the dequeue": Defect(
+                lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")), _POINT
+            ),
+        }

@@ -1,0 +1,113 @@
+r"""With a baseline below the behavior's mean reward, REINFORCE on frozen data ends at a projection onto the simplex.
+
+Take frozen behavior mu and a baseline V < V_mu = mu . r. Gradient flow of E_mu[(r - V) log pi] in the logits tends to
+the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi), the
+gradient of a concave function. Such a flow tends to the least-norm element of the closure of its gradients, and pi
+ranges over the simplex. Domain: full support, one softmax, plain gradient (not natural, not Adam). Second route: the
+flow itself, by implicit Euler with steps that double, to time 3e13. Source: arXiv 2506.20520 (method); limit derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import wrightomega
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Real
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims.optimum._frozen import Frozen, project
+
+
+def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
+    """new = theta + length (x - softmax(new)), up to a constant.
+
+    With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function. The
+    constant c is the root of sum p = 1. Logits come from log p where p is positive, which keeps digits on a long step.
+    """
+    z = length * x + theta + np.log(length)
+
+    def mass(c: float) -> np.ndarray:
+        share: np.ndarray = np.real(wrightomega(z - c)) / length
+        return share
+
+    arms = x.size
+    low = float(z.max()) - length - np.log(length) - 1.0
+    high = float(z.max()) - length / arms - np.log(length / arms) + 1.0
+    c = brentq(lambda c: float(mass(c).sum()) - 1.0, low, high, xtol=1e-15 * max(1.0, length), rtol=1e-15)
+    p = mass(c)
+    linear = z - np.log(length) - c - length * p
+    return np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear)
+
+
+def _clip_and_rescale(s: AsymreProjection) -> dict[str, float]:
+    positive_part = np.maximum(s.target, 0.0)
+    return indexed("pi", positive_part / positive_part.sum())
+
+
+_UPDATES = 800
+_STEP = 3.0
+_TOLERANCE = 1e-6
+_POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}
+
+
+class AsymreProjection(Frozen, Claim):
+    """REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of `mu(r-V)/(V_mu-V)`"""
+
+    kind, source = "identity", "arXiv 2506.20520 (method); limit derived"
+    relative_to, through = "norm", "loop"
+
+    offset = Real(typical=(-1.0, 0.5), example=0.2, unit="reward", doc="baseline V in units of reward")
+
+    def joint(self) -> None:
+        """A baseline below the behavior's mean reward."""
+        super().joint()
+        margin = 1e-9 * max(float(np.ptp(self.rewards)), abs(self.mean))
+        bound = f"below the behavior's mean reward {self.mean:.6g}"
+        checks.require(self.offset < self.mean - margin, "offset", self.offset, bound, "lower it")
+
+    @property
+    def target(self) -> np.ndarray:
+        """x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative."""
+        x: np.ndarray = self.mu * (self.rewards - self.offset)
+        return x / x.sum()
+
+    def predict(s) -> dict[str, float]:
+        return indexed("pi", project(s.target))
+
+    def check(s) -> dict[str, float]:
+        x = s.target
+        theta, length = np.zeros(x.size), 1.0
+        for _ in range(45):
+            theta = _implicit_step(theta, x, length)
+            length *= 2.0
+        return indexed("pi", softmax(theta))
+
+    wrong = {
+        "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", project(s.rewards)),
+        "negative entries clipped and the rest rescaled": _clip_and_rescale,
+        "best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax()),
+    }
+
+    points = (_POINT, {**_POINT, "offset": 0.35})
+    more = ({**_POINT, "offset": -0.5},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        method = sim.methods.reinforce(sim.advantages.offset(point["offset"]))
+        step = _STEP / max(1.0, float(np.abs(np.array(point["rewards"]) - point["offset"]).max()))
+
+        def ending(updates: int) -> np.ndarray:
+            return lab.frozen.policy(
+                lab.run(lab.frozen.offline(point, method, step, updates), seed, plant).parameters[0]
+            )
+
+        return lab.frozen.arms("pi", lab.frozen.settled(ending, _UPDATES, 0.1 * _TOLERANCE), _TOLERANCE)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {"behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT)}

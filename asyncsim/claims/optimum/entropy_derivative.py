@@ -1,0 +1,135 @@
+r"""What a small step does to the entropy is a covariance of log pi with the move of the logits, not with advantages.
+
+Logits that move by step y change the entropy of one softmax by dH = -step Cov_pi(log pi, y) to first order: dpi = step
+pi (y - pi . y) and dH = -sum dpi log pi. REINFORCE with the mean as baseline on data of mu moves by y = mu (r - mu .
+r). Only the natural gradient moves by y = A = r - pi . r. The form with A is often quoted for both, and can even have
+the other sign. Regression on fresh data solved fully, pi' ~ pi e^{r/beta}, is that natural step of length 1/beta.
+Domain: one softmax, every sample counted. Second route: complex-step derivative of the entropy along the gradient of
+E_mu[(r - mu . r) log pi], and along pi e^{step r}. Source: derived; quoted form arXiv 2510.18927.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base.declared import Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+
+def _change(p: np.ndarray, y: np.ndarray) -> float:
+    """-Cov_p(log p, y)."""
+    return -float(p @ (np.log(p) * (y - p @ y)))
+
+
+def _moved(p: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """p (r - p . r)."""
+    moved: np.ndarray = p * (rewards - p @ rewards)
+    return moved
+
+
+def _stated(s: EntropyDerivative, plain: float) -> dict[str, float]:
+    return {"policy_gradient": plain, "natural_gradient": _change(s.pi, s.rewards)}
+
+
+_STEP, _UPDATES = 1e-3, 300
+_BETAS = np.array([50.0, 100.0])
+_POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 1.0, 0.5)}
+_FRESH = (0.7, 1.4, -0.9)
+# Here entropy falls with the policy gradient and rises with the natural one, on fresh data.
+_APART = {"behavior_logits": _FRESH, "current_logits": _FRESH, "rewards": (0.0, 0.4, 0.9)}
+
+
+class EntropyDerivative(PolicyPair, Claim):
+    """a step changes the entropy by `-step Cov_pi(log pi, y)`, `y` the move of the logits: `mu (r - mu.r)` for
+    REINFORCE on data of `mu`, and the advantages `r - pi.r` for the natural gradient only
+    """
+
+    kind, source = "expectation", "derived; quoted form arXiv 2510.18927"
+    through = "loop, oracle"
+
+    rewards = Vector(typical=(0.0, 1.0), example=(0.2, 1.0, 0.5), unit="reward", doc="rewards of the arms")
+
+    def joint(self) -> None:
+        super().joint()
+        self.mu, self.pi = (softmax(logits) for logits in self.logits)
+
+    def predict(s) -> dict[str, float]:
+        return _stated(s, _change(s.pi, _moved(s.mu, s.rewards)))
+
+    def check(s) -> dict[str, float]:
+        def entropy_at(logits: np.ndarray) -> np.ndarray:
+            p = softmax(logits)
+            entropy: np.ndarray = -(p * np.log(p)).sum()
+            return entropy
+
+        def objective(logits: np.ndarray) -> np.ndarray:
+            value: np.ndarray = (s.mu * (s.rewards - s.mu @ s.rewards) * np.log(softmax(logits))).sum()
+            return value
+
+        def along(y: np.ndarray) -> float:
+            return float(complex_gradient(lambda step: entropy_at(s.current_logits + step * y), np.zeros(1))[0])
+
+        return {
+            "policy_gradient": along(complex_gradient(objective, s.current_logits)),
+            "natural_gradient": along(s.rewards),
+        }
+
+    wrong = {
+        "natural form for the policy gradient": lambda s: _stated(s, _change(s.pi, s.rewards)),
+        "covariance under behavior": lambda s: _stated(s, _change(s.mu, _moved(s.mu, s.rewards))),
+        "staleness of the data forgotten": lambda s: _stated(s, _change(s.pi, _moved(s.pi, s.rewards))),
+        "plain form for the natural gradient": lambda s: {
+            **s.predict(),
+            "natural_gradient": _change(s.pi, _moved(s.pi, s.rewards)),
+        },
+        "sign": lambda s: {name: -value for name, value in s.predict().items()},
+    }
+
+    points = (_POINT, _APART)
+    more = ({**_POINT, "rewards": (1.0, 0.1, 0.4)},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        rewards, now, then = point["rewards"], np.array(point["current_logits"]), np.array(point["behavior_logits"])
+        task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
+        spec = plant(lab.population(task, sim.methods.reinforce(sim.advantages.group_mean())))
+
+        def entropy(parameters: Any) -> np.ndarray:
+            bonus = sim.methods.reinforce(entropy=1.0)  # only so that the step holds the entropy
+            step = sim.oracle.population_step(spec.task, bonus, parameters, parameters, spec.policy)
+            return sim.diagnostics.entropy.measure(step).numpy()
+
+        # A step of either sign along the method's gradient: the error is that of a third derivative.
+        gradient = sim.oracle.limit(spec.task, spec.method, now, then, spec.policy)
+        both = entropy(now + np.outer((1.0, -1.0), _STEP * gradient))
+        plain = float(both[0] - both[1]) / (2.0 * _STEP)
+        # A regression that is solved fully moves logits by r/beta; two values of beta give the limit of small steps.
+        # Momentum solves it for rare arms too.
+        links = sim.chain(sim.updates.momentum(0.9), sim.updates.sgd(tuple(1.5 / _BETAS**2)))
+
+        def changed(count: int) -> np.ndarray:
+            spec = lab.ascent(
+                task, sim.schedules.frozen(), lab.oapl(tuple(_BETAS)), 1.0, count, replicates=_BETAS.size, initial=now
+            )
+            return (entropy(lab.run(spec.replace(update=links), seed, plant).parameters) - entropy(now)) * _BETAS
+
+        few = float(np.abs(changed(_UPDATES)).max())
+        coarse, fine = map(float, lab.frozen.settled(changed, _UPDATES, 3e-4 * few))
+        natural = 2.0 * fine - coarse
+        return {
+            "policy_gradient": Estimate(plain, tolerance=1e-4 * abs(plain)),
+            "natural_gradient": Estimate(natural, tolerance=0.05 * abs(fine - coarse) + 1e-3 * abs(natural)),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "ratio inserted": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
+            "regression never solved": Defect(replaced(system=lab.fixed(0)), _POINT),
+        }

@@ -1,0 +1,109 @@
+r"""With the behavior's mean reward as baseline, REINFORCE on frozen data ends at one arm, and often not at the best.
+
+Take frozen behavior mu and V_mu = mu . r. The mean gradient is mu (r - V_mu) - (mu . (r - V_mu)) pi, whose last term
+is 0. So every update moves the logits by step mu (r - V_mu), wherever they are. The arm with the largest
+mu_a (r_a - V_mu) takes all: a good arm that was tried often beats the best one that was tried rarely. Domain: full
+support, one softmax, plain gradient, a winner that leads by more than 0.001 of the largest speed. Second route:
+complex-step gradient of E_mu[(r - V_mu) log pi] away from the start, and the projection of `optimum/asymre-projection`
+as V rises to V_mu. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import complex_gradient, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims.optimum._frozen import Frozen, project
+
+_LEAD = 1e-3
+
+
+def _stated(speed: np.ndarray, pi: np.ndarray) -> dict[str, float]:
+    return {**indexed("speed", speed), **indexed("pi", pi)}
+
+
+def _winner(speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
+    return _stated(speed, np.arange(of.size) == of.argmax())
+
+
+def _uncentered(s: FrozenMeanBaseline) -> dict[str, float]:
+    earned = s.mu * s.rewards
+    return _winner(earned - s.mean * s.mu, earned)
+
+
+_UPDATES = 20
+_TOLERANCE = 1e-9
+_POINT = {"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}
+_FIVE = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5)}
+
+
+class FrozenMeanBaseline(Frozen, Claim):
+    """with baseline `V_mu`, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every update: the
+    largest `mu_a (r_a - V_mu)` wins, often not the best arm
+    """
+
+    kind, source = "identity", "derived"
+    relative_to, through = "norm", "loop"
+
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0), sizes=(3, 4), example=(0.6, 0.06, -1.9), doc="logits of the frozen behavior, by arm"
+    )
+    rewards = Vector(typical=(0.0, 1.0), example=(0.6, 0.9, 1.0), unit="reward", doc="rewards of the arms")
+
+    def joint(self) -> None:
+        """One winner."""
+        super().joint()
+        self.speed = self.mu * (self.rewards - self.mean)
+        second, first = np.sort(self.speed)[-2:]
+        self.scale = float(np.abs(self.speed).max())
+        lead = first - second > _LEAD * self.scale > 0.0
+        bound = f"such that the largest mu (r - V_mu) leads by {_LEAD:g} of it"
+        checks.require(lead, "rewards", self.rewards.tolist(), bound, "change a reward")
+
+    def predict(s) -> dict[str, float]:
+        return _winner(s.speed, s.speed)
+
+    def check(s) -> dict[str, float]:
+        def objective(logits: np.ndarray) -> np.ndarray:
+            value: np.ndarray = (s.mu * (s.rewards - s.mean) * np.log(softmax(logits))).sum()
+            return value
+
+        below = 0.1 * _LEAD * s.scale
+        target = s.mu * (s.rewards - s.mean + below) / below
+        return _stated(complex_gradient(objective, np.cos(np.arange(s.mu.size))), project(target))
+
+    wrong = {
+        "best arm": lambda s: _winner(s.speed, s.rewards),
+        "largest mu r": _uncentered,
+        "weight of the behavior forgotten": lambda s: _winner(s.rewards - s.rewards.mean(), s.rewards),
+        "fresh data at the uniform policy": lambda s: _winner((s.rewards - s.rewards.mean()) / s.mu.size, s.rewards),
+    }
+
+    points = (_POINT, _FIVE)
+    more = ({**_FIVE, "behavior_logits": (1.5, -1.0, 0.8, -0.7, 0.0)},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        # The field is the same everywhere, so the size of a step only sets how far the run gets.
+        step = 5e5 / float(np.ptp(point["rewards"]))
+        spec = lab.frozen.offline(point, sim.methods.reinforce(sim.advantages.group_mean()), step, _UPDATES)
+        logits = lab.run(spec, seed, plant).parameters[0]
+        speed = (logits - np.array(point["behavior_logits"])) / (step * _UPDATES)
+        return {
+            **lab.frozen.arms("speed", speed, _TOLERANCE * float(np.linalg.norm(speed))),
+            **lab.frozen.arms("pi", lab.frozen.policy(logits), _TOLERANCE),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
+            "ratio inserted": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
+            "baseline above the mean": Defect(lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)), _POINT),
+        }

@@ -1,0 +1,170 @@
+r"""Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; a lag of solves only slows it.
+
+The residual r - V - beta log(pi/mu), V = beta log E_mu e^{r/beta}, vanishes for every sample at pi ~ mu e^{r/beta}. So
+n solves, each on data of the solve before, give start e^{n r/beta}. Where data lag by tau more solves, theta_k =
+theta_{max(k-1-tau, 0)} + r/beta: n is replaced by ceil(n/(tau+1)), and nothing becomes unstable. From N samples the
+plug-in V = beta log mean e^{r/beta} is low on average, by about beta Var(e^{r/beta}) / (2 N (E e^{r/beta})^2). Domain:
+one softmax of full support, exact solves, rewards without noise. Second route: probabilities solve by solve; the mean
+logarithm as the integral of (e^{-u E x} - (E e^{-u x/N})^N)/u over u > 0. Source: arXiv 2602.19362 (form); derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import gammaln
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer, Positive, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import Arms, compositions, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+
+def _stated(s: KlRegression, tilts: float, bias: float) -> dict[str, float]:
+    return {**indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta)), "value_bias": bias}
+
+
+def _bias(s: KlRegression) -> float:
+    """Mean over all groups of N samples, less the population's value."""
+    counts = compositions(s.samples, s.rewards.size)
+    log_mass = gammaln(s.samples + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.start)
+    return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
+
+
+def _leading(s: KlRegression) -> float:
+    mean = s.start @ s.grown
+    return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
+
+
+def _tilts(s: KlRegression) -> int:
+    return math.ceil(s.solves / (s.lag + 1))
+
+
+_SOLVE, _MOMENTUM = 160, 0.8
+_TOLERANCE = 1e-4
+_GROUPS = 100_000
+
+
+def _bias_measured(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
+    """Mean of r - A of the method over all groups of N samples, less that of the population."""
+    rewards, N = np.array(point["rewards"]), point["samples"]
+    groups = np.array(list(itertools.product(range(rewards.size), repeat=N)))
+
+    def value(picked: np.ndarray) -> np.ndarray:
+        reward = lab.torch.from_numpy(rewards[picked])
+        log_prob = lab.torch.from_numpy(np.log(chances)[picked]).unsqueeze(-1)
+        advantage = spec.method.weigh(log_prob, log_prob, rewards=reward).advantage[..., 0]
+        mean: np.ndarray = (reward - advantage.reshape(reward.shape)).mean(-1).numpy()
+        return mean
+
+    estimated = float(chances[groups].prod(axis=1) @ value(groups))
+    everything = sim.oracle.population_step(spec.task, spec.method, np.array(point["start_logits"]))
+    whole = float((everything.reward - everything.advantages)[0, 0, 0])
+    return Estimate(estimated - whole, tolerance=1e-9)
+
+
+_POINT = {
+    "start_logits": (0.6, 0.0, -0.3),
+    "rewards": (0.0, 0.5, 1.0),
+    "beta": 0.5,
+    "solves": 3,
+    "lag": 1,
+    "samples": 3,
+}
+
+
+class KlRegression(Arms, Claim):
+    """`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value
+    from `N` samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
+    """
+
+    kind, source = "identity", "arXiv 2602.19362 (form); derived"
+    relative_to, through = "norm", "loop, oracle"
+
+    start_logits = Vector(typical=(-1.0, 1.0), sizes=(2, 4), example=(0.6, 0.0, -0.3), doc="logits at the start")
+    rewards = Vector(typical=(0.0, 1.0), example=(0.0, 0.5, 1.0), unit="reward", doc="rewards of the arms")
+    beta = Positive(typical=(0.5, 2.0), example=0.5, unit="reward per nat", doc="price of a nat")
+    solves = Integer(1, 64, typical=(1, 5), example=5, doc="regressions solved one after the other")
+    lag = Integer(0, 64, typical=(0, 3), example=1, unit="solves", doc="solves that the data are behind")
+    samples = Integer(2, 8, typical=(2, 5), example=3, doc="samples of a group, from which V is estimated")
+
+    def joint(self) -> None:
+        """Rewards that differ by no more than the exponentials bear."""
+        super().joint()
+        span = float(np.ptp(self.rewards)) / self.beta
+        checks.require(1e-3 < span < 50.0, "beta", self.beta, "such that rewards span 0.001 to 50 beta", "change it")
+        self.start = softmax(self.start_logits)
+        # Shifted rewards shift V alike.
+        self.grown = np.exp((self.rewards - self.rewards.max()) / self.beta)
+
+    def predict(s) -> dict[str, float]:
+        return _stated(s, _tilts(s), _bias(s))
+
+    def check(s) -> dict[str, float]:
+        policies = [s.start]
+        for _ in range(s.solves):
+            tilted = policies[max(len(policies) - 1 - s.lag, 0)] * s.grown
+            policies.append(tilted / tilted.sum())
+        relative = s.grown / (s.start @ s.grown)
+
+        def density(z: float) -> float:
+            u = math.exp(z)
+            return math.exp(-u) - float(s.start @ np.exp(-u * relative / s.samples)) ** s.samples
+
+        # u = e^z, as far as the term that falls more slowly matters.
+        edges = np.linspace(-25.0, math.log(40.0 / float(relative.min())), 40)
+        total = math.fsum(quad(density, a, b, epsabs=1e-15, epsrel=1e-12)[0] for a, b in itertools.pairwise(edges))
+        return {**indexed("pi", policies[-1]), "value_bias": s.beta * total}
+
+    wrong = {
+        "lag ignored": lambda s: _stated(s, s.solves, _bias(s)),
+        "one tilt however many solves": lambda s: _stated(s, 1, _bias(s)),
+        "solves rounded down": lambda s: _stated(s, s.solves // (s.lag + 1), _bias(s)),
+        "tilt by beta r": lambda s: _stated(s, _tilts(s) * s.beta**2, _bias(s)),
+        "leading term of the bias": lambda s: _stated(s, _tilts(s), _leading(s)),
+        "unbiased value": lambda s: _stated(s, _tilts(s), 0.0),
+    }
+
+    points = (_POINT,)
+    more = ({**_POINT, "beta": 1.0, "solves": 4, "lag": 0}, {**_POINT, "solves": 4, "lag": 2, "samples": 5})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        groups = len(point["rewards"]) ** point["samples"]
+        return None if groups <= _GROUPS else f"at most {_GROUPS} groups, which are listed; take fewer samples or arms"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        rewards, start, beta = point["rewards"], np.array(point["start_logits"]), point["beta"]
+        task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=start)
+
+        def regressing(length: int) -> lab.Spec:
+            system = lab.fixed(min(point["lag"], point["solves"] - 1), batches_per_publish=length)
+            spec = lab.ascent(task, system, lab.oapl(beta), 1.0, length * point["solves"])
+            return spec.replace(update=sim.chain(sim.updates.momentum(_MOMENTUM), sim.updates.sgd(0.7 / beta**2)))
+
+        end = lab.frozen.settled(
+            lambda length: lab.frozen.policy(lab.run(regressing(length), seed, plant).parameters[0]),
+            _SOLVE,
+            0.1 * _TOLERANCE,
+        )
+        return {
+            **lab.frozen.arms("pi", end, _TOLERANCE),
+            "value_bias": _bias_measured(point, plant(regressing(_SOLVE)), lab.frozen.policy(start)),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "reference never refreshed": Defect(
+                replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)), _POINT
+            ),
+            "lag of one solve forgotten": Defect(replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)), _POINT),
+            "mean reward for the value": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+        }

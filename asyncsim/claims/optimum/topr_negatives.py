@@ -1,0 +1,144 @@
+r"""Bad samples of frozen data push naive REINFORCE away without end; TOPR's ratio makes the push die out.
+
+Two arms: reward -1 on the one that behavior draws with probability q, 0 on the other, no baseline. In time t (step
+times updates) the logit gap d, other less bad, obeys d' = 2 q / (1 + e^-d) without a ratio, so that d - e^-d = 2 q t +
+const: a straight line in the end. With min(pi/mu, 1) it obeys d' = 1 / (1 + cosh d), so that d + sinh d = t + const:
+log(2 t). Rewards +-1 with a share p = 1 - q of good samples: a baseline b acts like the share
+p (1 - b) / (1 + (1 - 2 p) b), as long as the policy is no better than behavior. Domain: small steps, start at
+behavior, |b| < 1. Second route: the flow of both logits by an ODE solver, weights of both samples one by one. Source:
+arXiv 2503.14286 (method); derived.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+from scipy.special import wrightomega
+
+import asyncsim as sim
+from asyncsim.base.declared import Positive, Real
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+
+def _naive(s: ToprNegatives) -> float:
+    constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
+    return float(constant + np.real(wrightomega(-constant)))
+
+
+def _tapered(s: ToprNegatives, speed: float = 1.0) -> float:
+    constant = s.start + math.sinh(s.start) + speed * s.time
+    most = abs(s.start) + speed * s.time
+    return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
+
+
+def _share(p: float, b: float) -> float:
+    return p * (1.0 - b) / (1.0 + (1.0 - 2.0 * p) * b)
+
+
+_UPDATES = 100
+
+
+def _gap(bandit: Point, method: lab.Method, time: float, updates: int, seed: int, plant: Plant) -> float:
+    end = lab.run(lab.frozen.offline(bandit, method, time / updates, updates), seed, plant).parameters[0]
+    return float(end[1] - end[0])
+
+
+_POINT = {"bad_mass": 0.3, "time": 6.0, "baseline": 0.5, "setback": 0.7}
+
+
+class ToprNegatives(Claim):
+    """bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d +
+    sinh d = t + const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`
+    """
+
+    kind, source = "identity", "arXiv 2503.14286 (method); derived"
+    through = "loop, oracle"
+
+    bad_mass = Real(
+        0.01, 0.99, typical=(0.05, 0.8), example=0.3, doc="probability q of the bad arm under the frozen behavior"
+    )
+    time = Positive(typical=(0.5, 8.0), example=6.0, unit="step times updates", doc="length of the training")
+    baseline = Real(-0.99, 0.99, typical=(-0.9, 0.9), example=0.5, unit="reward", doc="what all rewards are less by")
+    setback = Real(0.0, 4.0, typical=(0.0, 2.0), example=0.7, unit="nats", doc="logit gap that the policy is behind")
+
+    @property
+    def start(self) -> float:
+        """Logit gap of the behavior."""
+        return math.log(1.0 / self.bad_mass - 1.0)
+
+    def predict(s) -> dict[str, float]:
+        return {"naive_gap": _naive(s), "topr_gap": _tapered(s), "positive_share": _share(1.0 - s.bad_mass, s.baseline)}
+
+    def check(s) -> dict[str, float]:
+        mu = np.array([s.bad_mass, 1.0 - s.bad_mass])
+
+        def gap(tapered: bool) -> float:
+            def flow(t: float, logits: np.ndarray) -> np.ndarray:
+                pi = softmax(logits)
+                weight = -mu[0] * min(pi[0] / mu[0], 1.0) if tapered else -mu[0]
+                field: np.ndarray = weight * (np.array([1.0, 0.0]) - pi)
+                return field
+
+            run = solve_ivp(flow, (0.0, s.time), np.array([0.0, s.start]), method="DOP853", rtol=3e-14, atol=1e-14)
+            return float(run.y[1, -1] - run.y[0, -1])
+
+        pi = softmax(np.array([0.0, s.start - s.setback]))
+        good, bad = mu[1] * (1.0 - s.baseline), mu[0] * min(pi[0] / mu[0], 1.0) * (1.0 + s.baseline)
+        return {"naive_gap": gap(False), "topr_gap": gap(True), "positive_share": good / (good + bad)}
+
+    wrong = {
+        "escape without the policy's own share": lambda s: {
+            **s.predict(),
+            "naive_gap": s.start + 2.0 * s.bad_mass * s.time,
+        },
+        "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": _tapered(s, s.bad_mass)},
+        "ratio forgotten": lambda s: {**s.predict(), "topr_gap": _naive(s)},
+        "sign of the baseline": lambda s: {**s.predict(), "positive_share": _share(1.0 - s.bad_mass, -s.baseline)},
+        "share of the good arm unmoved": lambda s: {**s.predict(), "positive_share": 1.0 - s.bad_mass},
+    }
+
+    points = (_POINT,)
+    more = ({**_POINT, "bad_mass": 0.6, "time": 3.0, "baseline": -0.3}, {**_POINT, "bad_mass": 0.1, "setback": 0.0})
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        bad = point["bad_mass"]
+        logits = np.log([bad, 1.0 - bad])
+        bandit = {"behavior_logits": logits, "rewards": (-1.0, 0.0)}
+
+        def gap(method: lab.Method) -> Estimate:
+            # Two sizes of the step: their difference says what is left to the flow.
+            coarse, fine = (_gap(bandit, method, point["time"], n, seed, plant) for n in (_UPDATES // 2, _UPDATES))
+            return Estimate(2.0 * fine - coarse, tolerance=0.25 * abs(fine - coarse))
+
+        gaps = {
+            "naive_gap": gap(sim.methods.reinforce(sim.advantages.none())),
+            "topr_gap": gap(lab.topr(sim.advantages.none())),
+        }
+        # What the weights of good and bad samples add up to, under a policy that has fallen behind.
+        spec = plant(
+            lab.population(
+                sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed"),
+                lab.topr(sim.advantages.offset(point["baseline"])),
+            )
+        )
+        now = logits + np.array([point["setback"], 0.0])
+        pull = sim.oracle.population_step(spec.task, spec.method, now, logits).cotangents["log_prob"]
+        return {
+            **gaps,
+            "positive_share": Estimate(float(pull.clamp(min=0.0).sum() / pull.abs().sum()), tolerance=1e-12),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
+            "ratio dropped": Defect(lab.dropped_ratio, _POINT),
+            "ratio on good samples too": Defect(lab.with_method(weight=lab.wrong_parts.AllTapered()), _POINT),
+        }

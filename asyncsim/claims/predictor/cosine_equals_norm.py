@@ -1,0 +1,114 @@
+r"""The cosine of consecutive gradients says no more than their norms: both are one signal beside the noise.
+
+g_t = m_t u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows
+<g_t, g_{t-1}> -> m_t m_{t-1} and |g_t|^2 -> m_t^2 + n^2, so |c_t| = sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2)), up to
+terms of order 1/P in the mean. Here m_t = curvature x_{t-tau} with x_{t+1} = x_t - step m_t from x = start. Domain: one
+mode, noise alike in all coordinates, m_t^2 >= 2 n^2, step so small that noise moves nothing. Second route: lengths and
+angles of explicit vectors, signal and orthogonal noise. Source: derived.
+
+Near the noise, as an alarm, one cosine is worth both norms and more than one of them. With k = m^2 sqrt(P)/n^2 its area
+against runs without signal tends to Phi(k/sqrt 2), as that of the two squared norms' sum; one norm has Phi(k/2). A test
+compares them through the loop; as a claim, 2 percent of an area would take a billion draws.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Positive, Staleness
+from asyncsim.base.records import Estimate, Point
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Plant, replaced, units_for, within
+
+
+def _signal(s: CosineEqualsNorm) -> list[float]:
+    """m_t of the last update and of the one before, over n."""
+    places = [1.0]
+    for t in range(s.updates):
+        places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
+    return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
+
+
+_PARAMETERS, _FLAT = 1000, 1e-9
+_SPREAD = 0.05
+"""Of one replicate, relative: noise crosses the signal with 1/sqrt(P) of its length (measured: at most 0.03)."""
+_FINITE = 2e-3
+"""Allowance for terms of order 1/P, relative: 1000 coordinates."""
+_FRESH = {"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}
+_STALE = {"staleness": 2, "share": 0.06, "signal": 2.5, "samples": 1, "updates": 8}
+
+
+class CosineEqualsNorm(Claim):
+    """the cosine of consecutive gradients is what their norms imply, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`,
+    `n^2` the energy of the noise
+    """
+
+    kind, status, source = "expectation", "asymptotic", "derived"
+    through = "loop"
+
+    staleness = Staleness(0, 32, typical=(0, 4), example=2)
+    share = Positive(typical=(0.01, 0.06), example=0.06, doc="step * curvature of the mode")
+    signal = Positive(typical=(2.5, 5.0), example=2.5, doc="first gradient of the mode, over the length of the noise")
+    samples = Count(1, 64, typical=(1, 8), example=2, doc="samples of a batch, over which noise is averaged")
+    updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates, the last of which are compared")
+
+    def joint(self) -> None:
+        """The mode stays above the noise, and its step is small beside it."""
+        checks.require(self.share <= 0.1, "share", self.share, "at most 0.1", "noise moves the mode at larger steps")
+        bound = "such that m_t^2 stays above 2 n^2"
+        checks.require(min(_signal(self)) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+
+    def predict(s, noise: float = 1.0) -> dict[str, float]:
+        """The cosine as norms imply it, with this energy in place of the noise's; and the norms, over the noise."""
+        squares = np.array([m**2 + 1.0 for m in _signal(s)])
+        implied = float(np.sqrt(np.prod(np.maximum(1.0 - noise / squares, 0.0))))
+        return {"cosine": implied, **indexed("norm", np.sqrt(squares))}
+
+    def check(s) -> dict[str, float]:
+        now, before = (np.array([m, *noise]) for m, noise in zip(_signal(s), ((1.0, 0.0), (0.0, 1.0)), strict=True))
+        lengths = [float(np.linalg.norm(g)) for g in (now, before)]
+        return {"cosine": float(now @ before) / (lengths[0] * lengths[1]), **indexed("norm", lengths)}
+
+    wrong = {
+        "noise of one sample in place of the batch's": lambda s: CosineEqualsNorm.predict(s, float(s.samples)),
+        "noise forgotten": lambda s: CosineEqualsNorm.predict(s, 0.0),
+        "one norm in place of both": lambda s: (
+            s.predict() | {"cosine": float(np.sqrt(1.0 - 1.0 / (_signal(s)[0] ** 2 + 1.0)))}
+        ),
+    }
+
+    points = (_FRESH, _STALE)
+
+    reach = staticmethod(within(samples=16))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        """The one mode starts so far out that its gradient is `signal` times as long as the noise of a batch."""
+        noise = np.sqrt(_PARAMETERS / point["samples"])
+        spec = lab.descent(
+            sim.tasks.quadratic((1.0,) + (_FLAT,) * (_PARAMETERS - 1), noise=1.0, start=float(point["signal"] * noise)),
+            lab.fixed(point["staleness"]),
+            sim.updates.sgd(point["share"]),
+            samples_per_group=point["samples"],
+            updates=point["updates"],
+            replicates=max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points))),
+            diagnostics=["gradient_norm", "gradient_cosine"],
+        )
+        trace = lab.run(spec, seed, plant)
+        found = {"cosine": between(np.abs(trace["gradient_cosine"][-1]))}
+        for k in range(2):
+            norm = between(trace["gradient_norm"][-1 - k] / noise)
+            found[f"norm[{k}]"] = norm
+        return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "one sample more in a batch": Defect(replaced(samples_per_group=3), _FRESH),
+            "off-by-one version": Defect(lab.off_by_one_version, _STALE),
+            "momentum inserted": Defect(lab.momentum_inserted, _STALE),
+        }

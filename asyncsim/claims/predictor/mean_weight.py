@@ -1,0 +1,147 @@
+r"""The mean ratio of a batch is 1 at any lag, with standard deviation sqrt((1/rho - 1)/N).
+
+E_mu W = sum_y mu(y) pi(y)/mu(y) = 1 and Var W = E_mu W^2 - 1 = (sum_a pi_a^2/mu_a)^T - 1 = 1/rho - 1, rho the
+population ESS per sample. Domain: sequences of T independent tokens of one softmax, N independent samples, at most
+20,000 count vectors. Second route: every count vector with its multinomial probability. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, log_softmax
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, compositions, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare, units_for
+
+_ATOMS = 20_000
+
+
+def _second(s: MeanWeight) -> float:
+    """E W^2."""
+    mu, pi = (softmax(logits) for logits in s.logits)
+    return float((pi**2 / mu).sum()) ** s.horizon
+
+
+def _quantities(mean: float, second: float, samples: float) -> dict[str, float]:
+    return {"mean_weight": mean, "sd": math.sqrt((second - mean**2) / samples)}
+
+
+def _no_denominator(s: MeanWeight) -> dict[str, float]:
+    """Weights pi in place of pi/mu."""
+    mu, pi = (softmax(logits) for logits in s.logits)
+    first, second = (float((mu * pi**power).sum()) ** s.horizon for power in (1, 2))
+    return _quantities(first, second, s.samples)
+
+
+_BATCHES = 64
+_MOST = 1 << 13
+"""Tokens of a batch, at most."""
+_DRAWN = 50_000_000
+"""Tokens of all batches, at most."""
+
+
+def _spread(point: Point) -> float:
+    """Standard deviation of one batch's squared deviation over twice its mean, half more than of normal means.
+
+    The fourth moment of weights, which rare large ones decide, falls off with the number of samples.
+    """
+    logits = point["behavior_logits"], point["current_logits"]
+    second, third, fourth = (lab.moment_of(*logits, power, point["horizon"]) for power in (2.0, 3.0, 4.0))
+    variance = max(second - 1.0, 1e-12)
+    excess = (fourth - 4.0 * third + 6.0 * second - 3.0) / variance**2 - 3.0
+    return max(0.9, 0.6 * math.sqrt(max(2.0 + excess / point["samples"], 0.0)))
+
+
+def _batches(point: Point) -> int:
+    """Batches that are affordable."""
+    return int(_DRAWN // (point["samples"] * point["horizon"]))
+
+
+def _cut(spec: lab.Spec) -> lab.Spec:
+    """The two likeliest of three actions are sampled, unseen by the ESS; an eighth of the replicates shows it."""
+    task: Any = spec.task
+    return spec.replace(policy=lab.Uncut(task.policy(top_p=0.75)), replicates=spec.replicates // 8)
+
+
+_SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
+_LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
+
+
+class MeanWeight(PolicyPair, Claim):
+    """the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS"""
+
+    kind, source = "expectation", "elementary"
+    through = "loop"
+
+    samples = Count(2, typical=(2, 256), example=16, doc="samples of a batch")
+    horizon = Count(1, typical=(1, 6), example=2, unit="tokens", doc="tokens of a sequence")
+
+    def joint(self) -> None:
+        """Few enough count vectors to list, and policies that differ."""
+        super().joint()
+        actions = self.behavior_logits.size
+        atoms = math.comb(self.horizon + actions - 1, actions - 1)
+        bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
+        checks.require(atoms <= _ATOMS, "horizon", self.horizon, bound, "shorten the sequences")
+        apart = bool((np.abs(np.diff(self.behavior_logits - self.current_logits)) > 1e-3).any())
+        remedy = "between equal policies every ratio is 1"
+        checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy than behavior's", remedy)
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(1.0, _second(s), s.samples)
+
+    def check(s) -> dict[str, float]:
+        counts = compositions(s.horizon, s.behavior_logits.size)
+        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
+        ways = gammaln(s.horizon + 1.0) - gammaln(counts + 1.0).sum(1)
+        mass, weight = np.exp(ways + counts @ log_mu), np.exp(counts @ (log_pi - log_mu))
+        # Moments about 1: no two large numbers are subtracted.
+        variance = math.fsum(mass * (weight - 1.0) ** 2)
+        return {"mean_weight": math.fsum(mass * weight), "sd": math.sqrt(variance / s.samples)}
+
+    wrong = {
+        "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(_second(s) / s.samples)},
+        "sd of a single weight": lambda s: _quantities(1.0, _second(s), 1.0),
+        "ratio without its denominator": _no_denominator,
+    }
+
+    points = (_SHORT, _LONG)
+    more = ({**_LONG, "samples": 128},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        tokens = point["samples"] * point["horizon"]
+        if tokens > _MOST:
+            return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
+        return too_rare(_spread(point), _batches(point))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), _batches(point))
+        replicates = max(16, batches // _BATCHES)
+        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
+        size = point["samples"], _BATCHES, replicates
+        weight = lab.run(lab.displaced(task, places, ["mean_weight"], size), seed, plant)["mean_weight"][1:]
+        variance = between(((weight - weight.mean()) ** 2).mean(axis=0))
+        sd = float(np.sqrt(variance.value))
+        return {
+            "mean_weight": between(weight.mean(axis=0)),
+            "sd": variance._replace(value=sd, error=variance.error / (2.0 * sd)),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "sampler cut by top-p, whole policy's log-probs recorded": Defect(_cut, _SHORT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LONG),
+        }

@@ -1,0 +1,221 @@
+r"""Which power of rho should scale the step where the variance of gradients grows by 1/rho? It depends on the aim.
+
+Batches shrink from N samples to N rho, v = noise^2/N grows to v/rho. "one_step": the step of the largest expected
+descent is signal^2/(curvature (signal^2 + v)), its exponent the slope of its log over log rho: 0 without noise, 1 where
+noise dominates. "floor_sgd", "floor_adam": with E x^2 ~ step^alpha rho^-beta a step times rho^(beta/alpha) keeps the
+floor. Descent has E x^2 = (v/curvature^2) b/(2 - b), b = step * curvature: exponent 1 for small steps. Adam without a
+first moment divides by the rms of gradients, E g^2 = 2 v/(2 - b), so that b = step * curvature/sqrt(2 v/(2 - b)):
+exponent 1/2. Slopes are those between `step` and 4 `step`, and between N and N rho. Domain: quadratic, white noise,
+fresh gradients; v of Adam known, beta_2 near 1. Second route: root finding, and moments carried to their fixed point.
+Source: derived; the square root 2602.17616.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+import asyncsim as sim
+from asyncsim.base import checks, uncertainty
+from asyncsim.base.declared import Count, Positive, Real
+from asyncsim.base.records import Estimate, Point
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Plant, units_for
+
+_WIDER = 4.0
+
+
+def _one_step(s: StepUnderInflation) -> float:
+    whole, small = (1.0 / (s.signal**2 + v) for v in s.variances)
+    return math.log(whole / small) / math.log(s.fewer)
+
+
+def _floor(v: float, b: float) -> float:
+    return v * b / (2.0 - b)
+
+
+def _normalized(v: float, step: float) -> float:
+    """b = step/sqrt(2 v/(2 - b)): a quadratic in b."""
+    share = step**2 / (2.0 * v)
+    return (-share + math.sqrt(share**2 + 8.0 * share)) / 2.0
+
+
+def _exponent(s: StepUnderInflation, floor: Callable[[float, float], float]) -> float:
+    """beta/alpha of a floor as a function of variance and step."""
+    whole, small = s.variances
+    base, wider, inflated = floor(whole, s.step), floor(whole, _WIDER * s.step), floor(small, s.step)
+    return math.log(inflated / base) / math.log(s.fewer) / (math.log(wider / base) / math.log(_WIDER))
+
+
+def _carried(v: float, b: float) -> float:
+    """E x^2 = (1 - b)^2 E x^2 + b^2 v, summed as a series by doubling."""
+    total, factor = b**2 * v, (1.0 - b) ** 2
+    for _ in range(40):
+        total, factor = total * (1.0 + factor), factor**2
+    return total
+
+
+def _descent(s: StepUnderInflation, v: float) -> float:
+    """The step at which the slope of the expected loss vanishes."""
+    return float(brentq(lambda step: step * (s.signal**2 + v) - s.signal**2, 0.0, 2.0, xtol=1e-15, rtol=1e-14))
+
+
+_COORDINATES, _LENGTH, _SETTLED, _WIDER_measured = 64, 200, 80, 4.0
+_SPREAD = 0.1
+"""Relative standard deviation of one replicate's exponent of Adam's floor (measured: 0.083 at the first point). That of
+24 replicates' best step is as large; that of descent's floor 0.028, for which a sixth of the replicates is enough."""
+_SLOWEST, _LONGEST = 0.07, 40
+"""Share of the distance that an update of a floor takes in a run that settles, and how many times longer one may be."""
+
+
+def _adam(step: float) -> lab.Link:
+    return lab.adam(step, beta1=0.0)
+
+
+def _sizes(point: Point) -> tuple[int, int]:
+    """Samples of whole batches and of shrunken ones."""
+    return point["samples"] * point["fewer"], point["samples"]
+
+
+def _one_step_measured(point: Point, replicates: int, seed: int, plant: Plant) -> Estimate:
+    """Slope of the best step over the batch, from losses behind one update of 0, 1/4 and 1/2, with the same draws."""
+    logs, errors = [], 0.0
+    for k, samples in enumerate(_sizes(point)):
+        spec = lab.descent(
+            sim.tasks.quadratic((1.0,) * 16, noise=point["noise"], start=point["signal"]),
+            lab.fixed(0),
+            samples_per_group=samples,
+            updates=2,
+            replicates=replicates,
+            diagnostics=["exact_return"],
+        )
+        losses = [
+            -lab.run(spec.replace(update=lab.Links((sim.updates.sgd(step),))), seed + k, plant)["exact_return"][1]
+            for step in (0.0, 0.25, 0.5)
+        ]
+        # The loss is a parabola in the step: its vertex is -slope/(2 bend).
+        bend = (losses[2] - 2.0 * losses[1] + losses[0]) / 0.125
+        slope = (4.0 * losses[1] - losses[2] - 3.0 * losses[0]) / 0.5
+        best = uncertainty.ratio(-slope, 2.0 * bend)
+        logs.append(math.log(best.value))
+        errors = math.hypot(errors, best.error / best.value)
+    scale = math.log(point["fewer"])
+    return Estimate((logs[0] - logs[1]) / scale, errors / scale, replicates - 1.0, samples=replicates)
+
+
+def _floor_measured(point: Point, link: object, replicates: int, seed: int, plant: Plant) -> Estimate:
+    """beta/alpha, from floors at a step, at a wider one, and at a smaller batch."""
+    (whole, small), step, longer = _sizes(point), point["step"], math.ceil(_longer(point))
+    settings = ((whole, step), (whole, _WIDER_measured * step), (small, step))
+    logs, errors = [], []
+    for k, (samples, rate) in enumerate(settings):
+        spec = lab.descent(
+            sim.tasks.quadratic((1.0,) * _COORDINATES, noise=point["noise"]),
+            lab.fixed(0),
+            link(rate),  # type: ignore[operator]
+            samples_per_group=samples,
+            updates=_LENGTH * longer,
+            replicates=max(24, replicates // longer),
+            diagnostics=["exact_return"],
+        )
+        floor = uncertainty.between(-lab.run(spec, seed + k, plant)["exact_return"][_SETTLED * longer :].mean(axis=0))
+        logs.append(math.log(floor.value))
+        errors.append(floor.error / floor.value)
+    beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER_measured)
+    over_rho, over_step = 1.0 / (beta * math.log(point["fewer"])), 1.0 / (alpha * math.log(_WIDER_measured))
+    shares = np.array([over_step - over_rho, -over_step, over_rho]) * np.array(errors)
+    value = beta / alpha
+    return Estimate(value, value * float(np.linalg.norm(shares)), replicates - 1.0, 0.002 * value, replicates)
+
+
+def _gradient_scaled(spec: lab.Spec) -> lab.Spec:
+    """Gradients divided by their noise before the chain: descent becomes as Adam, and Adam does not notice."""
+    task: Any = spec.task
+    noise = task.noise / math.sqrt(spec.samples_per_group)
+    return spec.replace(update=lab.Links((sim.updates.scale(1.0 / noise), *spec.update.links)))
+
+
+def _longer(point: Point) -> float:
+    """How many times as long as those at the point below runs must be."""
+    share = point["step"] * min(1.0, math.sqrt(point["samples"]) / point["noise"])
+    return max(1.0, _SLOWEST / share)
+
+
+_POINT = {"noise": 2.0, "samples": 1, "fewer": 4, "signal": 1.0, "step": 0.2}
+
+
+class StepUnderInflation(Claim):
+    """where variance grows by `1/rho` a noise floor is kept by a step times `rho` under descent and `sqrt(rho)`
+    under Adam; largest descent takes `signal^2/(signal^2 + v/rho)`
+    """
+
+    kind, status, source = "exponent", "asymptotic", "derived; square root arXiv 2602.17616"
+    through, effect = "loop", 0.05
+
+    noise = Positive(typical=(0.5, 3.0), example=2.0, unit="gradient", doc="noise of one sample's gradient")
+    samples = Count(1, 4096, typical=(1, 8), example=1, doc="samples of a shrunken batch")
+    fewer = Count(2, 64, typical=(2, 8), example=4, doc="factor by which batches shrink, 1/rho")
+    signal = Positive(typical=(0.5, 3.0), example=1.0, unit="gradient", doc="gradient at the start")
+    step = Real(1e-4, 0.4, typical=(0.01, 0.3), example=0.1, unit="parameter per gradient", doc="learning rate")
+
+    def joint(self) -> None:
+        """Adam's steps are small beside the noise."""
+        bound = f"at least {4.0 * self.step:g} * sqrt(samples * fewer), four times the noise that a step makes up for"
+        enough = self.noise >= 4.0 * self.step * math.sqrt(self.samples * self.fewer)
+        checks.require(enough, "noise", self.noise, bound, "lower the step")
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        """v of whole batches and of shrunken ones."""
+        small = self.noise**2 / self.samples
+        return small / self.fewer, small
+
+    def predict(s) -> dict[str, float]:
+        return {
+            "one_step": _one_step(s),
+            "floor_sgd": _exponent(s, _floor),
+            "floor_adam": _exponent(s, lambda v, step: _floor(v, _normalized(v, step))),
+        }
+
+    def check(s) -> dict[str, float]:
+        def adam(v: float, step: float) -> float:
+            def off(b: float) -> float:
+                return b * math.sqrt(v + _carried(v, b)) - step
+
+            return _carried(v, float(brentq(off, 1e-9, 1.9, xtol=1e-15, rtol=1e-14)))
+
+        whole, small = (_descent(s, v) for v in s.variances)
+        one = math.log(whole / small) / math.log(s.fewer)
+        return {"one_step": one, "floor_sgd": _exponent(s, _carried), "floor_adam": _exponent(s, adam)}
+
+    wrong = {
+        "square root for all aims": lambda s: dict.fromkeys(s.predict(), 0.5),
+        "Adam taken as descent": lambda s: s.predict() | {"floor_adam": _exponent(s, _floor)},
+        "linear for one step whatever the noise": lambda s: s.predict() | {"one_step": 1.0},
+    }
+
+    points = (_POINT,)
+    more = ({**_POINT, "samples": 2, "noise": 3.0, "signal": 2.0},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        slow = f"runs at most {_LONGEST} times as long as its own, not {_longer(point):.3g}; take a larger step"
+        return slow if _longer(point) > _LONGEST else None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        replicates = units_for(_SPREAD, effect, 3 * len(StepUnderInflation.points))
+        return {
+            "one_step": _one_step_measured(point, 28 * replicates, seed, plant),
+            "floor_sgd": _floor_measured(point, sim.updates.sgd, max(24, replicates // 6), seed + 1, plant),
+            "floor_adam": _floor_measured(point, _adam, replicates, seed + 11, plant),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {"gradient scaled in place of the step": Defect(_gradient_scaled, _POINT)}

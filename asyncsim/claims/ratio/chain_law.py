@@ -1,0 +1,137 @@
+r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose distribution is known exactly.
+
+log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu. Its mean is -sum KL(mu_t || pi_t), its variance sum p_t
+(1 - p_t) (difference of the two values)^2. P(log W <= x) follows by splitting on one bit after another until the
+remaining bits cannot change the answer. Domain: at most 24 bits whose margins go evenly along the chain; levels x
+inside the law and off its atoms. Second route: all values of each half of the chain, joined by sorting. Source:
+textbook.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Vector
+from asyncsim.claims import lab
+from asyncsim.claims._chain import ChainPair, Chains, bits, log_ratios, probabilities
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_LONGEST = 24
+_CLEAR = 1e-9
+"""Nats that a level keeps from every atom, so that rounding cannot move it across."""
+
+
+def _quantities(mean: float, variance: float, below: np.ndarray) -> dict[str, float]:
+    return {"mean_log": float(mean), "var_log": float(variance)} | indexed("cdf", below)
+
+
+def _split(pair: ChainPair, level: float) -> float:
+    """P(log W <= level): (sum so far, probability) of every undecided beginning, decided as soon as the rest allows."""
+    right, wrong = log_ratios(pair)
+    order = np.argsort(-np.abs(right - wrong))
+    right, wrong, p = right[order], wrong[order], probabilities(pair.behavior)[order]
+    most = np.concatenate([np.maximum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
+    least = np.concatenate([np.minimum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
+    total, sums, mass = 0.0, np.zeros(1), np.ones(1)
+    for t in range(len(p)):
+        sums = np.concatenate([sums + right[t], sums + wrong[t]])
+        mass = np.concatenate([mass * p[t], mass * (1.0 - p[t])])
+        below = sums + most[t + 1] <= level
+        total += float(mass[below].sum())
+        undecided = ~below & (sums + least[t + 1] <= level)
+        sums, mass = sums[undecided], mass[undecided]
+    return total
+
+
+def _atoms(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
+    """All values of log W with their probabilities under behavior, `[2^H]` each."""
+    right, wrong = log_ratios(pair)
+    values, mass = np.zeros(1), np.ones(1)
+    for r, w, p in zip(right, wrong, probabilities(pair.behavior), strict=True):
+        values, mass = np.concatenate([values + r, values + w]), np.concatenate([mass * p, mass * (1.0 - p)])
+    return values, mass
+
+
+def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
+    """Mean, variance and P(log W <= level) for every level, from the values of both halves of the chain."""
+    middle = len(pair.behavior) // 2
+    halves = [_atoms(ChainPair(*(m[part] for m in pair))) for part in (slice(middle), slice(middle, None))]
+    mean = sum(values @ mass for values, mass in halves)
+    variance = sum(mass @ (values - values @ mass) ** 2 for values, mass in halves)
+    (first, first_mass), (second, second_mass) = halves
+    order = np.argsort(second)
+    cdf = np.concatenate([[0.0], second_mass[order].cumsum()])
+    below = [first_mass @ cdf[np.searchsorted(second[order], level - first, side="right")] for level in levels]
+    return np.array([mean, variance, *below])
+
+
+def _sign(s: ChainLaw) -> dict[str, float]:
+    prediction = s.predict()
+    return prediction | {"mean_log": -prediction["mean_log"]}
+
+
+def _under_current(s: ChainLaw) -> dict[str, float]:
+    right, wrong = log_ratios(s.pair)
+    p = probabilities(s.pair.current)
+    reverse_law = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
+    mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
+    return _quantities(mean, variance, 1.0 + reverse_law[2:])
+
+
+_SPREAD = 4.5
+"""Largest relative standard deviation of one sample that is asked for: a cell of 5 percent, or a mean of 0.22 sd."""
+_POINT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6), "levels": (-0.9, -0.1, 0.4)}
+
+
+class ChainLaw(Chains, Claim):
+    """the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution"""
+
+    kind, source = "distribution", "textbook"
+    through, effect = "loop", 0.04
+
+    horizon = bits(12, _LONGEST)
+    levels = Vector(typical=(-1.0, 1.0), sizes=(2, 2), example=(-0.6, 0.1, 0.5), unit="nats", doc="levels of log W")
+
+    def joint(self) -> None:
+        """At an atom rounding decides, and outside the law nothing is left to measure."""
+        low, high = (_joined(self.pair, self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
+        inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
+        checks.require(
+            inside, "levels", self.levels.tolist(), "inside the distribution of log W and off its atoms", "move them"
+        )
+
+    def predict(s) -> dict[str, float]:
+        right, wrong = log_ratios(s.pair)
+        p = probabilities(s.pair.behavior)
+        mean = (p * right + (1.0 - p) * wrong).sum()
+        variance = (p * (1.0 - p) * (right - wrong) ** 2).sum()
+        return _quantities(mean, variance, np.array([_split(s.pair, level) for level in s.levels]))
+
+    def check(s) -> dict[str, float]:
+        mean, variance, *below = _joined(s.pair, s.levels)
+        return _quantities(mean, variance, np.array(below))
+
+    wrong = {"sign of the mean log ratio": _sign, "distribution under the current policy": _under_current}
+
+    points = (_POINT,)
+    more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        cells = [lab.below(number, level) for number, level in enumerate(point["levels"])]
+        metrics = ["log_ratio_mean", "log_ratio_variance", *cells]
+        trace = lab.Chain(point).run(metrics, lab.replicates_for(_SPREAD, effect, 2 + len(cells)), seed, plant)
+        return {
+            "mean_log": lab.mean_of(trace, "log_ratio_mean"),
+            "var_log": lab.variance_of(trace, lab.SAMPLES),
+            **{cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells},
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _POINT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
+        }

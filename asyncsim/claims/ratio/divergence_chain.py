@@ -1,0 +1,102 @@
+r"""Divergences of a policy pair bound one another: KL(pi || mu) <= ln(1 + chi^2) <= chi^2, and chi^2 <= c(R) M2.
+
+M2 = E_mu (ln w)^2 and c(R) = ((R - 1)/ln R)^2 where 1/R <= w <= R. The quantities are the largest values over policy
+pairs: "kl" of KL(pi || mu) / ln(1 + chi^2), "renyi" of ln(1 + chi^2) / chi^2, "second" of chi^2 / M2. All are attained
+in a limit: kl where pi has one arm left, renyi where the policies meet, second where a rare arm has the weight R and
+the others nearly 1. KL(mu || pi) obeys no such bound. Derivation: Jensen for ln E_pi w; ln(1 + x) <= x; (w - 1)/ln w =
+int_0^1 w^u du grows with w. Domain: ratios of mean 1, R up to 1000. Second route: ratios in the limits themselves, and
+that integral by quadrature at every weight of a grid. Source: derived; arXiv 2510.01161 has R^2 for c(R).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base.declared import Real
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+_RARE, _ARMS = 1e-5, 4
+"""Share of the arm of weight R; the limit is missed by about as much."""
+
+
+def _metrics(kl: str = "kl_reverse", second: Any = "m2_all") -> list[Any]:
+    return [kl, "chi_square", second, sim.diagnostics.log_ratio_max(), sim.diagnostics.log_ratio_min()]
+
+
+_POINT = {"largest": 3.0}
+
+
+class DivergenceChain(Claim):
+    """`KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`"""
+
+    kind, source = "bound", "derived; arXiv 2510.01161 with R^2"
+    through = "oracle"
+
+    largest = Real(1.0001, 1000.0, typical=(1.1, 50.0), example=3.0, doc="R, the largest ratio and one over the least")
+
+    def predict(s, kl: float = 1.0, renyi: float = 1.0, second: float = 1.0) -> dict[str, float]:
+        constant = ((s.largest - 1.0) / math.log(s.largest)) ** 2
+        return {"kl": kl, "renyi": renyi, "second": second * constant}
+
+    def check(s) -> dict[str, float]:
+        shares = np.array([0.05, 0.3, 0.9])
+        # With one arm left KL(pi || mu) is -ln of its behavior probability, and E w^2 is one over that.
+        kl = (-np.log(shares) / np.log(1.0 / shares)).max()
+        meeting = np.array([1e-13, 1e-14])
+        renyi = (np.log1p(meeting) / meeting).max()
+        u, weight = np.polynomial.legendre.leggauss(60)
+        log_w = np.linspace(-1.0, 1.0, 201) * math.log(s.largest)
+        means = np.exp(np.outer(log_w, (u + 1.0) / 2.0)) @ weight / 2.0
+        return {"kl": float(kl), "renyi": float(renyi), "second": float(means.max() ** 2)}
+
+    wrong = {
+        "half, as between normal policies": lambda s: DivergenceChain.predict(s, kl=0.5),
+        "second order, KL for chi^2": lambda s: DivergenceChain.predict(s, renyi=0.5),
+        "square forgotten": lambda s: DivergenceChain.predict(s, second=math.log(s.largest) / (s.largest - 1.0)),
+        "geometric mean of the ratios, R": lambda s: {"kl": 1.0, "renyi": 1.0, "second": s.largest},
+    }
+
+    terms = {
+        "KL": lambda s, factor: DivergenceChain.predict(s, kl=factor),
+        "Renyi's divergence": lambda s, factor: DivergenceChain.predict(s, renyi=factor),
+        "second moment of the log ratio": lambda s, factor: DivergenceChain.predict(s, second=factor),
+    }
+
+    points = (_POINT, {"largest": 20.0})
+    more = ({"largest": 1.5},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        current, behavior = lab.pairs.drawn(_ARMS, seed, "divergence-chain")
+        narrow = behavior + 0.3 * (current - behavior)
+        one_left = np.concatenate([40.0 * np.eye(_ARMS), current[:100]])
+        wide: Any = plant(lab.pairs.bandit(_ARMS, _metrics()))
+        sets = [
+            lab.metrics_of(wide, *pair)
+            for pair in ((current, behavior), (narrow, behavior), (one_left, behavior[: 100 + _ARMS]))
+        ]
+        sets.append(
+            lab.metrics_of(plant(lab.pairs.bandit(2, _metrics())), *lab.pairs.two_arms(_RARE, point["largest"]))
+        )
+        kl, chi_square, second, highest, lowest = (np.concatenate(each) for each in zip(*sets, strict=True))
+        renyi, limit = np.log1p(chi_square), np.log(point["largest"]) + 1e-12
+        inside = (highest <= limit) & (lowest >= -limit)
+        largest = {"kl": kl / renyi, "renyi": renyi / chi_square, "second": (chi_square / second)[inside]}
+        return {
+            name: Estimate(float(x.max()), tolerance=1e-9 * float(x.max()), samples=x.size)
+            for name, x in largest.items()
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "the other direction of KL": Defect(replaced(diagnostics=_metrics(kl="kl_k1")), _POINT),
+            "half of the squared log ratio": Defect(replaced(diagnostics=_metrics(second="kl_k2")), _POINT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
+        }

@@ -1,0 +1,110 @@
+r"""Ratios of two exponential policies are exactly Pareto, with least value k and index 1/(1 - k), k < 1.
+
+P(w > y) = (k/y)^{1/(1 - k)} for y >= k, the rate of the target over that of the sampler ("above[i]", at level i).
+The half squared distance of a normal action in the plane from its mean is exponential, so a sampler at temperature k
+there is the case at hand. log w = ln k + (1 - k) X with X standard exponential: mean ln k + 1 - k ("mean_log"),
+standard deviation 1 - k. E w^p is finite for p < 1/(1 - k): E w^2 = k^2/(2 k - 1) for k >
+1/2 alone, and no moment beyond is asked for; "affinity" is E w^{1/2}. It is the case on which estimators of tails are
+calibrated. Derivation: the ratio of both densities is an exponential of x. Domain: 0 < k < 1, levels above k. Second
+route: quadrature over x of both densities. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._lengths import panels
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _above(s: ExponentialPareto, least: float | None = None, index: float | None = None) -> np.ndarray:
+    least = s.temperature if least is None else least
+    above: np.ndarray = np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
+    return above
+
+
+def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
+    return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
+
+
+_HEAVY = {"temperature": 0.3, "levels": (0.45, 0.8)}
+_LIGHT = {"temperature": 0.45, "levels": (0.5, 0.9)}
+
+
+class ExponentialPareto(Claim):
+    """`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`"""
+
+    kind, source = "distribution", "derived"
+    through = "loop"
+
+    temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.4, doc="k, rate of the target over the sampler's")
+    levels = Vector(0.0, example=(0.6, 1.5), doc="ratios above which probabilities are asked for")
+
+    def joint(self) -> None:
+        """Every level above the least ratio, and not beyond what is ever seen."""
+        rare = bool((_above(self) > 1e-12).all())
+        inside = rare and bool((self.levels > self.temperature).all())
+        bound = f"above the least ratio {self.temperature:.4g}, with a probability of 1e-12 or more"
+        checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, object]:
+        """Levels above the least ratio."""
+        k = draw(cls.temperature)
+        factors = draw(Vector(typical=(0.05, 3.0), length=2))
+        return {"temperature": k, "levels": tuple(float(k * math.exp((1.0 - k) * x)) for x in factors)}
+
+    def predict(s) -> dict[str, float]:
+        k = s.temperature
+        return _quantities(2.0 * math.sqrt(k) / (1.0 + k), math.log(k) + 1.0 - k, _above(s))
+
+    def check(s) -> dict[str, float]:
+        k = s.temperature
+
+        def log_ratio(x: np.ndarray) -> np.ndarray:
+            """Of the densities k e^{-k x} and e^{-x}."""
+            return math.log(k) - k * x + x
+
+        def integral(function: Callable[[np.ndarray], np.ndarray], low: float = 0.0) -> float:
+            x, weight = panels(np.linspace(low, low + 80.0, 65))
+            return float(weight @ (np.exp(-x) * function(x)))
+
+        start, further = log_ratio(np.array([0.0, 1.0]))
+        edges = [(math.log(y) - start) / (further - start) for y in s.levels]
+        above = np.array([integral(np.ones_like, edge) for edge in edges])
+        return _quantities(integral(lambda x: np.exp(0.5 * log_ratio(x))), integral(log_ratio), above)
+
+    wrong = {
+        "least ratio 1": lambda s: s.predict() | indexed("above", _above(s, least=1.0)),
+        "index of the reciprocal ratio": lambda s: s.predict() | indexed("above", _above(s, index=1.0 / s.temperature)),
+        "mean under the target": lambda s: (
+            s.predict() | {"mean_log": math.log(s.temperature) - 1.0 + 1.0 / s.temperature}
+        ),
+    }
+
+    points = (_HEAVY, _LIGHT)
+    more = ({"temperature": 0.15, "levels": (0.3, 0.5)},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        return lab.cooled.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _LIGHT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LIGHT),
+            "on a line in place of the plane": Defect(
+                lambda spec: lab.cooled.cooled(
+                    0.3, 1, spec.diagnostics, (lab.cooled.SAMPLES, lab.cooled.BATCHES, spec.replicates)
+                ),
+                _HEAVY,
+            ),
+        }

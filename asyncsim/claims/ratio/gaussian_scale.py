@@ -1,0 +1,123 @@
+r"""A normal sampler narrower than the policy has ratios with a power-law tail of index 1/(1 - rho), rho = s_b^2/s^2.
+
+In D dimensions log w = (D/2) ln rho + (1 - rho) X/2 with X ~ chi^2_D under behavior, so P(w > y) = P(X > 2 u), u = ln(y
+/ rho^{D/2})/(1 - rho) ("above[k]", at level k), which for D = 1 is erfc sqrt(u). A sampler at a temperature below 1 is
+one: rho is its temperature. The p-th moment (rho^p / (1 - p (1 - rho)))^{D/2} is finite for p < 1/(1 - rho) alone;
+"affinity" is that of p = 1/2, "mean_log" the mean of log w. Derivation: the ratio of both densities. The
+local index differs from its limit by (D/2 - 1)/ln y, so estimates of it read low or high for D other than 2. Domain:
+equal means, 0 < rho < 1, levels above the least ratio rho^{D/2}. Second route: quadrature over the distance from the
+mean of both densities. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import gammaincc, gammaln
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer, Real, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._lengths import panels
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _above(s: GaussianScale, index: float | None = None, constant: float | None = None) -> np.ndarray:
+    constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
+    u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
+    above: np.ndarray = gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
+    return above
+
+
+def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
+    return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
+
+
+_LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}
+_SPACE = {"temperature": 0.4, "dimension": 3, "levels": (0.5, 0.9)}
+
+
+class GaussianScale(Claim):
+    """`P(w > y) = P(chi^2_D > 2 ln(y/rho^(D/2))/(1 - rho))`, a tail of index `1/(1 - rho)`, for a normal sampler of
+    relative variance `rho < 1`
+    """
+
+    kind, source = "distribution", "derived"
+    through = "loop"
+
+    temperature = Real(
+        0.02, 0.98, typical=(0.05, 0.9), example=0.6, doc="rho, variance of the sampler over the policy's"
+    )
+    dimension = Integer(1, 64, typical=(1, 6), example=3, doc="coordinates of an action")
+    levels = Vector(0.0, example=(0.8, 2.0), doc="ratios above which probabilities are asked for")
+
+    def joint(self) -> None:
+        """Every level above the least ratio, and within the range where a double holds its probability."""
+        least, above = self.temperature ** (self.dimension / 2.0), _above(self)
+        inside = bool((above < 1.0).all() and (above > 1e-12).all())
+        bound = f"above the least ratio {least:.4g}, with a probability of 1e-12 or more"
+        checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, object]:
+        """Levels above the least ratio."""
+        rho, dimension = draw(cls.temperature), draw(cls.dimension)
+        factors = draw(Vector(typical=(0.05, 3.0), length=2))
+        levels = tuple(float(rho ** (dimension / 2.0) * math.exp(x)) for x in factors)
+        return {"temperature": rho, "dimension": dimension, "levels": levels}
+
+    def predict(s) -> dict[str, float]:
+        rho, D = s.temperature, s.dimension
+        affinity = (math.sqrt(rho) / (0.5 + 0.5 * rho)) ** (D / 2.0)
+        return _quantities(affinity, D / 2.0 * (math.log(rho) + 1.0 - rho), _above(s))
+
+    def check(s) -> dict[str, float]:
+        D, spread = s.dimension, math.sqrt(s.temperature)
+
+        def log_density(radius: np.ndarray, width: float) -> np.ndarray:
+            """Of the distance from the mean."""
+            constant = D * math.log(width) + gammaln(D / 2.0) + (D / 2.0 - 1.0) * math.log(2.0)
+            return (D - 1) * np.log(radius) - radius**2 / (2.0 * width**2) - constant
+
+        def log_ratio(radius: np.ndarray) -> np.ndarray:
+            return log_density(radius, 1.0) - log_density(radius, spread)
+
+        def integral(function: Callable[[np.ndarray], np.ndarray], low: float = 0.0) -> float:
+            high = max(low, spread * math.sqrt(D)) + 20.0 * spread
+            radius, weight = panels(np.linspace(low, high, 129))
+            return float(weight @ (np.exp(log_density(radius, spread)) * function(radius)))
+
+        mean = integral(log_ratio)
+        # The log ratio is linear in the squared distance: two places give it.
+        near, far = log_ratio(np.array([0.5, 1.0]))
+        slope = (far - near) / 0.75
+        edges = [math.sqrt(1.0 + (math.log(y) - far) / slope) for y in s.levels]
+        above = np.array([integral(np.ones_like, edge) for edge in edges])
+        return _quantities(integral(lambda r: np.exp(0.5 * log_ratio(r))), mean, above)
+
+    wrong = {
+        "index from standard deviations": lambda s: (
+            s.predict() | indexed("above", _above(s, 1.0 / (1.0 - math.sqrt(s.temperature))))
+        ),
+        "constant of one dimension": lambda s: (
+            s.predict() | indexed("above", _above(s, constant=math.sqrt(s.temperature)))
+        ),
+        "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
+    }
+
+    points = (_LINE, _SPACE)
+    more = ({"temperature": 0.3, "dimension": 5, "levels": (0.3, 0.5)},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        return lab.cooled.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _SPACE),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SPACE),
+        }

@@ -1,0 +1,166 @@
+r"""Effective samples of N Pareto weights of index alpha in (1, 2) grow like N^{alpha - 1} on average, not like N.
+
+With phi = E e^{-t w} and independent weights,
+    E[1/ESS] = E[sum w^2 / (sum w)^2] = N int_0^inf t E[w^2 e^{-t w}] phi^{N-1} dt    ("inverse[N]"),
+which tends to alpha Gamma(2 - alpha) Gamma(alpha) ((alpha - 1)/alpha)^alpha N^{1 - alpha}, slowly: at alpha = 1.5 and
+N = 16 it is 1.2 times that. "ess[N]" is E[ESS]/N = int (N m_2 psi^{N-1} + N (N - 1) m_1^2 psi^{N-2}) dt with psi = E
+e^{-t w^2}, m_j = E w^j e^{-t w^2}. The median of 1/ESS falls like N^{-2 (1 - 1/alpha)}: one exponent does not serve
+both. E w^2 is infinite, so that 1/(1 + chi^2) = 0 for ever larger batches. Derivation: 1/s^2 = int t e^{-t s} dt.
+Domain: exact Pareto weights, index 1/(1 - temperature) as of `ratio/exponential-pareto`, whose least value cancels.
+Second route: both transforms by quadrature over the weights, along a ray of the complex plane. Source: derived; Feller,
+An Introduction to Probability Theory II, for the limits.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import numpy as np
+from scipy.special import gamma, gammaincc
+
+from asyncsim.base.declared import Counts, Real
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._lengths import panels
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+_TURN = 0.5
+"""Angle of the ray, in radians."""
+
+
+def _exponential_integrals(first: float, count: int, t: np.ndarray) -> list[np.ndarray]:
+    """E_p(t) = int_1^inf x^{-p} e^{-t x} dx for p = first in (0, 1), first + 1, ..."""
+    values = [t ** (first - 1.0) * gammaincc(1.0 - first, t) * gamma(1.0 - first)]
+    for k in range(count - 1):
+        values.append((np.exp(-t) - t * values[-1]) / (first + k))
+    return values
+
+
+def _nodes(samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places t and weights of an integral over t > 0; a sum of N weights of at least 1 leaves nothing beyond 45/N."""
+    log_t, weight = panels(np.linspace(-55.0, math.log(45.0), 101), 12)
+    log_t = log_t - math.log(samples)
+    return np.exp(log_t), weight * np.exp(log_t)
+
+
+def _inverse(alpha: float, N: int) -> float:
+    t, weight = _nodes(N)
+    second, _, phi = _exponential_integrals(alpha - 1.0, 3, t)
+    return float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
+
+
+def _size(alpha: float, N: int) -> float:
+    t, weight = _nodes(N)
+    half = alpha / 2.0
+    second, phi = _exponential_integrals(half, 2, t)
+    _, first = _exponential_integrals(half - 0.5, 2, t)
+    psi = half * phi
+    return float(weight @ (half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)))
+
+
+def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
+    """E w^j e^{-t w^power} for j = 0, 1, 2, over the logarithm of the weight."""
+    x, weight = panels(np.linspace(0.0, 1.0, 25), 12)
+    # Where e^{-t w^power} has decayed depends on t; without decay the density itself has.
+    far = np.minimum((np.log(40.0 / np.abs(t)) / power).clip(0.1), 60.0)[:, None]
+    u = far * x
+    density = alpha * np.exp(-alpha * u - t[:, None] * np.exp(power * u)) * far
+    return [(density * np.exp(j * u)) @ weight for j in range(3)]
+
+
+def _limit(s: HeavySums) -> dict[str, float]:
+    alpha = s.index
+    constant = alpha * gamma(2.0 - alpha) * gamma(alpha) * ((alpha - 1.0) / alpha) ** alpha
+    return s.predict() | {f"inverse[{N}]": float(constant * N ** (1.0 - alpha)) for N in s.samples}
+
+
+def _one_exponent(s: HeavySums) -> dict[str, float]:
+    right, first = s.predict(), s.samples[0]
+    slope = -2.0 * (1.0 - 1.0 / s.index)
+    return right | {f"inverse[{N}]": right[f"inverse[{first}]"] * (N / first) ** slope for N in s.samples}
+
+
+_BATCHES, _MOST = 32, 16_000_000
+
+
+def _replicates(samples: int, effect: float) -> int:
+    """From the relative deviation of 1/ESS of a batch, which grows with the logarithm of its size (measured)."""
+    return max(16, units_for(0.3 * math.log(samples) / math.sqrt(_BATCHES), effect, 4))
+
+
+_POINT = {"temperature": 0.4, "samples": (4, 16)}
+_SMALL = {"temperature": 0.4, "samples": (4, 6)}
+
+
+class HeavySums(Claim):
+    """`E[1/ESS] = N int t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls like `N^(1 -
+    alpha)` and not like `1/N`
+    """
+
+    kind, source = "expectation", "derived; Feller, An Introduction to Probability Theory II"
+    through = "loop"
+
+    temperature = Real(0.02, 0.48, typical=(0.1, 0.45), example=0.4, doc="1 - 1/alpha, alpha the index of the tail")
+    samples = Counts(2, 1 << 12, typical=(2, 200), example=(8, 32), doc="samples of a batch")
+
+    @property
+    def index(self) -> float:
+        """alpha."""
+        return 1.0 / (1.0 - self.temperature)
+
+    def predict(s) -> dict[str, float]:
+        inverse = {f"inverse[{N}]": _inverse(s.index, N) for N in s.samples}
+        return inverse | {f"ess[{N}]": _size(s.index, N) for N in s.samples}
+
+    def check(s) -> dict[str, float]:
+        alpha, ray, cells = s.index, cmath.exp(1j * _TURN), {}
+        for power, name in ((1.0, "inverse"), (2.0, "ess")):
+            for N in s.samples:
+                t, weight = (ray * each for each in _nodes(N))
+                phi, first, second = _transforms(alpha, t, power)
+                if name == "inverse":
+                    integrand = N * t * second * phi ** (N - 1)
+                else:
+                    integrand = second * phi ** (N - 1) + (N - 1) * first**2 * phi ** (N - 2)
+                cells[f"{name}[{N}]"] = float((weight @ integrand).real)
+        return cells
+
+    wrong = {
+        "the limit of many samples": _limit,
+        "exponent of the median": _one_exponent,
+        "one over the mean ESS": lambda s: (
+            s.predict() | {f"inverse[{N}]": 1.0 / (N * s.predict()[f"ess[{N}]"]) for N in s.samples}
+        ),
+    }
+
+    points = (_POINT,)
+    more = ({"temperature": 0.2, "samples": (4, 32)},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        samples = sum(point["samples"])
+        return None if samples <= 2000 else f"at most 2000 samples in all batches, not {samples}; take smaller ones"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
+        for number, samples in enumerate(point["samples"]):
+            size = samples, _BATCHES, max(16, min(_replicates(samples, effect), most))
+            spec = lab.cooled.cooled(point["temperature"], 2, ["ess"], size)
+            share = lab.run(spec, seed + 1000 * number, plant)["ess"][1:]
+            read[f"inverse[{samples}]"] = between((1.0 / (samples * share)).mean(axis=0))
+            read[f"ess[{samples}]"] = between(share.mean(axis=0))
+        return read
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped), _SMALL),
+            "sums averaged over batches before they are divided": Defect(
+                lab.statistic.with_ess(lab.statistic.pooled), _SMALL
+            ),
+            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _SMALL),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SMALL),
+        }

@@ -1,0 +1,162 @@
+r"""Hill's estimate from the m largest of exactly Pareto weights is Gamma distributed: its relative error is 1/sqrt(m).
+
+With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
+("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function
+("below[i]", z the i-th score). Its reciprocal, the estimated index, has mean (1/k) m/(m - 1) ("index"). Here m =
+ceil(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 68, and k = 0.5 is read to 12 percent: one batch cannot tell
+0.5 from 0.6. Derivation: spacings of exponential order statistics are independent (Renyi). Domain: exact Pareto
+weights, as of `ratio/exponential-pareto` with k one minus the temperature; N >= 25, so that the
+index has a fourth moment. Second route: moments and law of a
+sum of m exponentials by quadrature of their Laplace transform's inverse, a power of x. Source: Hill 1975; arXiv
+1507.02646 for m. PSIS fits a generalized Pareto law to the same weights (metric `pareto_k`). That estimate has no known
+law at finite m: its standard deviation nears (1 + k)/sqrt(m), and is off by up to 5 percent at N = 256. So it is tested
+beside its formula, and no part of this claim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import gammainc
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Real, Vector
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._lengths import panels
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, too_rare, units_for
+
+
+def _law(s: HillAndPsis, m: int, scale: float) -> dict[str, float]:
+    """Quantities where the estimate is Gamma(m, scale), read at the right places."""
+    k, root = 1.0 - s.temperature, math.sqrt(s.largest)
+    places = k * (1.0 + s.scores / root)
+    return {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)} | indexed(
+        "below", gammainc(m, places / scale)
+    )
+
+
+_BATCHES, _MOST = 32, 16_000_000
+
+
+def _largest(samples: float) -> int:
+    return math.ceil(min(samples / 5, 3 * math.sqrt(samples)))
+
+
+def _spread(point: Point) -> float:
+    """Largest relative standard deviation of one batch: of the mean square, of the index, or of a cell."""
+    m = _largest(point["samples"])
+    square = math.sqrt((m + 2.0) * (m + 3.0) / (m * (m + 1.0)) - 1.0)
+    rarest = min(0.5 * math.erfc(-z / math.sqrt(2.0)) for z in point["scores"])
+    return max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / max(rarest, 1e-300) - 1.0))
+
+
+def _most(point: Point) -> int:
+    """Batches that are affordable."""
+    return int(_MOST // point["samples"])
+
+
+def _threshold_among(step: lab.Step) -> lab.Tensor:
+    """The (m+1)-th counted among the largest m + 1."""
+    m = _largest(step.batch.size)
+    return sim.ratios.tail_index(step.sequence_log_ratio, step.step_mass) * (m + 1) / m
+
+
+def _read(statistic: Callable[[lab.Step], lab.Tensor]) -> Plant:
+    return replaced(diagnostics=[lab.Metric("tail_index", statistic, ("log_prob",))])
+
+
+_FEW = {"temperature": 0.5, "samples": 40, "scores": (1.0,)}
+_MANY = {"temperature": 0.3, "samples": 256, "scores": (1.5,)}
+
+
+class HillAndPsis(Claim):
+    """Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`"""
+
+    kind, source = "distribution", "Hill 1975; arXiv 1507.02646 for m"
+    through = "loop"
+
+    temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.5, doc="1 - k, k the shape of the tail")
+    samples = Count(25, 1 << 20, typical=(25, 2000), example=40, doc="samples of a batch")
+    scores = Vector(-3.0, typical=(-1.0, 2.0), sizes=(2, 2), example=(0.0, 1.0), doc="places of the law, in its sd")
+
+    def joint(self) -> None:
+        """Places above 0."""
+        least = 1.0 + self.scores.min() / math.sqrt(self.largest)
+        checks.require(least > 0.0, "scores", self.scores.tolist(), "above -sqrt(m)", "raise the least")
+
+    @property
+    def largest(self) -> int:
+        """m, how many of the samples are used."""
+        return math.ceil(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
+
+    def predict(s) -> dict[str, float]:
+        m = s.largest
+        return _law(s, m, (1.0 - s.temperature) / m)
+
+    def check(s) -> dict[str, float]:
+        k, m = 1.0 - s.temperature, s.largest
+        root = math.sqrt(m)
+        peak = m - 1.0
+
+        def density(x: np.ndarray) -> np.ndarray:
+            """Of a sum of m standard exponentials, up to its value at the peak."""
+            return np.exp((m - 1.0) * np.log(x / peak) - (x - peak))
+
+        def integral(function: Callable[[np.ndarray], np.ndarray], high: float) -> float:
+            low = max(1e-12, peak - 14.0 * root - 5.0)
+            if high <= low:
+                return 0.0
+            x, weight = panels(np.linspace(low, high, 129))
+            return float(weight @ (density(x) * function(x)))
+
+        far = m + 14.0 * root + 60.0
+        total = integral(np.ones_like, far)
+        shape, square, index = (
+            integral(function, far) / total
+            for function in (lambda x: k * x / m, lambda x: (k * x / m) ** 2, lambda x: m / (k * x))
+        )
+        below = [integral(np.ones_like, m * (1.0 + z / root)) / total for z in s.scores]
+        return {"shape": shape, "square": square, "index": index} | indexed("below", below)
+
+    wrong = {
+        "threshold counted among the largest": lambda s: _law(s, s.largest, (1.0 - s.temperature) / (s.largest + 1)),
+        "index for shape": lambda s: s.predict() | {"shape": 1.0 / (1.0 - s.temperature)},
+        "mean of the index without m/(m - 1)": lambda s: s.predict() | {"index": 1.0 / (1.0 - s.temperature)},
+        "variance of the generalized Pareto fit": lambda s: (
+            s.predict() | {"square": (1.0 - s.temperature) ** 2 + (2.0 - s.temperature) ** 2 / s.largest}
+        ),
+    }
+
+    points = (_FEW,)
+    more = (_MANY,)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return too_rare(_spread(point), _most(point))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
+        replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), _most(point) // _BATCHES)
+        size = point["samples"], _BATCHES, max(16, replicates)
+        trace = lab.run(lab.cooled.cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
+        index = trace["tail_index"][1:]
+        shape = 1.0 / index
+        numbers = {"shape": shape, "square": shape**2, "index": index}
+        cells = {f"below[{i}]": shape <= k * (1.0 + z / root) for i, z in enumerate(point["scores"])}
+        return {name: between(x.mean(axis=0)) for name, x in numbers.items()} | {
+            name: lab.share_of(cell) for name, cell in cells.items()
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "threshold counted among the largest": Defect(_read(_threshold_among), _FEW),
+            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _FEW),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _FEW),
+        }

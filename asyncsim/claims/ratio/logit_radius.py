@@ -1,0 +1,198 @@
+r"""Logits at most D apart leave E w^2 <= cosh(D)^{2 T} over T tokens, and stale REINFORCE moves them at a bounded pace.
+
+"second_moment": ratios of one token have M/m <= e^{2D}, so E w^2 <= (m + M)^2/(4 m M) = cosh^2 D; attained by two arms,
+the one with behavior probability e^{-D}/(2 cosh D) raised by D and the other lowered by D. "move": on a group of
+N with rewards in a range `spread`, leave-one-out REINFORCE without ratio moves a logit by at most step * spread *
+floor(N^2/4) / (N (N - 1)) per update. For even N this is step * spread * N / (4 (N - 1)). It is attained where half of
+the group are one arm and earn all. "stale_second_moment": after S updates from one frozen policy D is S times that, so
+ESS/N >= sech^2(S move). Derivation: Kantorovich's inequality; the covariance of reward and arm in a group. Domain: one
+softmax row for all tokens, one context. Second route: the largest value over the share of the arm that rises, and over
+how many of the group are of one arm. Source: derived; Kantorovich's inequality.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+import asyncsim as sim
+from asyncsim.base import checks, rng
+from asyncsim.base.declared import Count, Integer, Positive, Real, Staleness
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_MOST = 1e12
+
+
+def _move(s: LogitRadius) -> float:
+    return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
+
+
+def _quantities(second: float, move: float, stale: float) -> dict[str, float]:
+    return {"second_moment": second, "move": move, "stale_second_moment": stale}
+
+
+def _second_order(s: LogitRadius) -> dict[str, float]:
+    move = _move(s)
+    return _quantities((1.0 + s.radius**2) ** s.horizon, move, 1.0 + (s.staleness * move) ** 2)
+
+
+def _group_mean(s: LogitRadius) -> dict[str, float]:
+    move = _move(s) * (s.samples - 1) / s.samples
+    return s.predict() | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
+
+
+def _times(s: LogitRadius, quantity: str, factor: float) -> dict[str, float]:
+    """The bounds with one of them multiplied."""
+    found = s.predict()
+    return found | {quantity: factor * found[quantity]}
+
+
+_REPLICATES, _DRAWN = 2048, 200
+_LIKELY = 20.0
+"""Replicates that are expected to take the worst path; all miss it with a chance of e^-20."""
+
+
+def _behavior(radius: float) -> np.ndarray:
+    """Logits of the arm that rises and of the other, at which the second moment is largest."""
+    return np.array([-radius, radius])
+
+
+def _searched(point: Point, seed: int, plant: Plant) -> float:
+    """Largest E W^2 of sequences: the worst pair, and drawn pairs with drawn changes of three logits."""
+    radius, tokens = point["radius"], point["horizon"]
+    worst = _behavior(radius)[None]
+    behavior, _ = (each[:_DRAWN] for each in lab.pairs.drawn(3, seed, "logit-radius"))
+    shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
+    pairs = ((worst + radius * np.array([[1.0, -1.0]]), worst), (behavior + shift, behavior))
+    found = [
+        lab.metrics_of(plant(lab.pairs.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
+        for pair in pairs
+    ]
+    return 1.0 + float(max(found))
+
+
+def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of every replicate after so many updates on data of the frozen first policy, and that policy's."""
+    behavior = _behavior(_move_measured(point) * point["staleness"])
+    spec = sim.Spec(
+        sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed"),
+        sim.schedules.frozen(),
+        sim.methods.reinforce(),
+        sim.chain(sim.updates.sgd(point["step"])),
+        samples_per_group=point["samples"],
+        updates=count,
+        replicates=_REPLICATES,
+        initial=behavior,
+        diagnostics="none",
+    )
+    return lab.run(spec, seed, plant).parameters, behavior[None]
+
+
+def _move_measured(point: Point) -> float:
+    """What half of a group of one arm moves its logit by."""
+    half, N = point["samples"] // 2, point["samples"]
+    return float(point["step"] * point["spread"] * half * (N - half) / (N * (N - 1)))
+
+
+_POINT = {"radius": 0.7, "horizon": 1, "samples": 2, "spread": 1.0, "step": 0.6, "staleness": 3}
+
+
+class LogitRadius(Claim):
+    """logits within `D` leave `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most `step spread N/(4
+    (N - 1))` per update for even `N`
+    """
+
+    kind, source = "bound", "derived; Kantorovich inequality"
+    through = "oracle, loop"
+
+    radius = Real(
+        0.0, 5.0, open_low=True, typical=(0.05, 2.0), example=0.7, unit="nats", doc="D, largest change of a logit"
+    )
+    horizon = Integer(1, 64, typical=(1, 4), example=2, unit="tokens", doc="length of a sequence")
+    samples = Count(2, typical=(2, 9), example=4, doc="samples of a group")
+    spread = Positive(typical=(0.1, 2.0), example=1.0, unit="reward", doc="largest less least reward")
+    step = Positive(typical=(0.05, 0.5), example=0.8, unit="logits per gradient", doc="learning rate")
+    staleness = Staleness(1, typical=(1, 4), example=3)
+
+    def joint(self) -> None:
+        """Moments that a double holds beside 1."""
+        largest = max(self.horizon * self.radius, self.staleness * _move(self))
+        allowed = math.log(_MOST) / 2.0
+        bound = f"such that the logits of a sequence ({largest:.3g}) move by at most {allowed:.3g}"
+        checks.require(largest <= allowed, "horizon", self.horizon, bound, "lower the radius or the step")
+
+    def predict(s) -> dict[str, float]:
+        move = _move(s)
+        return _quantities(math.cosh(s.radius) ** (2 * s.horizon), move, math.cosh(s.staleness * move) ** 2)
+
+    def check(s) -> dict[str, float]:
+        N = s.samples
+
+        def worst(radius: float) -> float:
+            """Largest E w^2 of two arms over the log odds of the one that rises."""
+
+            def second(log_odds: float) -> float:
+                up = 1.0 / (1.0 + math.exp(log_odds))
+                mean = up * math.exp(radius) + (1.0 - up) * math.exp(-radius)
+                return (up * math.exp(2.0 * radius) + (1.0 - up) * math.exp(-2.0 * radius)) / mean**2
+
+            bounds = (-1.0, 4.0 * radius + 1.0)
+            return -float(
+                minimize_scalar(lambda x: -second(x), bounds=bounds, method="bounded", options={"xatol": 1e-10}).fun
+            )
+
+        # Of k samples that earn `spread` each has the advantage spread (N - k)/(N - 1).
+        move = max(s.step * k / N * s.spread * (N - k) / (N - 1) for k in range(N + 1))
+        return _quantities(worst(s.radius) ** s.horizon, move, worst(s.staleness * move))
+
+    wrong = {
+        "second order, 1 + D^2": _second_order,
+        "group mean in place of leave-one-out": _group_mean,
+        "square forgotten": lambda s: s.predict() | {"second_moment": math.cosh(s.radius) ** s.horizon},
+    }
+
+    terms = {
+        "arms within the radius": lambda s, factor: _times(s, "second_moment", factor),
+        "move of an update": lambda s, factor: _times(s, "move", factor),
+        "moves add up": lambda s, factor: _times(s, "stale_second_moment", factor),
+    }
+
+    points = (_POINT, {"radius": 0.3, "horizon": 4, "samples": 4, "spread": 2.0, "step": 0.3, "staleness": 2})
+    more = ({**_POINT, "radius": 2.0, "horizon": 2, "samples": 5, "staleness": 1},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if 3 ** point["horizon"] > 1000:
+            return "horizon at most 6; shorten it, longer sequences are too many to list"
+        N, half = point["samples"], point["samples"] // 2
+        share = 1.0 / (1.0 + np.exp(2.0 * _move_measured(point) * point["staleness"]))
+        splits = {half, N - half}
+        each = sum(
+            np.prod([(N - k + i) / i for i in range(1, k + 1)]) * share**k * (1 - share) ** (N - k) for k in splits
+        )
+        if _REPLICATES * each ** point["staleness"] < _LIKELY:
+            return "a path that one in a hundred replicates takes; lower samples or staleness"
+        return None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        after_one, behavior = _moved(point, 1, seed, plant)
+        after_all, _ = _moved(point, point["staleness"], seed + 1, plant)
+        stale = lab.metrics_of(plant(lab.pairs.bandit(2, ["chi_square"])), after_all, behavior)[0].max()
+        read = {
+            "second_moment": _searched(point, seed, plant),
+            "move": float(np.abs(after_one - behavior).max()),
+            "stale_second_moment": 1.0 + float(stale),
+        }
+        return {name: Estimate(x, tolerance=1e-9 * x, samples=_REPLICATES) for name, x in read.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "momentum inserted": Defect(lab.momentum_inserted, _POINT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
+        }

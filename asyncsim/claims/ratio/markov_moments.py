@@ -1,0 +1,156 @@
+r"""Ratios of tokens that follow the previous one have the moments of a vector recursion, at any length.
+
+E_mu W^p = u_0(start), u_t(s) = sum_a pi(a|s)^p mu(a|s)^{1-p} u_{t+1}(a), u_T = 1; a large batch has ESS/N = 1/E W^2.
+Derivation: condition on one token after another. Domain: softmax policies of full support with row 0 at the start and
+row 1 + a after token a. At most 4096 tokens, E W^2 below 1e12. Second route: the coefficient of z^{T-1} in v (1 - z
+M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import SequencePair, drawn_tables
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._points import BEHAVIOR
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_LONGEST = 4096
+
+
+class _Pair(NamedTuple):
+    """Log-probabilities `[A + 1, A]` under behavior and current policy, and the number of tokens."""
+
+    behavior: np.ndarray
+    current: np.ndarray
+    horizon: int
+
+
+def _log_moment(pair: _Pair, power: float) -> float:
+    """log E_mu W^power by backward recursion, rescaled at every token."""
+    weights = np.exp(power * pair.current + (1.0 - power) * pair.behavior)
+    values, scale = np.ones(len(weights)), 0.0
+    for _ in range(pair.horizon):
+        backup = weights @ values[1:]
+        scale += math.log(backup[0])
+        values = backup / backup[0]
+    return scale
+
+
+def _quantities(log_second: float, log_half: float) -> dict[str, float]:
+    return {"ess": math.exp(-log_second), "second_moment": math.exp(log_second), "affinity": math.exp(log_half)}
+
+
+def _log_coefficient(weights: np.ndarray, horizon: int) -> float:
+    """log of the coefficient of z^{T-1} in v (1 - z M)^{-1} 1 from its values on a circle."""
+    start, step, size = weights[0], weights[1:], 8 * horizon
+    # Aliasing falls with the circle's radius and rounding grows; both are small at this one.
+    radius = 10.0 ** (-16.0 / size) / np.abs(np.linalg.eigvals(step)).max()
+    circle, one = np.exp(2j * np.pi * np.arange(size) / size), np.ones(len(step))
+    values = np.array([start @ np.linalg.solve(np.eye(len(step)) - radius * z * step, one) for z in circle])
+    coefficient = (values * circle ** (1 - horizon)).mean().real
+    return math.log(coefficient) - (horizon - 1) * math.log(radius)
+
+
+def _start_row_throughout(s: MarkovMoments) -> dict[str, float]:
+    pair = s.pair
+    rows = np.zeros(len(pair.behavior), dtype=np.int64)
+    same = _Pair(pair.behavior[rows], pair.current[rows], pair.horizon)
+    return _quantities(_log_moment(same, 2.0), _log_moment(same, 0.5))
+
+
+_EFFECT, _COMPARISONS = 0.02, 6
+
+
+def _moment(point: Point, power: float) -> float:
+    """E W^power, for sample sizes and allowances: matrices of token moments multiplied up."""
+    mu, pi = (np.exp(np.asarray(point[f"{name}_logits"], dtype=np.float64)) for name in ("behavior", "current"))
+    mu, pi = mu / mu.sum(1, keepdims=True), pi / pi.sum(1, keepdims=True)
+    weights = pi**power * mu ** (1.0 - power)
+    with np.errstate(over="ignore"):
+        return float((weights[0] @ np.linalg.matrix_power(weights[1:], point["horizon"] - 1)).sum())
+
+
+_NEAR = ((0.4, -0.3, 0.4), (0.1, 0.6, -0.5), (-0.4, 0.1, 0.2), (0.7, 0.2, 0.0))
+_POINT = {"actions": 3, "horizon": 24, "behavior_logits": BEHAVIOR, "current_logits": _NEAR}
+
+
+class MarkovMoments(Claim):
+    """`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`"""
+
+    kind, source = "expectation", "derived"
+    through, effect = "loop", _EFFECT
+
+    actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
+    horizon = Integer(1, _LONGEST, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
+    behavior_logits, current_logits = SequencePair.behavior_logits, SequencePair.current_logits
+
+    def joint(self) -> None:
+        """No batch shows the moments of policies that are farther apart."""
+        shape = [self.actions + 1, self.actions]
+        remedy = "give a row for the start and one per previous token"
+        behavior, current = (
+            log_softmax(checks.finite_array(name, getattr(self, name).tolist(), shape, remedy), axis=1)
+            for name in ("behavior_logits", "current_logits")
+        )
+        self.pair = _Pair(behavior, current, self.horizon)
+        second = _log_moment(self.pair, 2.0)
+        bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
+        logits = self.current_logits.tolist()
+        checks.require(second < math.log(1e12), "current_logits", logits, bound, "move them closer")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tables of the shape that the number of actions sets."""
+        actions = draw(cls.actions)
+        return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
+
+    def predict(s) -> dict[str, float]:
+        pair = s.pair
+        return _quantities(_log_moment(pair, 2.0), _log_moment(pair, 0.5))
+
+    def check(s) -> dict[str, float]:
+        pair = s.pair
+        mu, pi = np.exp(pair.behavior), np.exp(pair.current)
+        return _quantities(_log_coefficient(pi**2 / mu, pair.horizon), _log_coefficient(np.sqrt(pi * mu), pair.horizon))
+
+    wrong = {
+        "moments taken under the current policy": lambda s: _quantities(
+            _log_moment(s.pair, 3.0), _log_moment(s.pair, 1.5)
+        ),
+        "row of the first token throughout": _start_row_throughout,
+    }
+
+    points = (_POINT,)
+    more = ({**_POINT, "horizon": 32},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.moments_beyond(partial(_moment, point))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        moment = partial(_moment, point)
+        task = sim.tasks.token_bandit(point["actions"], point["horizon"], "markov")
+        places = np.ravel(point["behavior_logits"]), np.ravel(point["current_logits"])
+        replicates = lab.replicates_for(lab.spread_of_square(moment), effect, _COMPARISONS)
+        return lab.moments(
+            lab.run(lab.displaced(task, places, lab.MOMENTS, (lab.SAMPLES, lab.BATCHES, replicates)), seed, plant),
+            moment,
+        )
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _POINT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
+        }

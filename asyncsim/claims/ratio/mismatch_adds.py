@@ -1,0 +1,161 @@
+r"""Variances of mismatch and staleness add where both are independent; a temperature makes them dependent.
+
+The log ratio of a token is that of the weights, log pi/pi_0, plus that of sampler and trainer, log pi_0/mu. With the
+sampler mu ~ pi_0^{1/tau}, tau its temperature, both are logits up to constants: Delta theta and (1 - 1/tau) theta_0. So
+over independent tokens Var L = sum_t Var_mu(Delta theta) + (1 - 1/tau)^2 Var_mu(theta_0) + 2 (1 - 1/tau) Cov_mu(Delta
+theta, theta_0). The covariance is 0 where what moves is not what is mismatched. It has the sign of the product where a
+policy sharpens or flattens: with Delta theta = c theta_0 all is (c + 1 - 1/tau)^2 Var_mu(theta_0), which is 0 at tau =
+1/(1 + c). Noise of the reports, standard deviation s, is independent of both at any size. It adds T s^2 where every
+token has its own, T^2 s^2 where a sequence has one.
+
+Noise in the logits is independent to second order only: beside s^2 (1 - |pi_0|^2) a token gets 4 s^2 Cov_pi0(pi_0,
+Delta theta). Domain: tokens that are equal or have a row for each position; (2 A)^T at most 2^20. Second route: every
+sequence with every sign of noise of two values. Source: derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Integer, Real
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+
+def _parts(s: MismatchAdds, slope: float, sampler: np.ndarray) -> dict[str, float]:
+    """Variances over tokens under these probabilities `[S, A]`; mismatch is `slope` times the behavior's logits."""
+    change, own = s.current_logits - s.behavior_logits, slope * s.behavior_logits
+    stale, mismatch, both = (
+        float(((sampler * x * x).sum(1) - (sampler * x).sum(1) ** 2).sum()) for x in (change, own, change + own)
+    )
+    times = s.horizon if s.dependence == "iid" else 1
+    noise = s.noise**2 * (s.horizon**2 if s.noise_per == "sequence" else s.horizon)
+    return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
+
+
+def _sampler(s: MismatchAdds) -> np.ndarray:
+    return softmax(s.behavior_logits / s.temperature)
+
+
+def _added(s: MismatchAdds) -> dict[str, float]:
+    right = s.predict()
+    return right | {"variance": right["staleness"] + right["mismatch"]}
+
+
+def _half(s: MismatchAdds) -> dict[str, float]:
+    right = s.predict()
+    return right | {"variance": 0.5 * (right["variance"] + right["staleness"] + right["mismatch"])}
+
+
+_METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
+_SPREAD = 1.6
+"""Relative standard deviation of one squared deviation: 1.42 for normal log ratios, less for those of few actions."""
+
+
+def _run(point: Point, replicates: int, seed: int, plant: Plant) -> lab.Trace:
+    task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+    now, then = lab.places(point)
+    spec = lab.displaced(task, (then, now), list(_METRICS.values()), (lab.SAMPLES, lab.BATCHES, replicates))
+    policy = task.policy(
+        temperature=point["temperature"], noise=point["noise"], noise_per=point["noise_per"], noise_in="reports"
+    )
+    listed = {} if point["noise"] else {"sampling": "enumerate"}
+    return lab.run(spec.replace(policy=policy, **listed), seed, plant)
+
+
+def _exactly(trace: lab.Trace, name: str) -> Estimate:
+    found = lab.mean_of(trace, name)
+    return found._replace(error=0.0, tolerance=lab.ROUNDING * found.value)
+
+
+_SHARPER = sequence_point("iid", 3, 1, temperature=0.8, noise=0.0, noise_per="token") | {
+    "current_logits": tuple(tuple(1.4 * x for x in row) for row in BEHAVIOR[:1])
+}
+_APART = sequence_point("position", 2, 2, temperature=0.8, noise=0.0, noise_per="token") | {
+    "behavior_logits": ((0.0, 0.0, 0.0), BEHAVIOR[1]),
+    "current_logits": (CURRENT[0], BEHAVIOR[1]),
+}
+_NOISY = sequence_point("position", 3, 3, temperature=1.3, noise=0.3, noise_per="token")
+
+
+class MismatchAdds(SequencePair, Claim):
+    """`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports"""
+
+    kind, source = "identity", "derived"
+    through = "loop"
+
+    horizon = Integer(1, typical=(1, 3), example=4, unit="tokens", doc="length of a sequence")
+    dependence = Choice("iid", "position", example="position", doc="rule that picks the row of logits of a token")
+    temperature = Real(0.05, 20.0, typical=(0.5, 2.0), example=0.7, doc="temperature of the sampler")
+    noise = Real(
+        0.0, 10.0, typical=(0.0, 1.0), example=0.2, unit="nats", doc="standard deviation of the reports' noise"
+    )
+    noise_per = Choice("token", "sequence", example="sequence", doc="how long one draw of the noise lasts")
+
+    def joint(self) -> None:
+        """No more outcomes than can be listed."""
+        super().joint()
+        count = f"(2 * {self.actions})**{self.horizon}"
+        few = (2 * self.actions) ** self.horizon <= LIMIT
+        checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
+
+    def predict(s) -> dict[str, float]:
+        return _parts(s, 1.0 - 1.0 / s.temperature, _sampler(s))
+
+    def check(s) -> dict[str, float]:
+        """Every sequence under the sampler with every sign of its noise."""
+        tokens = np.array(list(itertools.product(range(s.actions), repeat=s.horizon)))
+        rows = s.rows(tokens)
+        current, behavior, sampler = (
+            log_softmax(table, axis=1)[rows, tokens].sum(1)
+            for table in (s.current_logits, s.behavior_logits, s.behavior_logits / s.temperature)
+        )
+        draws = s.horizon if s.noise_per == "token" else 1
+        signs = np.array(list(itertools.product((-1.0, 1.0), repeat=draws))).sum(1)
+        noise = s.noise * signs * (s.horizon / draws)
+        mass = np.repeat(np.exp(sampler), len(noise)) / len(noise)
+        mismatch = np.subtract.outer(behavior - sampler, noise).ravel()
+        stale = np.repeat(current - behavior, len(noise))
+        parts = {"staleness": stale, "mismatch": mismatch, "variance": stale + mismatch}
+        return {name: float(mass @ (x - mass @ x) ** 2) for name, x in parts.items()}
+
+    wrong = {
+        "parts added without their covariance": _added,
+        "covariance counted once": _half,
+        "slope of the temperature 1 - tau": lambda s: _parts(s, 1.0 - s.temperature, _sampler(s)),
+        "variances under the policy": lambda s: _parts(s, 1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
+    }
+
+    points = (_SHARPER, _APART, _NOISY)
+    more = ({**_NOISY, "noise": 0.2, "noise_per": "sequence"},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        if not point["noise"]:
+            trace = _run(point, 2, seed, plant)
+            return {part: _exactly(trace, name) for part, name in _METRICS.items()}
+        trace = _run(point, lab.replicates_for(_SPREAD, effect, 9), seed, plant)
+        return {part: lab.variance_of(trace, lab.SAMPLES, name) for part, name in _METRICS.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        variance = sim.diagnostics.log_ratio_variance
+        pairs = (("mismatch", "staleness_variance"), ("staleness", "mismatch_variance"))
+        swapped: list[Any] = [variance(of, name=name) for of, name in pairs]
+        swapped.append("log_ratio_variance")
+        return {
+            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _SHARPER),
+            "temperature applied twice": Defect(lab.engine_replaced(temperature=0.8**2), _APART),
+            "split swapped": Defect(replaced(diagnostics=swapped), _SHARPER),
+            "noise counted twice": Defect(lab.with_policy(lab.NoiseTwice), _NOISY),
+            "noise drawn anew at scoring": Defect(lab.with_policy(lab.wrong_parts.NoisyTrainer), _NOISY),
+        }

@@ -1,0 +1,68 @@
+r"""The second moment of a sequence weight is a product over tokens.
+
+Independent equal tokens: E W^2 = (1 + chi^2)^T; a row of logits per position: prod_t (1 + chi_t^2); tokens that
+follow the previous one: E W^2 = v M^{T-1} 1 with v_a = pi_a^2/mu_a at the start and M_{ba} = pi_{ba}^2/mu_{ba} after
+token b. Derivation: sum W^2 mu over sequences and factor from the last token backwards. Domain: softmax policies of
+full support, at most 2^20 sequences (the second route enumerates them). Source: arXiv 1511.01437 for the product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._points import sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+    """Product over tokens of sums of `moment(pi, mu)`."""
+    return float(chained(pair, moment(softmax(pair.current_logits), softmax(pair.behavior_logits))))
+
+
+def _sum_of_chi_squares(s: SequencePair) -> dict[str, float]:
+    sequences = enumerate_sequences(s)
+    token = np.exp(2.0 * (sequences.log_current - sequences.log_behavior))
+    return {"second_moment": 1.0 + float(sequences.mass @ (token - 1.0).sum(axis=1))}
+
+
+class SequenceProduct(SequencePair, Claim):
+    """`E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens"""
+
+    kind, source = "identity", "arXiv 1511.01437; Markov form derived"
+    through = "oracle"
+
+    def predict(s) -> dict[str, float]:
+        return {"second_moment": _transfer(s, lambda pi, mu: pi**2 / mu)}
+
+    def check(s) -> dict[str, float]:
+        sequences = enumerate_sequences(s)
+        return {"second_moment": math.fsum(sequences.mass * sequences.ratio**2)}
+
+    wrong = {
+        "moment taken under the current policy": lambda s: {
+            "second_moment": _transfer(s, lambda pi, mu: pi**3 / mu**2)
+        },
+        "sum of chi-squares in place of the product": _sum_of_chi_squares,
+    }
+
+    points = (sequence_point("iid", 6, 1), sequence_point("position", 3, 3), sequence_point("markov", 5, 4))
+    more = (sequence_point("markov", 8, 4),)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+        spec = plant(lab.population(task, sim.methods.full_is()))
+        signal = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
+        second = 1.0 + sim.ratios.chi_square(signal.sequence_log_ratio, signal.step_mass).item()
+        return {"second_moment": Estimate(second, tolerance=lab.ROUNDING * second)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {"last token left out": Defect(lab.with_policy(lab.ShortProduct), sequence_point("markov", 5, 4))}

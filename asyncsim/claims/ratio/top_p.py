@@ -1,0 +1,204 @@
+r"""A sampler that keeps the likeliest actions has ratios of mean S, the policy's mass on what is kept, and a blind ESS.
+
+mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept ratio is
+S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With unchanged
+weights every ratio is S_0, W = prod_t S_0t, KL(mu || pi_0) = -E log W, and ESS = N wherever that product is common:
+rows of independent tokens. Where rows follow the previous token W varies, and ESS is a little below. K: of the `top_k`
+largest (0: all), those that hold `top_p` with the fewest, equal ones together. Derivation: sum over the kept. Domain:
+at least one action is cut; no sum of probabilities within 1e-9 of `top_p`; at most 2^20 sequences. Second route: every
+sequence, with K as the largest level set that holds enough. Source: elementary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer, Real
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import SequencePair, enumerate_sequences, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._points import BEHAVIOR, sequence_point
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+
+_CLEAR = 1e-9
+
+
+def _held(row: np.ndarray, top_k: int) -> np.ndarray:
+    """Probabilities of the `top_k` largest, those equal to the last of them too, renormalized."""
+    count = top_k if 0 < top_k < len(row) else len(row)
+    held: np.ndarray = np.where(row >= np.sort(row)[-count], row, 0.0)
+    return held / held.sum()
+
+
+def _cut(row: np.ndarray, top_p: float, top_k: int) -> np.ndarray:
+    """Which actions are kept: those before which the likelier ones hold less than `top_p`."""
+    held = _held(row, top_k)
+    return np.array([x > 0.0 and held[held > x].sum() < top_p for x in held])
+
+
+def _level_set(row: np.ndarray, top_p: float, top_k: int) -> np.ndarray:
+    """The same from the other side: the highest level whose actions hold `top_p`."""
+    held = _held(row, top_k)
+    levels = [x for x in np.unique(held) if x > 0.0 and held[held >= x].sum() >= top_p - 1e-12]
+    kept: np.ndarray = held >= max(levels)
+    return kept
+
+
+def _masses(s: TopP, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities of the sampler `[S, A]`, its kept mass `[S, 1]`, and the current policy on what is kept."""
+    behavior, current = (softmax(logits) * kept for logits in (s.behavior_logits, s.current_logits))
+    mass = behavior.sum(1, keepdims=True)
+    return behavior / mass, mass, current
+
+
+def _chained(s: TopP, terms: np.ndarray, extra: np.ndarray | None = None) -> tuple[float, float]:
+    """Sum over sequences of the product of `terms`, and of that times the sum of `extra`, `[S, A]` each."""
+    total, added = np.ones(len(terms)), np.zeros(len(terms))
+    extra = np.zeros_like(terms) if extra is None else extra
+    for t in reversed(range(s.horizon)):
+        last = t + 1 == s.horizon
+        follow = np.array(
+            [[0 if last else s.successor(row, a, t) for a in range(s.actions)] for row in range(len(terms))]
+        ).clip(max=len(terms) - 1)
+        total, added = ((terms * total[follow]).sum(1), (terms * (added[follow] + extra * total[follow])).sum(1))
+    return float(total[0]), float(added[0])
+
+
+def _quantities(mean: float, second: float, mismatch: float, staleness: float) -> dict[str, float]:
+    divergences = {"kl_mismatch": mismatch, "kl_staleness": staleness}
+    return {"mean_weight": mean, "second_moment": second, "ess": mean**2 / second, **divergences}
+
+
+def _moments(s: TopP, sampler: np.ndarray, recorded: np.ndarray, current: np.ndarray) -> dict[str, float]:
+    """Quantities of samples from `sampler` whose ratios are current/recorded."""
+    behavior = softmax(s.behavior_logits)
+    ratio, mismatch, staleness = (
+        np.divide(above, below, out=np.ones_like(above), where=current > 0.0)
+        for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
+    )
+    mean, second = (_chained(s, sampler * ratio**power)[0] for power in (1, 2))
+    return _quantities(mean, second, *(0.0 - _chained(s, sampler, np.log(part))[1] for part in (mismatch, staleness)))
+
+
+def _both_cut(s: TopP) -> dict[str, float]:
+    sampler, _, current = _masses(s, s.kept)
+    return _moments(s, sampler, sampler, current / current.sum(1, keepdims=True))
+
+
+def _forgotten(s: TopP) -> dict[str, float]:
+    """Ratios to probabilities that were not renormalized."""
+    sampler, mass, current = _masses(s, s.kept)
+    return _moments(s, sampler, sampler * mass, current)
+
+
+def _crossing(s: TopP) -> dict[str, float]:
+    """The action at which the sum crosses `top_p` left out, unless it is the likeliest."""
+    held = np.array([_held(row, s.top_k) for row in softmax(s.behavior_logits)])
+    inside = [[held_row[held_row >= x].sum() <= s.top_p for x in held_row] for held_row in held]
+    sampler, _, current = _masses(s, s.kept & (np.array(inside) | (held == held.max(1, keepdims=True))))
+    return _moments(s, sampler, sampler, current)
+
+
+class _CutTwice(Wrapped):
+    """A trainer that scores with what the engine makes of its weights."""
+
+    def forward(self, view: lab.View, batch: lab.Batch, names: Iterable[str]) -> lab.Forward:
+        """Outputs at the cut table."""
+        cut: lab.Tensor = self._inner.install({"log_prob": view.weights["log_prob"][0]}, None)["sampled"]
+        forward: lab.Forward = self._inner.forward(
+            lab.View({**view.weights, "log_prob": cut[None]}, view.slot, view.realization), batch, names
+        )
+        return forward
+
+
+def _cut_measured(dependence: str, horizon: int, rows: int, **engine: Any) -> dict[str, Any]:
+    """A point with unchanged weights."""
+    unchanged = {"current_logits": BEHAVIOR[:rows], "top_p": 1.0, "top_k": 0}
+    return sequence_point(dependence, horizon, rows) | unchanged | engine
+
+
+_COMMON = _cut_measured("position", 3, 3, top_p=0.7)
+_STALE = sequence_point("markov", 4, 4, top_p=0.75, top_k=0)
+
+
+class TopP(SequencePair, Claim):
+    """ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by ESS"""
+
+    kind, source = "identity", "derived"
+    through = "oracle"
+
+    top_p = Real(0.0, 1.0, open_low=True, typical=(0.3, 0.95), example=0.8, doc="probability that is kept at least")
+    top_k = Integer(0, 64, typical=(0, 2), example=0, doc="actions kept at most, 0 for all")
+
+    def joint(self) -> None:
+        """Something is cut, and rounding does not decide what."""
+        super().joint()
+        self.kept = np.array([_cut(row, self.top_p, self.top_k) for row in softmax(self.behavior_logits)])
+        remedy = "lower top_p, or set top_k"
+        checks.require(not self.kept.all(), "top_p", self.top_p, "such that an action is cut", remedy)
+        table = self.behavior_logits.tolist()
+        for row in self.behavior_logits:
+            gaps = np.diff(np.sort(row))
+            apart = bool(((gaps == 0.0) | (gaps > _CLEAR)).all())
+            checks.require(apart, "behavior_logits", table, f"equal or {_CLEAR:g} apart in a row", "move one")
+            sums = np.sort(_held(softmax(row), self.top_k))[::-1].cumsum()
+            clear = self.top_p == 1.0 or bool((np.abs(sums[:-1] - self.top_p) > _CLEAR).all())
+            checks.require(clear, "top_p", self.top_p, f"{_CLEAR:g} away from a sum of probabilities", "move it")
+
+    def predict(s) -> dict[str, float]:
+        sampler, _, current = _masses(s, s.kept)
+        return _moments(s, sampler, sampler, current)
+
+    def check(s) -> dict[str, float]:
+        sequences = enumerate_sequences(s)
+        rows = s.rows(sequences.tokens)
+        kept = np.array([_level_set(row, s.top_p, s.top_k) for row in softmax(s.behavior_logits)])
+        possible = kept[rows, sequences.tokens].all(1)
+        mass = (softmax(s.behavior_logits) * kept).sum(1)[rows].prod(1)[possible]
+        chance = sequences.mass[possible] / mass
+        ratio = sequences.ratio[possible] * mass
+        first, second = (math.fsum(chance * ratio**power) for power in (1, 2))
+        staleness = math.fsum(chance * (sequences.log_behavior - sequences.log_current)[possible].sum(1))
+        return _quantities(first, second, -math.fsum(chance * np.log(ratio)) - staleness, staleness)
+
+    wrong = {
+        "kept mass forgotten": _forgotten,
+        "trainer cut as well": _both_cut,
+        "action that crosses top_p left out": _crossing,
+    }
+
+    points = (_COMMON, _cut_measured("markov", 5, 4, top_k=2), _STALE)
+    more = (_cut_measured("iid", 6, 1, top_p=0.8, top_k=2),)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+        policy = task.policy(top_p=point["top_p"], top_k=point["top_k"])
+        spec = plant(lab.population(task, sim.methods.full_is()).replace(policy=policy))
+        step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
+
+        metrics: dict[str, Any] = {
+            "mean_weight": sim.diagnostics.mean_weight,
+            "second_moment": sim.diagnostics.chi_square,
+            "ess": sim.diagnostics.ess,
+            "kl_mismatch": sim.diagnostics.kl_mismatch,
+            "kl_staleness": sim.diagnostics.kl_staleness,
+        }
+        found = {name: metric.measure(step).item() + (name == "second_moment") for name, metric in metrics.items()}
+        # Equal policies have no divergence, without rounding.
+        return {name: lab.exactly(value) if value else Estimate(value) for name, value in found.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "kept mass forgotten": Defect(lab.with_policy(lab.Uncut), _COMMON),
+            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _STALE),
+            "trainer cut as well": Defect(lab.with_policy(_CutTwice), _COMMON),
+            "action that crosses top_p left out": Defect(lab.engine_replaced(top_p=1.0, top_k=1), _COMMON),
+        }

@@ -1,0 +1,186 @@
+r"""A bound on the second moment of a batch's log ratios says nothing of actions that the batch never drew.
+
+N samples of mu, M2 = (1/N) sum_i (ln w_i)^2. A batch passes where M2 <= tau: then nothing of it is dropped. Given are
+`accepted` = P(M2 <= tau), and in batches that pass the mean of M2 (`second_moment`) and of w (`mean_weight`). Let one
+action of probability q under mu be such that a single sample of it exceeds N tau, and let batches without it pass. Then
+accepted = (1 - q)^N and the mean of w is (1 - p)/(1 - q), p the policy's own probability of that action: what passes
+reads 1 - p, however large p is, and M2 of the population, E_mu (ln w)^2, may be as large as it likes. Derivation:
+batches are counts of the actions. Domain: one softmax, policies that differ, some batches that pass and some that do
+not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sample, the law of the sum of squares and
+of the sum of ratios. Source: derived; the bound is that of arXiv 2510.01161.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, log_softmax, softmax
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Draw, Positive, Vector
+from asyncsim.base.uncertainty import ratio
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import PolicyPair, compositions
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for, within
+
+_ATOMS, _CLEAR = 20_000, 1e-9
+
+
+class _Batches:
+    """Every batch as counts of actions `[K, A]`: its probability, M2 and mean ratio, each `[K]`."""
+
+    def __init__(self, s: UnseenSupport) -> None:
+        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
+        counts = compositions(s.samples, len(log_mu))
+        self.log = log_pi - log_mu
+        ways = gammaln(s.samples + 1.0) - gammaln(counts + 1.0).sum(1)
+        self.mass = np.exp(ways + counts @ log_mu)
+        self.second = counts @ self.log**2 / s.samples
+        self.mean = counts @ np.exp(self.log) / s.samples
+
+
+def _given(mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, float]:
+    """Means over batches of these probabilities."""
+    accepted = math.fsum(mass)
+    found = (math.fsum(mass * x) / accepted for x in (second, mean))
+    return dict(zip(("accepted", "second_moment", "mean_weight"), (accepted, *found), strict=True))
+
+
+def _once(s: UnseenSupport) -> dict[str, float]:
+    """The rare action absent from a single sample."""
+    mu = np.exp(log_softmax(s.behavior_logits))
+    return s.predict() | {"accepted": 1.0 - float(mu[np.abs(s.batches.log).argmax()])}
+
+
+_BATCHES, _ROUNDING = 64, 1e-9
+_LEAST, _MOST, _DRAWN = 0.05, 256, 16_000_000
+"""Least share of batches that pass, and most samples of a batch and of all."""
+
+
+def _guess(point: Point) -> tuple[float, float]:
+    """Share of batches that pass, and the largest relative standard deviation of one, of 1000 at a fixed seed."""
+    mu, pi = (softmax(np.array(point[name])) for name in ("behavior_logits", "current_logits"))
+    counts = np.random.default_rng(0).multinomial(point["samples"], mu, 1000) / point["samples"]
+    second, mean = counts @ np.log(pi / mu) ** 2, counts @ (pi / mu)
+    passed = second <= point["bound"]
+    share = float(passed.mean())
+    if share < _LEAST:
+        return share, math.inf
+    spreads = [float(np.std(x[passed]) / np.mean(x[passed])) for x in (second, mean)]
+    return share, max(math.sqrt(1.0 - share), *spreads, 0.2) / math.sqrt(share)
+
+
+_PUBLISHED = {
+    "behavior_logits": (0.6, 0.3, -2.7), "current_logits": (0.5, 0.2, -1.0), "samples": 16, "bound": 0.04,
+}  # fmt: skip
+_COMMON = {"behavior_logits": (0.2, 0.0), "current_logits": (0.5, -0.2), "samples": 6, "bound": 0.07}
+
+
+class UnseenSupport(PolicyPair, Claim):
+    """batches of small mean squared log ratio are those without the rare action, a share `(1 - q)^N`, with mean
+    ratio `(1 - p)/(1 - q)`: the policy's mass `p` there is unseen
+    """
+
+    kind, source = "expectation", "derived; the bound of arXiv 2510.01161"
+    through = "loop"
+
+    behavior_logits = Vector(
+        typical=(-1.5, 1.5), sizes=(2, 3), example=(0.6, 0.3, -2.3), doc="logits of the behavior policy"
+    )
+    current_logits = Vector(typical=(-1.5, 1.5), example=(0.5, 0.2, -0.6), doc="logits of the current policy")
+    samples = Count(2, 256, typical=(2, 24), example=12, doc="samples of a batch")
+    bound = Positive(example=0.05, unit="nats^2", doc="largest second moment of log ratios that passes")
+
+    def joint(self) -> None:
+        """Few enough counts; the bound decides, and rounding does not."""
+        super().joint()
+        arms = self.behavior_logits.size
+        atoms = math.comb(self.samples + arms - 1, arms - 1)
+        bound = f"such that counts of actions ({atoms}) <= {_ATOMS}"
+        checks.require(atoms <= _ATOMS, "samples", self.samples, bound, "take fewer samples or arms")
+        self.batches = _Batches(self)
+        second = self.batches.second
+        between = bool(second.min() <= self.bound < second.max())
+        remedy = "let some batches pass and some not"
+        bound = f"between the least and the largest M2, {second.min():.4g} and {second.max():.4g}"
+        checks.require(between, "bound", self.bound, bound, remedy)
+        clear = bool((np.abs(second - self.bound) > _CLEAR).all())
+        checks.require(clear, "bound", self.bound, f"{_CLEAR:g} away from the M2 of a batch", "move it")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, object]:
+        """A bound between the least and the largest squared log ratio."""
+        point = super().drawn(draw)
+        log = np.subtract(*(log_softmax(point[name]) for name in ("current_logits", "behavior_logits")))
+        low, high = (log**2).min(), (log**2).max()
+        return point | {"bound": float(low + draw(Positive(typical=(0.05, 0.95))) * (high - low)) + 1e-7}
+
+    def predict(s) -> dict[str, float]:
+        batches = s.batches
+        passes = batches.second <= s.bound
+        return _given(*(x[passes] for x in (batches.mass, batches.second, batches.mean)))
+
+    def check(s) -> dict[str, float]:
+        mu, log = np.exp(log_softmax(s.behavior_logits)), s.batches.log
+        # Sums of squares and of ratios with their probabilities; sums that differ by rounding are one.
+        law = {(0.0, 0.0): 1.0}
+        for _ in range(s.samples):
+            after: dict[tuple[float, float], float] = {}
+            for (second, mean), mass in law.items():
+                for q, x in zip(mu, log, strict=True):
+                    key = round(second + x * x, 12), round(mean + math.exp(x), 12)
+                    after[key] = after.get(key, 0.0) + mass * float(q)
+            law = after
+        seconds, means = (np.array([key[k] for key in law]) / s.samples for k in (0, 1))
+        passes = seconds <= s.bound
+        return _given(*(x[passes] for x in (np.array(list(law.values())), seconds, means)))
+
+    wrong = {
+        "batches that pass have mean ratio 1": lambda s: s.predict() | {"mean_weight": 1.0},
+        "second moment of the population in batches that pass": lambda s: (
+            s.predict() | {"second_moment": float(np.exp(log_softmax(s.behavior_logits)) @ s.batches.log**2)}
+        ),
+        "the rare action absent from one sample": _once,
+    }
+
+    points = (_PUBLISHED, _COMMON)
+    more = ({**_PUBLISHED, "samples": 32},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        share = _guess(point)[0]
+        if share < _LEAST:
+            return f"a share of batches that pass of {_LEAST:g} or more, not {share:.2g}; raise the bound"
+        return within(samples=_MOST)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        spread = 1.2 * _guess(point)[1] / math.sqrt(_BATCHES)
+        most = _DRAWN // (_BATCHES * point["samples"])
+        replicates = max(16, min(units_for(spread, effect, 3 * len(UnseenSupport.points)), most))
+        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        task = sim.tasks.token_bandit(len(places[0]), 1)
+        size = point["samples"], _BATCHES, replicates
+        method = sim.methods.m2po_areal(tau=point["bound"])
+        trace = lab.run(lab.displaced(task, places, ["m2_all", "mean_weight"], size, method), seed, plant)
+        # Nothing is dropped by rule where the largest that is left has no bound.
+        passed = np.isinf(trace["m2po_theta"][1:]).astype(np.float64)
+        found = {
+            "accepted": lab.share_of(passed),
+            "second_moment": ratio((passed * trace["m2_all"][1:]).mean(axis=0), passed.mean(axis=0)),
+            "mean_weight": ratio((passed * trace["mean_weight"][1:]).mean(axis=0), passed.mean(axis=0)),
+        }
+        return {name: one._replace(tolerance=one.tolerance + _ROUNDING * one.value) for name, one in found.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _PUBLISHED),
+            "a sample fewer in a batch": Defect(replaced(samples_per_group=15), _PUBLISHED),
+            "bound a fifth too low": Defect(
+                lab.with_method(weight=sim.methods.m2po_areal(tau=0.8 * 0.07).weight), _COMMON
+            ),
+        }

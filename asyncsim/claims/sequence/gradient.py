@@ -1,0 +1,103 @@
+r"""The gradient of a chain's success probability is that of the one bit on which success hangs.
+
+dJ/dm_t = p_t (1 - p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence
+ratio, REINFORCE on stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J =
+p_t P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a
+gradient above 1e-9. Second route: complex step through the law of K. Source: textbook (score identity).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import complex_gradient
+from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare
+
+
+def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
+    p = probabilities(margins)
+    others = [np.delete(p, t) for t in range(len(p))]
+    one_short = np.array([count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
+    return p * (1.0 - p) * one_short
+
+
+def _with_total(gradient: np.ndarray) -> dict[str, float]:
+    return {"total": float(gradient.sum()), **indexed("grad", gradient)}
+
+
+def _own_bit_counted(s: Gradient) -> dict[str, float]:
+    p = probabilities(s.pair.current)
+    return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
+
+
+_EFFECT = 0.02
+
+
+def _spread(chain: lab.Chain) -> float:
+    """Standard deviation of one sample's component over the gradient's norm: W (r - 1/2) (1[right] - p), nearly.
+
+    The factor is for what the three have in common (measured at the points below: at most 1.1).
+    """
+    norm = float(np.linalg.norm(chain.exact(chain.current)[1][::2]))
+    return 1.2 * 0.25 * math.sqrt(chain.moment(2.0)) / norm if norm > 0.0 else math.inf
+
+
+_SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
+
+
+class Gradient(PaidChains, Claim):
+    """the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`"""
+
+    kind, source = "expectation", "textbook (score identity)"
+    relative_to, through, effect = "norm", "loop", _EFFECT
+
+    horizon = bits(30)
+
+    def joint(self) -> None:
+        """A chain that always or never succeeds has no gradient to compare with."""
+        norm = float(np.linalg.norm(_slope(self.pair.current, self.needed)))
+        checks.require(norm > 1e-9, "fraction", self.fraction, "such that success depends on the bits", "ask for other")
+
+    def predict(s) -> dict[str, float]:
+        return _with_total(_slope(s.pair.current, s.needed))
+
+    def check(s) -> dict[str, float]:
+        current = s.pair.current
+        return _with_total(complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
+
+    wrong = {
+        "taken at the behavior policy": lambda s: _with_total(_slope(s.pair.behavior, s.needed)),
+        "own bit among the others": _own_bit_counted,
+    }
+
+    points = (_SHORT,)
+    more = ({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        chain, bits = lab.Chain(point, point["fraction"]), point["horizon"]
+        method = sim.methods.full_is(advantage=sim.advantages.offset(0.5))
+        replicates = lab.replicates_for(_spread(chain), effect, 2 * bits)
+        trace = chain.run([lab.MeanGradient()], replicates, seed, plant, method)
+        # The logit of the wrong bit has the opposite gradient; the margin is the right one's.
+        gradient = trace.accumulated["gradient"][::2]
+        return {"total": between(gradient.sum(axis=0)), **{f"grad[{t}]": between(gradient[t]) for t in range(bits)}}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "dropped ratio": Defect(lab.dropped_ratio, _SHORT),
+            "token ratio in place of the sequence's": Defect(lab.token_level(), _SHORT),
+        }

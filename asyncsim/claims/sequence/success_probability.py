@@ -1,0 +1,103 @@
+r"""A chain of independent bits succeeds with the upper tail of a Poisson binomial distribution.
+
+J = P(K >= k), K the number of right bits, k = ceil(f H). Under stale data from mu the mean reward is J(mu); weighted by
+the sequence ratio it is J(pi). Derivation: bits are independent, E_mu W r = E_pi r. Domain: at most 4096 bits, margins
+that go evenly along the chain. Second route: the generating function at the roots of unity. Source: textbook.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from asyncsim.claims import lab
+from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare
+
+
+def _tails(s: SuccessProbability, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
+    behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
+    return {"stale_return": behavior, "weighted_return": current}
+
+
+def _normal_tail(s: SuccessProbability) -> dict[str, float]:
+    tails = []
+    for p in map(probabilities, s.pair):
+        tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
+    return {"stale_return": tails[0], "weighted_return": tails[1]}
+
+
+_EFFECT, _COMPARISONS = 0.02, 6
+
+
+def _weighted(step: lab.Step) -> lab.torch.Tensor:
+    """E W r."""
+    return step.mean(lab.torch.exp(step.sequence_log_ratio) * step.batch.reward)
+
+
+def _spread(chain: lab.Chain) -> float:
+    """Relative standard deviation of one sample, at most: E W^2 r <= E W^2 where r is 0 or 1."""
+    stale, current = (chain.exact(place)[0] for place in (chain.behavior, chain.current))
+    if min(stale, current) <= 0.0:
+        return math.inf
+    return math.sqrt(max(1.0 / stale - 1.0, chain.moment(2.0) / current**2 - 1.0, 1e-6))
+
+
+def _one_more(spec: lab.Spec) -> lab.Spec:
+    """One right bit more than asked for is needed."""
+    task: Any = spec.task
+    return spec.replace(task=dataclasses.replace(task, fraction=(task.needed + 1) / task.horizon))
+
+
+_SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
+
+
+class SuccessProbability(PaidChains, Claim):
+    """a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted"""
+
+    kind, source = "expectation", "textbook (Poisson binomial)"
+    through, effect = "loop", _EFFECT
+
+    horizon = bits(60)
+
+    def predict(s) -> dict[str, float]:
+        return _tails(s, count_law)
+
+    def check(s) -> dict[str, float]:
+        return _tails(s, fourier_law)
+
+    wrong = {
+        "more than the needed bits": lambda s: _tails(s, count_law, 1),
+        "normal tail without half a bit": _normal_tail,
+    }
+
+    points = (_SHORT, {"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.1, 0.7)})
+    more = ({"horizon": 200, "fraction": 0.6, "behavior_margins": (0.2, 0.7), "current_margins": (0.25, 0.75)},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        chain = lab.Chain(point, point["fraction"])
+        metrics = ["batch_return", lab.Metric("weighted", _weighted, ("log_prob",))]
+        trace = chain.run(metrics, lab.replicates_for(_spread(chain), effect, _COMPARISONS), seed, plant)
+        return {
+            "stale_return": lab.share_of(trace["batch_return"][1:], lab.SAMPLES),
+            "weighted_return": lab.mean_of(trace, "weighted"),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "more than the needed bits": Defect(_one_more, _SHORT),
+            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _SHORT),
+            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SHORT),
+        }

@@ -1,0 +1,144 @@
+r"""The largest step of Adam per coordinate grows with its memory: gradients that grow geometrically reach it.
+
+m/sqrt(v) is a linear form of the gradients over the root of a quadratic one. By Cauchy-Schwarz its largest value is
+sqrt(sum_k a_k^2/b_k), a_k and b_k the weights of the gradient k updates back in m and v, and g_k ~ a_k/b_k reaches it.
+With bias correction at update t, a = (1 - beta1) beta1^k/(1 - beta1^t), b alike. As t grows that is (1 - beta1)/sqrt((1
+- beta2)(1 - beta1^2/beta2)), 7.27 for the default. The often quoted (1 - beta1)/sqrt(1 - beta2), 3.16, is one large
+gradient after zeros and no bound. Domain: eps = 0, beta1^2 < beta2, gradients that grow less than e^300. Second route:
+the algorithm run on that sequence. Source: derived; the quoted value is in arXiv 1412.6980, section 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Integer, Real
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _memory(s: AdamStepCap, ratio: float) -> float:
+    """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
+    terms = (1.0 - ratio**s.updates) / (1.0 - ratio)
+    return (1.0 - s.beta1) * math.sqrt(terms / (1.0 - s.beta2))
+
+
+def _correction(s: AdamStepCap) -> float:
+    return math.sqrt(1.0 - s.beta2**s.updates) / (1.0 - s.beta1**s.updates)
+
+
+_OTHERS = 63
+
+
+@dataclass(frozen=True)
+class _Fed:
+    """An instrument: gradients of a script in place of the run's own, a row for each replicate."""
+
+    script: tuple[tuple[float, ...], ...]
+
+    def init(self, parameters: lab.Tensor) -> lab.State:
+        """At the beginning."""
+        return {"read": lab.torch.zeros((parameters.shape[0], 1), dtype=parameters.dtype)}
+
+    def apply(self, record: lab.Record, state: lab.State) -> tuple[lab.Record, lab.State]:
+        """Replace the direction."""
+        rows = lab.torch.tensor(self.script, dtype=record.direction.dtype)
+        record.direction = rows.gather(1, state["read"].long())
+        return record, {"read": state["read"] + 1.0}
+
+
+def _without_correction(spec: lab.Spec) -> lab.Spec:
+    """Moments that are not corrected for their start at 0."""
+    fed, adam = spec.update.links
+    T, beta1, beta2 = spec.updates, adam.beta1, adam.beta2  # type: ignore[attr-defined]
+    return spec.replace(update=lab.Links((fed, adam, sim.updates.scale((1.0 - beta1**T) / (1.0 - beta2**T) ** 0.5))))
+
+
+def _slower(spec: lab.Spec) -> lab.Spec:
+    """The second moment forgets as the first does."""
+    fed, adam = spec.update.links
+    beta1 = adam.beta1  # type: ignore[attr-defined]
+    return spec.replace(update=lab.Links((fed, lab.adam(1.0, beta1, beta1, eps=0.0))))
+
+
+_POINT = {"beta1": 0.9, "beta2": 0.99, "updates": 200}
+
+
+class AdamStepCap(Claim):
+    """Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments;
+    late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
+    """
+
+    kind, source = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1"
+    through = "loop"
+
+    beta1 = Real(0.01, 0.99, typical=(0.5, 0.95), example=0.9, doc="share that the first moment keeps")
+    beta2 = Real(0.01, 0.9999, typical=(0.95, 0.9999), example=0.99, doc="share that the second moment keeps")
+    updates = Integer(1, 2000, typical=(1, 300), example=200, unit="updates", doc="update whose step is asked for")
+
+    def joint(self) -> None:
+        """A bounded step, and gradients whose squares are numbers."""
+        checks.require(self.beta1**2 < 0.999 * self.beta2, "beta1", self.beta1, "below sqrt(0.999 beta2)", "lower it")
+        grown = self.updates * abs(math.log(self.beta2 / self.beta1))
+        checks.require(
+            grown < 300.0, "updates", self.updates, "such that gradients grow by less than e^300", "lower it"
+        )
+
+    def predict(s) -> dict[str, float]:
+        return {"largest_step": _memory(s, s.beta1**2 / s.beta2) * _correction(s)}
+
+    def check(s) -> dict[str, float]:
+        first = second = step = 0.0
+        for k in range(s.updates - 1, -1, -1):
+            gradient = (s.beta1 / s.beta2) ** k
+            first = s.beta1 * first + (1.0 - s.beta1) * gradient
+            second = s.beta2 * second + (1.0 - s.beta2) * gradient**2
+            step = first / math.sqrt(second)
+        return {"largest_step": step * _correction(s)}
+
+    wrong = {
+        "quoted (1 - beta1) / sqrt(1 - beta2)": lambda s: {"largest_step": (1 - s.beta1) / math.sqrt(1 - s.beta2)},
+        "one large gradient after zeros": lambda s: {"largest_step": _memory(s, 0.0) * _correction(s)},
+        "step of 1": lambda s: {"largest_step": 1.0},
+        "momentum's square divided by no beta2": lambda s: {"largest_step": _memory(s, s.beta1**2) * _correction(s)},
+    }
+
+    points = (_POINT,)
+    more = ({"beta1": 0.9, "beta2": 0.999, "updates": 400}, {"beta1": 0.5, "beta2": 0.95, "updates": 60})
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        beta1, beta2, count = point["beta1"], point["beta2"], point["updates"]
+        back = np.arange(count - 1, -1, -1.0)
+        # Growth as it should be largest, at other rates, and with noise.
+        draws = np.random.default_rng(seed)
+        powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, _OTHERS)])[:, None]
+        noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, _OTHERS)])[:, None] * draws.normal(size=count)
+        script = (beta1 / beta2) ** (powers * back) * noise
+        spec = sim.Spec(
+            sim.tasks.quadratic(noise=0.0),
+            lab.fixed(0),
+            sim.methods.gradient(),
+            sim.chain(_Fed(tuple(map(tuple, script))), lab.adam(1.0, beta1, beta2, eps=0.0)),
+            updates=count,
+            replicates=len(script),
+            samples_per_group=1,
+            sampling="enumerate",
+            diagnostics=[lab.Metric("place", lambda step: step.parameters[:, 0])],
+        )
+        trace = lab.run(spec, seed, plant)
+        largest = float(np.abs(trace.parameters[:, 0] - trace["place"][-1]).max())
+        return {"largest_step": Estimate(largest, tolerance=1e-6 * largest)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "no bias correction": Defect(_without_correction, {**_POINT, "updates": 100}),
+            "second moment as short as the first": Defect(_slower, _POINT),
+        }

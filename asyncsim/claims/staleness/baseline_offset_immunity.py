@@ -1,0 +1,104 @@
+r"""A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets.
+
+REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
+At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m =
+1 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least
+2 for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between
+-2 and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
+matrix. Source: derived; pessimistic baselines: arXiv 2506.20520.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Real, Staleness
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical, mixed_critical
+from asyncsim.claims._recursion import marginal_step_mixed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims.staleness._soft import SoftBandit, centered
+
+
+def _step(s: BaselineOffsetImmunity, share: float) -> dict[str, float]:
+    return {"step": mixed_critical(s.staleness, share) / s.curvature}
+
+
+def _group_baseline(spec: lab.Spec) -> lab.Spec:
+    """The group's own mean in place of the fixed baseline."""
+    return spec.replace(method=spec.method.replace(advantage=sim.advantages.group_mean()))
+
+
+def _point(offset: float, staleness: int) -> Point:
+    point = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
+    return {**point, "staleness": staleness, "offset": offset}
+
+
+class BaselineOffsetImmunity(SoftBandit, Claim):
+    """a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for
+    `V/kl` in `[1/2, 1]` no staleness lowers the largest stable step
+    """
+
+    kind, source = "threshold", "derived; pessimistic baselines: arXiv 2506.20520"
+    through = "loop"
+
+    staleness = Staleness(0, 64, typical=(0, 16), example=4)
+    offset = Real(example=0.1, unit="reward", doc="how far the baseline lies below the mean regularized reward")
+
+    def joint(self) -> None:
+        """Roots of modes with shares far outside [0, 1] are not bracketed."""
+        super().joint()
+        fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
+        checks.require(fits, "offset", self.offset, "between -2 kl and 3 kl", "change the offset")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A share of the penalty's weight."""
+        point = super().drawn(draw)
+        return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
+
+    def predict(s) -> dict[str, float]:
+        return _step(s, 1.0 - s.offset / s.kl)
+
+    def check(s) -> dict[str, float]:
+        def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+            mu = softmax(behavior)
+            drift: np.ndarray = centered(mu, s.soft_rewards(mu)) + s.offset * (mu - softmax(theta))
+            return drift
+
+        return {"step": marginal_step_mixed(*s.jacobians(field), s.staleness)}
+
+    wrong = {
+        "sign of the offset": lambda s: _step(s, 1.0 + s.offset / s.kl),
+        "offset without effect": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "baseline at the reward without its penalty": lambda s: _step(s, 1.0 - s.offset),
+    }
+
+    points = (_point(0.15, 3), _point(0.35, 2), _point(-0.25, 2))
+    more = (_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.soft.reach(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        beta, tau, task = point["kl"], point["staleness"], lab.soft.bandit(point)
+        start = lab.soft.optimum(task)
+        # At the optimum all arms earn the same, so that a fixed baseline moves nothing there.
+        method = sim.methods.reinforce(sim.advantages.offset(lab.soft.value(task, start) - point["offset"]))
+        return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _point(0.15, 3)),
+            "baseline of the group": Defect(_group_baseline, _point(0.15, 3)),
+            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point(-0.25, 2)),
+        }

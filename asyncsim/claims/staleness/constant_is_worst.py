@@ -1,0 +1,78 @@
+r"""Among laws of staleness with a given mean, the constant one is found to have the smallest stable step.
+
+The mean under independent draws decays up to a_p, the first positive (1 - z) / sum p_d z^-d on the unit circle; no law
+is known with a_p < 2 sin(pi / (2 (2 E d + 1))). Stated for 1/step, of which this is an upper bound. It is attained by a
+constant staleness; for means between integers no law reaches it. Domain: mean of descent, one draw an update. Status
+open: 6,000 random laws up to staleness 21 have no counterexample, and there is no proof in discrete time. Second
+route: the phase of the characteristic equation of a delay that is no integer. Source: numerical search.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims.staleness._draws import RandomDelays
+
+
+def _bound(s: ConstantIsWorst, mean: float) -> dict[str, float]:
+    return {"inverse_step": s.curvature / (2.0 * math.sin(math.pi / (2.0 * (2.0 * mean + 1.0))))}
+
+
+def _point(*law: float) -> Point:
+    return {"law": law, "curvature": 2.0}
+
+
+_CONSTANT = _point(0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+class ConstantIsWorst(RandomDelays, Claim):
+    """among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step:
+    `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
+    """
+
+    kind, status, source = "bound", "open", "numerical search; no proof in discrete time"
+    through = "loop"
+
+    @property
+    def mean(self) -> float:
+        return float(self.law @ np.arange(len(self.law)))
+
+    def predict(s) -> dict[str, float]:
+        return _bound(s, s.mean)
+
+    def check(s) -> dict[str, float]:
+        def phase(phi: float) -> float:
+            """Of z^mean (1 - z) / i, which is real, hence of phase pi/2 less, at the first crossing."""
+            return float(s.mean * phi + np.angle(1j * (1.0 - np.exp(1j * phi))) - math.pi / 2.0)
+
+        phi = math.pi if s.mean == 0.0 else float(brentq(phase, 1e-9, math.pi, xtol=1e-16, rtol=1e-15))
+        return {"inverse_step": s.curvature / float(abs(1.0 - np.exp(1j * phi)))}
+
+    wrong = {
+        "half the largest staleness in place of the mean": lambda s: _bound(s, (len(s.law) - 1) / 2.0),
+        "staleness rounded down": lambda s: _bound(s, math.floor(0.9 * s.mean)),
+    }
+
+    terms = {"constant staleness": lambda s, factor: {"inverse_step": factor * _bound(s, s.mean)["inverse_step"]}}
+
+    points = (_CONSTANT, _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
+    more = (_point(0.0, 1.0), _point(0.875, *[0.0] * 7, 0.125), _point(0.0, 0.0, 0.5, 0.5))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        step = lab.mixed.step_of(point, seed, plant)
+        inverse = 1.0 / step.value
+        return {"inverse_step": step._replace(value=inverse, tolerance=step.tolerance * inverse / step.value)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _CONSTANT),
+            "momentum inserted": Defect(lab.momentum_inserted, _CONSTANT),
+        }

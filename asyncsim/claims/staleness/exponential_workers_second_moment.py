@@ -1,0 +1,113 @@
+r"""Exponential workers are far less stable in mean square than the momentum of their mean suggests.
+
+E x^2 stays bounded iff step * curvature < (1 + sqrt(8 M + 1))/(2 M), about sqrt(2/M); the mean allows 4 M - 2, a
+constant staleness of M - 1 about pi/(2 M). Derivation: with read values y, X = E x^2, P = E x y_i, Y = E y_i^2, Z = E
+y_i y_j obey X' = X - 2 a P + a^2 Y, P' = X'/M + (1 - 1/M)(P - a Z), Y' = X'/M + (1 - 1/M) Y, Z' = (2/M)(P - a Z) + (1 -
+2/M) Z. This map K has det(I - K) = -2 a (M a^2 - a - 2)/M^3. Domain: linear gradient, M workers with independent
+exponential times of one rate, each reads after its own update. Second route: root finding on the radius of K, and E
+x_T^2 over every order of workers. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims.staleness._orders import ExponentialWorkers, paths, share_of_run
+
+
+def _map(a: float, workers: int, reread: float = 1.0) -> np.ndarray:
+    """K on (X, P, Y, Z); `reread` 0: a worker keeps what it had read."""
+    m, keep = reread / workers, 1.0 - reread / workers
+    x = np.array([1.0, -2.0 * a, a * a, 0.0])
+    other = np.array([0.0, 1.0, 0.0, -a])
+    return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
+
+
+def _quantities(s: ExponentialWorkersSecondMoment, boundary: float, moment: float) -> dict[str, float]:
+    return {"step": boundary / s.curvature, "second_moment": moment}
+
+
+def _iterated(s: ExponentialWorkersSecondMoment, reread: float = 1.0) -> float:
+    return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
+
+
+def _closed(workers: int) -> float:
+    return (1.0 + math.sqrt(8.0 * workers + 1.0)) / (2.0 * workers)
+
+
+_SPREAD = 0.45
+"""Largest standard deviation of x_T^2 over its mean at the points below (measured)."""
+_VALUES = 8
+"""Values of E x_t^2 that determine its four roots."""
+_POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
+
+
+class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
+    """with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 +
+    sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`
+    """
+
+    kind, source = "threshold", "derived: recursion of the moments of iterate and read values"
+    through = "kernel, loop"
+
+    share = share_of_run()
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(s, _closed(s.workers), _iterated(s))
+
+    def check(s) -> dict[str, float]:
+        def excess(a: float) -> float:
+            return float(np.abs(np.linalg.eigvals(_map(a, s.workers))).max()) - 1.0
+
+        last = paths(s.workers, s.updates, np.ones(1), lambda read: -s.share * read)[:, -1, 0]
+        return _quantities(s, first_crossing(excess, 0.2 / s.workers, 2.5), float((last**2).mean()))
+
+    wrong = {
+        "boundary of the mean": lambda s: _quantities(s, 4.0 * s.workers - 2.0, _iterated(s)),
+        "limit of many workers sqrt(2/M)": lambda s: _quantities(s, math.sqrt(2.0 / s.workers), _iterated(s)),
+        "constant staleness M - 1": lambda s: _quantities(s, critical(s.workers - 1), _iterated(s)),
+        "read value kept after the own update": lambda s: _quantities(s, _closed(s.workers), _iterated(s, 0.0)),
+    }
+
+    points = (_POINT, {**_POINT, "workers": 2})
+    more = ({**_POINT, "workers": 4},)
+
+    reach = staticmethod(within(workers=4))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        curvature = point["curvature"]
+        # Train on cuts of one run of the kernel.
+        version = lab.workers.windows(
+            lab.workers.timed(point["workers"]), point["updates"], units_for(_SPREAD, effect, 6), seed
+        )
+        task = sim.tasks.quadratic((curvature,), noise=0.0, start=1.0)
+        settings = {
+            "sampling": "enumerate",
+            "diagnostics": "none",
+            "updates": point["updates"],
+            **lab.workers.on(version),
+        }
+        spec = lab.descent(task, lab.paths.given(version), sim.updates.sgd(point["share"] / curvature), **settings)
+        second = lab.paths.mean_of(lab.run(spec, seed, plant).parameters[:, 0] ** 2)
+        # List all orders for the boundary.
+        bracket = (0.1 / point["workers"] / curvature, 2.5 / curvature)
+        step = lab.paths.moment_boundary(
+            *lab.workers.orders(point["workers"], _VALUES), curvature, bracket, seed, plant
+        )
+        return {"step": step, "second_moment": second}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
+            "workers in rotation": Defect(lab.workers.in_rotation(3), _POINT),
+        }

@@ -1,0 +1,80 @@
+r"""Stale REINFORCE on the Gaussian bandit is a delayed linear recursion whose noise grows with the distance.
+
+Actions a ~ N(theta, width^2), reward -h (a - c)^2/2, groups of N with the leave-one-out baseline, no ratio, data tau
+updates old, e = theta_{t - tau} - c. Advantages add up to 0, so the trainer's own mean drops out, and
+    E g = -h e,  Var g = h^2 (2 e^2 + (5/2 - 2/N) width^2)/(N - 1),
+with no approximation. With Q of `alignment/lag1-closed-form` and kappa = Q/(N - 1) the stationary mean square is
+    E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)    ("second_moment"),
+finite iff Q < (N - 1)/2, the autocovariance has the shape of the linear model, and E g^2 = h^2 E e^2 (1 + 1/Q)
+("energy").
+Derivation: g is a U-statistic with kernel (r_a - r_b)(a - b)/(2 width^2); noise is white given the past. Domain: below
+both boundaries. Second route: Hoeffding's variance by Gauss-Hermite quadrature, and the linear system of all second
+moments of tau + 1 neighbors. Source: derived.
+"""
+
+from __future__ import annotations
+
+import asyncsim as sim
+from asyncsim.base.uncertainty import between
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import excess
+from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+
+
+def _from(s: GaussianBandit, second: float) -> dict[str, float]:
+    share = excess(s.step * s.curvature, s.staleness)
+    return {"second_moment": second, "energy": s.curvature**2 * second * (1.0 + 1.0 / share)}
+
+
+_UPDATES = 100
+_POINT = {"staleness": 1, "samples": 12, "curvature": 2.0, "width": 0.5, "step": 0.175}
+
+
+class GaussianBanditClaim(GaussianBandit, Claim):
+    """stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, `kappa = Q/(N -
+    1)`, without approximation
+    """
+
+    kind, source = "distribution", "derived"
+    through = "loop"
+
+    def predict(s) -> dict[str, float]:
+        return _from(s, mean_square(s))
+
+    def check(s) -> dict[str, float]:
+        law, energy = second_moments(s)
+        return {"second_moment": float(law[0, 0]), "energy": energy}
+
+    wrong = {
+        "N in place of N - 1": lambda s: _from(s, mean_square(s, s.samples)),
+        "noise that does not grow with the distance": lambda s: _from(s, mean_square(s, growth=0.0)),
+        "one update staler": lambda s: _from(s, mean_square(s.but(staleness=s.staleness + 1))),
+    }
+
+    points = (_POINT,)
+    more = ({**_POINT, "staleness": 3, "step": 0.075},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.gaussian.settled(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        # Standard deviation of one replicate's mean, relative, at the points (measured); longer delays decay slower.
+        spread = 0.33 if point["staleness"] < 2 else 0.41
+        replicates, skipped = units_for(spread, effect, 4), lab.gaussian.warm_up(point)
+        metrics = ["exact_gradient_norm", "gradient_norm"]
+        trace = lab.run(lab.gaussian.bandit(point, skipped + _UPDATES, replicates, metrics), seed, plant)
+        exact, norm = (trace[name][skipped:] for name in metrics)
+        read = {"second_moment": (exact / point["curvature"]) ** 2, "energy": norm**2}
+        return {name: between(x.mean(axis=0)) for name, x in read.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
+            "own reward in the baseline": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+            "two samples fewer in a group": Defect(replaced(samples_per_group=10), _POINT),
+        }

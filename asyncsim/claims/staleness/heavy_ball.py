@@ -1,0 +1,126 @@
+r"""Momentum raises the largest stable learning rate of fresh gradients and lowers that of stale ones.
+
+x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g. It is stable iff step * largest
+curvature < 2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2). Here phi is the smallest root of (tau - 1/2) phi + arg(e^{i
+phi} - beta) = pi/2. So 2 (1 + beta) at tau = 0, 1 - beta at tau = 1; divided by 1 - beta it falls towards 1/tau for tau
+>= 2. Derivation: a root z leaves the disc where z^{tau-1} (z - 1) (z - beta) = -a, of modulus and phase as stated.
+Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Second route: root finding on the largest
+root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+import asyncsim as sim
+from asyncsim.base.declared import Real, Staleness, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+
+def _boundary(tau: int, beta: float) -> float:
+    """Largest stable step * curvature."""
+    if tau == 0:
+        return 2.0 * (1.0 + beta)
+
+    def phase(phi: float) -> float:
+        return (tau - 0.5) * phi + math.atan2(math.sin(phi), math.cos(phi) - beta) - math.pi / 2.0
+
+    phi = float(brentq(phase, 1e-12, math.pi, xtol=1e-16, rtol=1e-15))
+    # 1 - 2 beta cos phi + beta^2, without the cancellation near beta = 1.
+    return 2.0 * math.sin(phi / 2.0) * math.hypot(1.0 - beta, 2.0 * math.sqrt(beta) * math.sin(phi / 2.0))
+
+
+def _excess(a: float, s: HeavyBall) -> float:
+    """Modulus of the largest root, less 1; multiplied by z where tau = 0."""
+    roots = np.zeros(max(s.staleness, 1) + 2)
+    roots[:3] = 1.0, -1.0 - s.momentum, s.momentum
+    roots[max(s.staleness, 1) + (s.staleness > 0)] += a
+    return float(np.abs(np.roots(roots)).max()) - 1.0
+
+
+def _as_delay(s: HeavyBall) -> dict[str, float]:
+    delay = s.staleness + s.momentum / (1.0 - s.momentum)
+    return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * delay + 1.0))) / s.curvature}
+
+
+def _dampened(spec: lab.Spec) -> lab.Spec:
+    """The gradient enters the velocity with a factor 1 - beta."""
+    link, *rest = spec.update.links
+    return spec.replace(update=lab.Links((link, sim.updates.scale(1.0 - link.beta), *rest)))  # type: ignore[attr-defined]
+
+
+def _point(staleness: int, momentum: float) -> Point:
+    return {"staleness": staleness, "momentum": momentum, "curvatures": (1.0, 0.25)}
+
+
+class HeavyBall(Claim):
+    """momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and
+    lowers it for every staleness `>= 1`, from 1 to `1 - beta` at 1
+    """
+
+    kind, source = "threshold", "derived; qualitatively arXiv 1909.12340"
+    through = "loop"
+
+    staleness = Staleness(0, 64, typical=(0, 24), example=4)
+    momentum = Real(
+        0.0,
+        0.99,
+        typical=(0.0, 0.99),
+        example=0.5,
+        doc="share of the update before that is kept",
+        remedy="nearer to 1 the roots are too close together to be separated",
+    )
+    curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
+
+    @property
+    def curvature(self) -> float:
+        return float(self.curvatures.max())
+
+    def predict(s) -> dict[str, float]:
+        return {"step": _boundary(s.staleness, s.momentum) / s.curvature}
+
+    def check(s) -> dict[str, float]:
+        low = 0.5 * (1.0 - s.momentum) / (1 + s.staleness)
+        return {"step": float(brentq(_excess, low, 4.5, args=(s,), xtol=1e-15, rtol=1e-14)) / s.curvature}
+
+    wrong = {
+        "momentum forgotten": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "factor 1 - beta assumed on the gradient": lambda s: {
+            "step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature
+        },
+        "momentum taken as staleness larger by beta / (1 - beta)": _as_delay,
+    }
+
+    points = tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5)))
+    more = (_point(4, 0.9), _point(0, 0.9), _point(8, 0.8), _point(2, 0.95))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if point["staleness"] + point["momentum"] / (1.0 - point["momentum"]) > 40.0:
+            return "staleness + momentum/(1 - momentum) of at most 40; lower either, runs would be too long"
+        return None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        tau, beta, scale = point["staleness"], point["momentum"], 1.0 / max(point["curvatures"])
+        descent = lab.noiseless_descent(point["curvatures"], lab.fixed(tau))
+
+        def build(steps: tuple[float, ...], count: int) -> lab.Spec:
+            link = sim.updates.momentum(beta)
+            return plant(descent(steps, count).replace(update=sim.chain(link, sim.updates.sgd(steps))))
+
+        low = 0.4 * scale * (1.0 - beta) / (1 + tau)
+        return {"step": lab.marginal_step(build, low, 4.5 * scale, tau + 3, seed, modes=len(point["curvatures"]))}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _point(4, 0.5)),
+            "factor 1 - beta on the gradient": Defect(_dampened, _point(1, 0.5)),
+        }

@@ -1,0 +1,131 @@
+r"""Exponential workers turn asynchrony into momentum 1 - 1/M of the mean, whatever the loss.
+
+E[x_{t+1} - x_t] = (1 - 1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent
+direction. Derivation: the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On
+a linear gradient the mean is stable iff step * curvature < 2 (2 M - 1). Domain: M workers with independent exponential
+times of one rate, each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`).
+Here x are logits of a softmax bandit. Second route: the mean over every order of workers, and root finding on the
+radius of the recursion of iterate and mean read value. Source: arXiv 1605.09774; derived for any loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base.declared import Draw, Positive, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import refuse_equal, softmax
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims.staleness._orders import ExponentialWorkers, paths
+
+
+def _quantities(s: ImplicitMomentum, boundary: float, logits: np.ndarray) -> dict[str, float]:
+    return {"step": boundary / s.curvature} | indexed("logit", logits)
+
+
+def _momentum(s: ImplicitMomentum, keep: float, scale: float, boundary: float) -> dict[str, float]:
+    """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
+    forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
+    mean, change = s.step * forces[0], s.step * forces[0]
+    for force in forces[1:-1]:
+        change = keep * change + s.step * scale * force
+        mean = mean + change
+    return _quantities(s, boundary, mean)
+
+
+def _of_more_workers(s: ImplicitMomentum) -> dict[str, float]:
+    return _momentum(s, s.workers / (s.workers + 1.0), 1.0 / s.workers, 2.0 * (2 * s.workers - 1))
+
+
+_SPREAD = 0.06
+"""Largest standard deviation of a logit over the norm at the points below (measured)."""
+_POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.0), "step": 2.0}
+
+
+class ImplicitMomentum(ExponentialWorkers, Claim):
+    """with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1
+    - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
+    """
+
+    kind, source = "expectation", "arXiv 1605.09774; derived for any loss"
+    relative_to, through = "norm", "kernel, loop"
+
+    rewards = Vector(typical=(0.1, 1.0), length=3, example=(0.0, 0.5, 1.0), doc="rewards of the arms")
+    step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate of the run")
+
+    def joint(self) -> None:
+        """Arms that differ."""
+        super().joint()
+        refuse_equal(self.rewards)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """One arm pays nothing, so that rewards differ."""
+        point = super().drawn(draw)
+        return point | {"rewards": (0.0, *point["rewards"][1:])}
+
+    def ascent(self, logits: np.ndarray) -> np.ndarray:
+        """pi o (r - pi . r), `[K, A]`."""
+        pi = softmax(logits)
+        direction: np.ndarray = pi * (self.rewards - (pi @ self.rewards)[:, None])
+        return direction
+
+    def orders(self) -> np.ndarray:
+        """Logits over every order, `[K, T+1, A]`."""
+        return paths(self.workers, self.updates, np.zeros(3), lambda read: self.step * self.ascent(read))
+
+    def predict(s) -> dict[str, float]:
+        return _momentum(s, 1.0 - 1.0 / s.workers, 1.0 / s.workers, 2.0 * (2 * s.workers - 1))
+
+    def check(s) -> dict[str, float]:
+        def excess(a: float) -> float:
+            share = 1.0 / s.workers
+            moved = np.array([[1.0, -a], [share, 1.0 - share - share * a]])
+            return float(np.abs(np.linalg.eigvals(moved)).max()) - 1.0
+
+        return _quantities(s, first_crossing(excess, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
+
+    wrong = {
+        "momentum 1 - 1/(M + 1)": _of_more_workers,
+        "full learning rate beside the momentum": lambda s: _momentum(
+            s, 1.0 - 1.0 / s.workers, 1.0, 2.0 * (2 * s.workers - 1)
+        ),
+        "boundary of momentum with the full learning rate": lambda s: _momentum(
+            s, 1.0 - 1.0 / s.workers, 1.0 / s.workers, 2.0 * (2.0 - 1.0 / s.workers)
+        ),
+    }
+
+    points = (_POINT,)
+    more = ({**_POINT, "workers": 2, "updates": 8}, {**_POINT, "workers": 6})
+
+    reach = staticmethod(within(workers=12))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        # Train on cuts of one run of the kernel.
+        count = units_for(_SPREAD, effect, 12)
+        version = lab.workers.windows(lab.workers.timed(point["workers"]), point["updates"], count, seed)
+        task, method = sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed"), sim.methods.reinforce()
+        spec = lab.ascent(
+            task, lab.paths.given(version), method, point["step"], point["updates"], **lab.workers.on(version)
+        )
+        logits = lab.run(spec, seed, plant).parameters
+        found = {f"logit[{k}]": lab.paths.mean_of(logits[:, k]) for k in range(3)}
+        # The mean of a linear gradient has two roots; a defect may add one.
+        bracket = (0.05 / point["curvature"], 5.0 * point["workers"] / point["curvature"])
+        step = lab.paths.moment_boundary(
+            *lab.workers.orders(point["workers"], 6), point["curvature"], bracket, seed, plant, power=1
+        )
+        return {"step": step, **found}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
+            "workers in rotation": Defect(lab.workers.in_rotation(3), _POINT),
+        }

@@ -1,0 +1,93 @@
+r"""Workers that update on arrival conserve total staleness: workers - 1 per update, path by path.
+
+sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between
+two reads of one worker pass its delay plus its own update. So for each worker delays + own updates + present age = T.
+Sum over the N workers, whose own updates add up to T. Domain: one gradient in flight per worker, all read before the
+first update; any time law. Second route: the count itself on a path of log-normal service times. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks, laws
+from asyncsim.base.declared import Integer, Parsed
+from asyncsim.claims import lab
+from asyncsim.claims._arrivals import lags_and_ages, order
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+
+
+def _text(name: str, value: Any) -> str:
+    is_text = isinstance(value, str) and value != ""
+    checks.require(is_text, name, value, "the text of a distribution of service times", "write it as name:numbers")
+    return str(value)
+
+
+class _Censored(Wrapped):
+    """Ages of gradients in flight are not counted."""
+
+    def timeline(self, *arguments: Any, **options: Any) -> Any:
+        """The system's timeline whose unfinished samples look as if they had just begun."""
+        record = self._inner.timeline(*arguments, **options)
+        newest = record.publishes["version"].max()
+        record.samples["v_start"] = np.where(record.samples["batch"] < 0, newest, record.samples["v_start"])
+        return record
+
+
+_POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
+
+
+class MeanStaleness(Claim):
+    """with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update"""
+
+    kind, source = "identity", "derived: exchange of the sums over workers and updates"
+    through = "kernel"
+
+    workers = Integer(
+        2, typical=(2, 12), example=8, doc="number of workers", remedy="one worker is never stale; give at least two"
+    )
+    law = Parsed(
+        _text,
+        "any distribution of times",
+        typical=("exponential:1",),
+        example="lognormal:1.0:0.8",
+        doc="distribution of service times",
+    )
+    updates = Integer(1, typical=(1, 200), example=500, unit="updates", doc="length of a run")
+
+    def predict(s) -> dict[str, float]:
+        return {"total_per_update": float(s.workers - 1)}
+
+    def check(s) -> dict[str, float]:
+        lags, ages = lags_and_ages(s.workers, order(s.workers, s.updates))
+        return {"total_per_update": int(lags.sum() + ages.sum()) / s.updates}
+
+    wrong = {
+        "a worker's own update counted as staleness": lambda s: {"total_per_update": float(s.workers)},
+        "mean over the rotation, (N-1)/2": lambda s: {"total_per_update": (s.workers - 1) / 2.0},
+    }
+
+    points = (_POINT, {**_POINT, "law": "exponential:1.0"}, {**_POINT, "law": "lognormal:1.0:2.0"})
+    more = ({**_POINT, "workers": 64, "updates": 60_000},)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        system = plant(sim.systems.update_on_arrival(point["workers"], laws.as_law("law", point["law"])))
+        updates = point["updates"]
+        samples = system.timeline(updates, seed=seed).samples
+        applied = samples["batch"] >= 0
+        delays = int((samples["batch"][applied] - samples["v_start"][applied]).sum())
+        # The worker of the last update has restarted at the newest version: its age is 0.
+        ages = int((updates - samples["v_start"][~applied]).sum())
+        return {"total_per_update": Estimate((delays + ages) / updates, tolerance=1e-12 * point["workers"])}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "stamp taken at completion": Defect(lab.heads.LateStamp, _POINT),
+            "staleness in flight forgotten": Defect(_Censored, _POINT),
+        }

@@ -1,0 +1,108 @@
+r"""With a staleness drawn anew for every update the mean obeys the averaged recursion, and so does its boundary.
+
+E x_{t+1} = E x_t - a sum_d p_d E x_{t-d}: the draw is independent of the past. It decays iff a is below the first
+positive (1 - z) / sum p_d z^-d on the unit circle. For equal chances of 0..S that is 2 (S + 1) sin^2(pi/(2 (S + 1))):
+about pi times the boundary of staleness S, and pi/2 times that of its mean. Domain: linear gradient, the mean alone;
+the mean square diverges earlier (`staleness/random-mean-square`). Second route: the mean over every sequence of draws,
+and root finding on the radius of the averaged companion matrix. Source: derived.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import records
+from asyncsim.base.declared import Count, Real
+from asyncsim.claims import _random, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
+
+
+def _quantities(s: RandomMean, law: np.ndarray, boundary: float) -> dict[str, float]:
+    return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
+
+
+def _constant(s: RandomMean, tau: int) -> dict[str, float]:
+    return _quantities(s, np.eye(tau + 1)[-1], critical(tau))
+
+
+def _uniform(s: RandomMean) -> dict[str, float]:
+    n = len(s.law)
+    return _quantities(s, np.full(n, 1.0 / n), 2.0 * n * math.sin(math.pi / (2.0 * n)) ** 2)
+
+
+_SPREAD = 0.3
+"""Largest standard deviation of x_T over its mean at the points below."""
+
+
+class _DrawnOnce(Wrapped):
+    """One staleness for a whole run: that of its last update."""
+
+    def schedule(self, *arguments: Any) -> records.Schedule:
+        """The system's schedule with the last batch's staleness throughout."""
+        schedule = self._inner.schedule(*arguments)
+        now = schedule.train_version[None, :, None, None, None]
+        last = (now - schedule.version)[:, -1:]
+        return dataclasses.replace(schedule, version=np.maximum(now - last, 0).astype(np.int32))
+
+
+_UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
+
+
+class RandomMean(RandomDelays, Claim):
+    """with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal
+    chances up to `S` allow about `pi` times the learning rate of constant staleness `S`
+    """
+
+    kind, source = "threshold", "derived: the draw is independent of the past"
+    through = "loop"
+
+    share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
+    updates = Count(1, 12, typical=(1, 6), example=6, unit="updates", doc="updates of the run")
+
+    def joint(self) -> None:
+        """All sequences of draws can be listed."""
+        super().joint()
+        check_paths(self.law, self.updates)
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(s, s.law, _random.mean_boundary(s.law))
+
+    def check(s) -> dict[str, float]:
+        def excess(a: float) -> float:
+            return float(np.abs(np.linalg.eigvals(_random.averaged(s.law, a))).max()) - 1.0
+
+        last, mass = enumerated(s.law, s.share, s.updates)
+        return {"step": first_crossing(excess, 0.2 / len(s.law), 6.0) / s.curvature, "mean": float(mass @ last)}
+
+    wrong = {
+        "one draw for the whole run": lambda s: _constant(s, len(s.law) - 1),
+        "mean staleness taken as constant": lambda s: _constant(s, round(float(s.law @ np.arange(len(s.law))))),
+        "law taken as uniform": _uniform,
+    }
+
+    points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})
+    more = ({**_UNEVEN, "law": (0.2,) * 5, "share": 0.12}, {**_UNEVEN, "law": (0.5, 0.5)})
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        trace = lab.paths.drawn(point, sim.schedules.random(point["law"]), units_for(_SPREAD, effect, 6), seed, plant)
+        mean = lab.paths.mean_of(trace.parameters[:, 0], trace.realization)
+        return {"step": lab.mixed.step_of(point, seed, plant), "mean": mean}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _UNEVEN),
+            "one draw for the whole run": Defect(
+                lambda spec: spec.replace(system=_DrawnOnce(spec.system)), {**_UNEVEN, "share": 0.3, "updates": 6}
+            ),
+        }

@@ -1,0 +1,146 @@
+r"""With a staleness drawn anew for every gradient the mean square diverges at a smaller step than the mean.
+
+x_{t+1} = x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy
+a^2/B (gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|})
+= 1, phi the covariances under unit noise. For equal chances of 0 and 1: a = B (sqrt(1 + 4/B) - 1), so 1.236 at B = 1,
+where the mean allows 2. Domain: linear gradient, B draws an update of one law. Second route: E x_T^2 over every
+sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d. Source:
+derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base.declared import Count, Real
+from asyncsim.claims import _random, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
+
+
+def _second(s: RandomMeanSquare, groups: int) -> float:
+    """E x_T^2 by the recursion of moments."""
+    law, size = np.ones((len(s.law), len(s.law))), len(s.law)
+    matrices, average = _random.companions(s.law, s.share), _random.averaged(s.law, s.share)
+    for _ in range(s.updates):
+        drawn = sum((p * m @ law @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
+        law = drawn / groups + (1.0 - 1.0 / groups) * average @ law @ average.T
+    return float(law[0, 0])
+
+
+def _quantities(s: RandomMeanSquare, boundary: float, second: float) -> dict[str, float]:
+    return {"step": boundary / s.curvature, "second_moment": second}
+
+
+def _with(s: RandomMeanSquare, groups: int) -> dict[str, float]:
+    return _quantities(s, _random.mean_square_boundary(s.law, groups), _second(s, groups))
+
+
+_SPREAD = 1.0
+"""Largest standard deviation of x_T^2 over its mean at the points below."""
+_PATHS = 4000
+
+
+def _sets(point: Point) -> dict[tuple[int, ...], float]:
+    """Stalenesses of a batch's groups in any order, with their chances."""
+    chances: dict[tuple[int, ...], float] = {}
+    for each in itertools.product(np.flatnonzero(point["law"]).tolist(), repeat=point["groups"]):
+        key = tuple(sorted(each))
+        chances[key] = chances.get(key, 0.0) + math.prod(point["law"][d] for d in each)
+    return chances
+
+
+def _length(point: Point) -> int:
+    """Values of E x_t^2 that determine its recurrence, over products of as many iterates as the law has values."""
+    size = len(point["law"])
+    return size * (size + 1)
+
+
+def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
+    sets, count = _sets(point), _length(point)
+    # What the last update does is not seen.
+    paths = lab.paths.listed(list(sets), count - 1)
+    chance = lab.paths.listed(list(sets.values()), count - 1).prod(axis=1)
+    staleness = np.concatenate([paths, paths[:, :1]], axis=1)
+    version = np.maximum(np.arange(count)[None, :, None] - staleness, 0)
+    scale = 1.0 / point["curvature"]
+    bracket = (0.4 * scale / len(point["law"]), 4.5 * scale)
+    return lab.paths.moment_boundary(version, chance, point["curvature"], bracket, seed, plant)
+
+
+def _one_draw(spec: lab.Spec) -> lab.Spec:
+    """All groups of a batch share one draw."""
+    knobs = spec.system.knobs
+    law = sim.schedules.random(knobs["law"], groups_per_batch=spec.groups) if "law" in knobs else spec.system
+    return spec.replace(system=law)
+
+
+_TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
+_ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
+
+
+class RandomMeanSquare(RandomDelays, Claim):
+    """with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum
+    p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
+    """
+
+    kind, source = "threshold", "derived: the draws are white noise to the averaged recursion"
+    through = "loop"
+
+    groups = Count(1, 16, typical=(1, 2), example=2, doc="independent draws of an update")
+    share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
+    updates = Count(1, 8, typical=(1, 4), example=4, unit="updates", doc="updates of the run")
+
+    def joint(self) -> None:
+        """All sequences of draws can be listed."""
+        super().joint()
+        check_paths(self.law, self.updates, self.groups)
+
+    def predict(s) -> dict[str, float]:
+        return _with(s, s.groups)
+
+    def check(s) -> dict[str, float]:
+        def excess(a: float) -> float:
+            matrices, average = _random.companions(s.law, a), _random.averaged(s.law, a)
+            drawn = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+            total = drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average)
+            return float(np.abs(np.linalg.eigvals(total)).max()) - 1.0
+
+        last, mass = enumerated(s.law, s.share, s.updates, s.groups)
+        return _quantities(s, first_crossing(excess, 0.2 / len(s.law), 6.0), float(mass @ last**2))
+
+    wrong = {
+        "one draw shared by the batch": lambda s: _with(s, 1 if s.groups > 1 else 2),
+        "boundary of the mean": lambda s: _quantities(
+            s, _random.mean_boundary(s.law), mean_path(s.law, s.share, s.updates) ** 2
+        ),
+    }
+
+    points = (_ONE, _TWO)
+    more = ({**_TWO, "groups": 3}, {**_ONE, "law": (0.6, 0.0, 0.4)})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if len(_sets(point)) ** (_length(point) - 1) > _PATHS:
+            return f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
+        return None
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])
+        trace = lab.paths.drawn(point, system, units_for(_SPREAD, effect, 6), seed, plant)
+        second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)
+        return {"step": _boundary(point, seed, plant), "second_moment": second}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _ONE),
+            "one draw shared by the batch": Defect(_one_draw, {**_TWO, "share": 1.0}),
+        }

@@ -1,0 +1,117 @@
+r"""Where a KL penalty is evaluated sets how much staleness a regularized softmax bandit stands, in both directions.
+
+Around pi* ~ reference e^{r/kl} the field has Jacobian A in current and B in behavior logits, A + B = -kl F. Penalty in
+the reward at behavior log-probabilities: A = 0, with or without the exact ratio. So step < a_c(tau) / c with c = kl
+lambda_max(F). In the reward at current log-probabilities: B = 0, step < 2/c for every tau. As a loss on current logits
+beside stale rewards: B is the Hessian of pi . r. On two arms its share of the total is m = (gap/kl) tanh(D/2), D the
+margin of pi* and gap = r_1 - r_2. Then step < a_m(tau) / c, a_m the boundary of the stale share m: below that of a_c
+where m > 1. Domain: small deviations, baselines that do not move with the current policy; the loss on two arms.
+Second route: Jacobians of the mean fields by complex steps, radius of the block companion matrix. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Positive, Staleness, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical, mixed_critical
+from asyncsim.claims._recursion import marginal_step_mixed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims.staleness._soft import Field, SoftBandit, centered
+
+_PLACES = ("behavior", "behavior_weighted", "current", "current_weighted", "loss")
+"""Of the penalty: in the reward at which log-probs, without and with the exact ratio; or beside the reward."""
+
+
+def _field(s: RegularizerPlacement) -> Field:
+    def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        pi, mu = softmax(theta), softmax(behavior)
+        if s.placement == "loss":
+            return centered(mu, s.rewards.astype(complex)) + centered(pi, s.soft_rewards(pi) - s.rewards)
+        read = mu if s.placement.startswith("behavior") else pi
+        return centered(pi if s.placement.endswith("weighted") else mu, s.soft_rewards(read))
+
+    return field
+
+
+def _point(placement: str, staleness: int, kl: float = 0.4) -> Point:
+    point = {"rewards": (1.0, 0.0), "reference_logits": (0.5, 0.0), "kl": kl}
+    return {**point, "staleness": staleness, "placement": placement}
+
+
+class RegularizerPlacement(SoftBandit, Claim):
+    """a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl
+    lambda_max(F))`; read at current log-probs in the reward it removes the staleness limit; as a loss beside
+    stale rewards it leaves the stale share `m = (r_1 - r_2) tanh(D/2) / kl`
+    """
+
+    kind, source = "threshold", "derived: Jacobians in current and in behavior logits"
+    through = "loop"
+
+    rewards = Vector(typical=(0.0, 1.0), sizes=(2, 2), example=(0.0, 1.0), doc="rewards of the arms")
+    reference_logits = Vector(typical=(-1.0, 1.0), example=(1.0, 0.0), doc="logits of the reference policy")
+    kl = Positive(typical=(0.2, 3.0), example=0.5, unit="reward per nat", doc="weight of the penalty")
+    staleness = Staleness(0, 64, typical=(0, 16), example=4)
+    placement = Choice(*_PLACES, example="loss", doc="where the penalty reads log-probs, and whether the ratio weights")
+
+    def joint(self) -> None:
+        """One mode of the loss form has one stale share."""
+        super().joint()
+        fits = self.placement != "loss" or self.rewards.size == 2
+        checks.require(fits, "rewards", self.rewards.tolist(), "those of two arms for a loss", "drop the other arms")
+
+    @property
+    def share(self) -> float:
+        """Stale share of the Jacobian of the loss form."""
+        gap, margin = (float(x[0] - x[1]) for x in (self.rewards, np.log(self.optimum)))
+        return gap / self.kl * float(np.tanh(margin / 2.0))
+
+    def predict(s) -> dict[str, float]:
+        kind = s.placement.partition("_")[0]
+        if kind == "loss":
+            return {"step": mixed_critical(s.staleness, s.share) / s.curvature}
+        return {"step": critical(s.staleness if kind == "behavior" else 0) / s.curvature}
+
+    def check(s) -> dict[str, float]:
+        return {"step": marginal_step_mixed(*s.jacobians(_field(s)), s.staleness)}
+
+    wrong = {
+        "all stale": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "all current": lambda s: {"step": 2.0 / s.curvature},
+        "stale share of a uniform reference": lambda s: {
+            "step": mixed_critical(s.staleness, s.but(reference_logits=np.zeros(2)).share) / s.curvature
+        },
+    }
+
+    points = (_point("behavior_weighted", 2), _point("current", 2), _point("loss", 2), _point("loss", 1, 0.8))
+    more = (_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.soft.reach(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        beta, (place, _, weighted) = point["kl"], point["placement"].partition("_")
+        method = sim.methods.full_is() if weighted else sim.methods.reinforce()
+        task = lab.soft.bandit(point, "current" if place == "current" else "behavior")
+        start, tau = lab.soft.optimum(task), point["staleness"]
+        if place == "loss":
+            task, method = lab.soft.bandit(point, kl=0.0), method.replace(penalties=(sim.penalties.exact(beta),))
+        return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _point("loss", 2)),
+            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
+            "penalty at behavior log-probs": Defect(lab.soft.penalty_at("behavior"), _point("current", 2)),
+            "stale rewards weighted by the ratio": Defect(
+                lab.with_method(weight=lab.Ratio("sequence")), _point("loss", 2)
+            ),
+        }

@@ -1,0 +1,100 @@
+r"""Weights published every `s` updates: stability depends on the product of s and the learning rate alone.
+
+Updates of a cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k -
+s a X_{k-m}. Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version
+late. Constant staleness of s - 1 updates would allow up to pi/2 for long cycles. Domain: linear gradient, one update a
+batch, m in versions. Second route: product of the companion matrices of one cycle's updates, staleness ms, ms + 1, ..
+in turn, and root finding on its spectral radius. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Integer, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+
+def _growth(a: float, s: Sawtooth) -> float:
+    """Largest modulus of the map from one cycle start to the next, less 1."""
+    size = s.updates * (s.versions + 1)
+    cycle = np.eye(size)
+    for phase in range(s.updates):
+        companion = np.eye(size, k=-1)
+        companion[0, 0] += 1.0
+        companion[0, s.versions * s.updates + phase] -= a
+        cycle = companion @ cycle
+    return float(np.abs(np.linalg.eigvals(cycle)).max()) - 1.0
+
+
+def _step(s: Sawtooth, boundary: float) -> dict[str, float]:
+    return {"step": boundary / s.curvature}
+
+
+def _point(updates: int, versions: int) -> Point:
+    return {"updates": updates, "versions": versions, "curvatures": (2.0,)}
+
+
+class Sawtooth(Claim):
+    """weights published every `s` updates are stable iff `s * step * curvature < a_c(m)`, `m` the versions from
+    generation to training: 2 for every `s` at `m = 0`
+    """
+
+    kind, source = "threshold", "derived: cycle starts obey the recursion of constant staleness"
+    through = "loop"
+
+    updates = Count(1, 64, typical=(1, 12), example=6, unit="updates", doc="updates between two publishes")
+    versions = Integer(0, 16, typical=(0, 3), example=1, unit="versions", doc="versions from generation to training")
+    curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
+
+    def joint(self) -> None:
+        """The second route multiplies matrices as large as a cycle."""
+        count = self.updates * (self.versions + 1)
+        checks.require(count <= 128, "updates", self.updates, "updates (versions + 1) <= 128", "shorten the cycle")
+
+    @property
+    def curvature(self) -> float:
+        return float(self.curvatures.max())
+
+    def predict(s) -> dict[str, float]:
+        return _step(s, critical(s.versions) / s.updates)
+
+    def check(s) -> dict[str, float]:
+        low, high = 0.5 / s.updates / (s.versions + 1), 4.0 / s.updates
+        found = float(brentq(_growth, low, high, args=(s,), xtol=1e-15, rtol=1e-14))
+        return {"step": found / s.curvature}
+
+    wrong = {
+        "largest staleness taken as constant": lambda s: _step(s, critical((s.versions + 1) * s.updates - 1)),
+        "mean staleness taken as constant": lambda s: _step(s, critical(round((s.versions + 0.5) * s.updates - 0.5))),
+        "version late by one more": lambda s: _step(s, critical(s.versions + 1) / s.updates),
+        "updates of a cycle not counted": lambda s: _step(s, critical(s.versions)),
+    }
+
+    points = (_point(4, 1), _point(8, 0), {**_point(3, 2), "curvatures": (2.0, 1.0)})
+    more = (_point(1, 1), _point(16, 0), _point(12, 2))
+
+    reach = staticmethod(within(versions=8))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        cycle, versions, curvatures = point["updates"], point["versions"], point["curvatures"]
+        fresh = sim.schedules.sawtooth(cycle)
+        system = lab.fixed(versions, batches_per_publish=cycle) if versions else fresh
+        build, scale = lab.noiseless_descent(curvatures, system, plant), 1.0 / max(curvatures) / cycle
+        bracket, modes = (0.4 * scale / (1 + versions), 5.0 * scale), len(curvatures)
+        return {"step": lab.marginal_step(build, *bracket, versions + 2, seed, every=cycle, modes=modes)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _point(8, 0)),
+            "published an update late": Defect(replaced(system=sim.schedules.sawtooth(9)), _point(8, 0)),
+            "staleness in updates": Defect(replaced(system=lab.fixed(4)), _point(4, 1)),
+        }

@@ -1,0 +1,152 @@
+r"""Between two publishes every update counts: staleness in updates is a sawtooth of batches, epochs and minibatches.
+
+With k batches a publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
+updates lie between two publishes. Update j of a version is m n + j updates stale, j = 0, ..., n - 1: on average m n +
+(n - 1)/2. All of them read one published iterate, so iterates at publishes obey X_{v+1} = X_v - n a X_{max(v-m, 0)}.
+Here a = step * curvature. Derivation: counting; a linear gradient of old weights is the same in every epoch and
+minibatch. Domain: gradients taken at the weights that generated the data, without noise. Second route: the recursion
+over single updates, each with its own staleness. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Integer, Positive
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+
+
+def _quantities(path: list[float], mean: float, largest: float) -> dict[str, float]:
+    return {"mean_staleness": mean, "largest_staleness": largest} | indexed("x", path)
+
+
+def _system(point: Point) -> Any:
+    """A sawtooth where data is of the trained version, frozen where it never renews, else a fixed staleness."""
+    counts = {"groups_per_batch": 2, "batches_per_publish": point["batches"]}
+    if point["versions"] == 0:
+        return sim.schedules.sawtooth(point["batches"], groups_per_batch=2)
+    if point["versions"] == point["publishes"] - 1:
+        return sim.schedules.frozen(**counts)
+    return lab.fixed(point["versions"], **counts)
+
+
+class _EveryBatch(Wrapped):
+    """A system that publishes after every batch, whatever it was told."""
+
+    batches_per_publish = 1
+
+
+def _one_pass(spec: lab.Spec) -> lab.Spec:
+    """Every batch is gone through once, and as many updates are made."""
+    return spec.replace(epochs=1)
+
+
+def _recut(spec: lab.Spec) -> lab.Spec:
+    """Batches are not cut, and as many updates are made."""
+    return spec.replace(minibatches=1)
+
+
+def _point(batches: int, epochs: int, minibatches: int, versions: int, publishes: int = 5) -> dict[str, Any]:
+    counts = {"batches": batches, "epochs": epochs, "minibatches": minibatches}
+    return {**counts, "versions": versions, "publishes": publishes, "step": 0.02, "curvature": 1.5}
+
+
+_POINT = _point(2, 3, 2, 1)
+
+
+class SeveralBatchesAPublish(Claim):
+    """with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old,
+    staleness runs from `m n` to `m n + n - 1` updates, and a published iterate moves by `-n * step * curvature`
+    times the one `m` versions before
+    """
+
+    kind, source = "identity", "derived: counting"
+    relative_to, through = "norm", "loop"
+
+    batches = Count(1, 32, typical=(1, 4), example=2, unit="batches", doc="batches between two publishes")
+    epochs = Count(1, 32, typical=(1, 3), example=3, doc="passes through a batch")
+    minibatches = Count(1, 32, typical=(1, 4), example=2, doc="parts of a batch, an update on each")
+    versions = Integer(0, 16, typical=(0, 3), example=1, unit="versions", doc="versions from generation to training")
+    publishes = Integer(2, 32, typical=(2, 6), example=5, doc="versions trained in all")
+    step = Positive(typical=(0.001, 0.02), example=0.03, unit="parameter per gradient", doc="learning rate")
+    curvature = Positive(typical=(0.5, 2.0), example=1.5, doc="curvature of the loss")
+
+    def joint(self) -> None:
+        """What a path of numbers of moderate size holds."""
+        total = self.cycle * self.publishes
+        checks.require(total <= 2048, "publishes", self.publishes, "at most 2048 updates in all", "train fewer")
+        share = self.cycle * self.step * self.curvature
+        checks.require(share <= 2.0, "step", self.step, "updates between publishes * step * curvature <= 2", "lower it")
+        reached = self.publishes > self.versions
+        checks.require(reached, "publishes", self.publishes, "more than versions", "train longer")
+
+    @property
+    def cycle(self) -> int:
+        """Updates between two publishes."""
+        return self.batches * self.epochs * self.minibatches
+
+    def predict(s, late: int = 0) -> dict[str, float]:
+        n, m = s.cycle, s.versions + late
+        path = [1.0]
+        for version in range(s.publishes):
+            path.append(path[-1] - n * s.step * s.curvature * path[max(version - m, 0)])
+        return _quantities(path[1:], m * n + (n - 1) / 2.0, float(m * n + n - 1))
+
+    def check(s, fresh: bool = False) -> dict[str, float]:
+        """Update by update; `fresh`: later epochs and minibatches read current weights."""
+        path, ages = [1.0], []
+        for update in range(s.cycle * s.publishes):
+            batch, inside = divmod(update, s.epochs * s.minibatches)
+            trained = batch // s.batches
+            read = max(trained - s.versions, 0) * s.cycle
+            ages.append(update - read)
+            path.append(path[-1] - s.step * s.curvature * path[update if fresh and inside else read])
+        last = ages[s.versions * s.cycle :]
+        return _quantities(path[s.cycle :: s.cycle], float(np.mean(last)), float(max(last)))
+
+    wrong = {
+        "epochs not counted": lambda s: s.but(epochs=1).predict(),
+        "minibatches not counted": lambda s: s.but(minibatches=1).predict(),
+        "published after every batch": lambda s: s.but(batches=1).predict(),
+        "version late by one more": lambda s: SeveralBatchesAPublish.predict(s, 1),
+        "weights read anew inside a batch": lambda s: SeveralBatchesAPublish.check(s, fresh=True),
+    }
+
+    points = (_POINT, _point(4, 1, 2, 0), _point(2, 2, 1, 4))
+    more = (_point(1, 4, 4, 2), _point(6, 1, 1, 3, 8))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        cycle = point["batches"] * point["epochs"] * point["minibatches"]
+        spec = lab.descent(
+            sim.tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
+            _system(point),
+            sim.updates.sgd(point["step"]),
+            updates=cycle * point["publishes"],
+            epochs=point["epochs"],
+            minibatches=point["minibatches"],
+            cut="samples",
+            samples_per_group=point["minibatches"],
+            replicates=1,
+            diagnostics=[lab.paths.ITERATE, "update_staleness"],
+        )
+        trace = lab.run(spec, seed, plant)
+        ages = trace["update_staleness"][point["versions"] * cycle :, 0]
+        path = np.append(trace["iterate"][cycle::cycle, 0], trace.parameters[0, 0])
+        found = {"mean_staleness": lab.exactly(float(ages.mean())), "largest_staleness": lab.exactly(float(ages.max()))}
+        return found | lab.components("x", path)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
+            "published after every batch": Defect(lambda spec: spec.replace(system=_EveryBatch(spec.system)), _POINT),
+            "one epoch": Defect(_one_pass, _POINT),
+            "no minibatches": Defect(_recut, _POINT),
+        }

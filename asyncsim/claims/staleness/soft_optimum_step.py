@@ -1,0 +1,80 @@
+r"""A regularized softmax bandit is stable to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
+
+J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl F(pi*),
+F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old. So the local limit of delayed
+ascent is the linear one with curvature kl lambda_max(F). Domain: everything in the gradient is stale (the penalty sits
+in the reward, at behavior log-probabilities), no ratio, unbiased baseline, small deviations from pi*. Second route: pi*
+by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block companion matrix. Source:
+derived (local linearization).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import laws
+from asyncsim.base.declared import Integer
+from asyncsim.claims import lab
+from asyncsim.claims._bandit import fisher, softmax
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical
+from asyncsim.claims._recursion import marginal_step
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims.staleness._soft import SoftBandit, centered
+
+
+def _step(curvature: float, tau: int) -> dict[str, float]:
+    return {"step": critical(tau) / curvature}
+
+
+_POINT = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
+
+
+class SoftOptimumStep(SoftBandit, Claim):
+    """a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1)
+    / (kl lambda_max(F(pi*)))`
+    """
+
+    kind = "threshold"
+    source = "derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary"
+    through = "kernel, loop"
+
+    workers = Integer(1, typical=(1, 9), example=5, doc="number of workers in rotation")
+
+    def predict(s) -> dict[str, float]:
+        return _step(s.curvature, s.workers - 1)
+
+    def check(s) -> dict[str, float]:
+        _, stale = s.jacobians(lambda current, behavior: centered(softmax(behavior), s.soft_rewards(softmax(behavior))))
+        return {"step": marginal_step(stale, s.workers - 1)}
+
+    wrong = {
+        "Fisher eigenvalue replaced by 1/4": lambda s: _step(s.kl / 4.0, s.workers - 1),
+        "Fisher eigenvalue replaced by 1": lambda s: _step(s.kl, s.workers - 1),
+        "Fisher at the reference policy": lambda s: _step(
+            s.kl * float(np.linalg.eigvalsh(fisher(softmax(s.reference_logits)))[-1]), s.workers - 1
+        ),
+        "staleness equal to the number of workers": lambda s: _step(s.curvature, s.workers),
+    }
+
+    points = tuple({"workers": n, **_POINT} for n in (1, 2, 5))
+    more = ({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.soft.why_flat(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        beta, task = point["kl"], lab.soft.bandit(point)
+        method = sim.methods.reinforce(sim.advantages.leave_one_out())
+        system = sim.systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)
+        return lab.soft.boundary(task, system, method, lab.soft.optimum(task), beta, point["workers"] - 1, seed, plant)
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, {"workers": 5, **_POINT}),
+            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), {"workers": 5, **_POINT}),
+        }

@@ -1,0 +1,91 @@
+r"""A gradient of which only a share is stale: the largest stable step by that share.
+
+x_{t+1} = x_t - step H ((1 - m) x_t + m x_{t-tau}): stable iff step * curvature < a_m(tau) for each curvature. A root of
+z^{tau+1} - (1 - a (1 - m)) z^tau + a m leaves the disc at -1 or at e^{i phi}, m cos((tau + 1/2) phi) = -(1 - m)
+cos(phi/2), where a = sin phi / (m sin tau phi); a_m is the smallest such a. So 0 <= m <= 1/2 leaves at least 2 for
+every tau, m < 0 at least 2/(1 - 2 m). a_1 is that of constant staleness, and m > 1 is worse. Domain: linear gradient,
+both parts with the same eigenvectors, m between -2 and 3. Second route: spectral radius of the block companion matrix.
+Source: Kuruklis, J. Math. Anal. Appl. 188 (1994) for the scalar equation; boundary derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.base.declared import Real, Staleness, Vector
+from asyncsim.claims import lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._delay import critical, mixed_critical
+from asyncsim.claims._recursion import marginal_step_mixed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+
+def _step(s: TwoPointField, tau: int, share: float) -> dict[str, float]:
+    return {"step": mixed_critical(tau, share) / s.curvature}
+
+
+def _law(point: Point) -> list[float]:
+    law = [0.0] * (point["staleness"] + 1)
+    law[0] += 1.0 - point["share"]
+    law[-1] += point["share"]
+    return law
+
+
+def _point(staleness: int, share: float) -> Point:
+    return {"staleness": staleness, "share": share, "curvatures": (2.0, 1.0)}
+
+
+class TwoPointField(Claim):
+    """with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most half a
+    stale gradient has no staleness limit below that of fresh gradients
+    """
+
+    kind, source = "threshold", "Kuruklis 1994 (J. Math. Anal. Appl. 188), scalar equation; boundary derived"
+    through = "loop"
+
+    staleness = Staleness(0, 64, typical=(0, 24), example=3)
+    share = Real(-2.0, 3.0, typical=(-2.0, 3.0), example=0.75, doc="stale share of the gradient")
+    curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
+
+    @property
+    def curvature(self) -> float:
+        return float(self.curvatures.max())
+
+    def predict(s) -> dict[str, float]:
+        return _step(s, s.staleness, s.share)
+
+    def check(s) -> dict[str, float]:
+        each = np.unique(s.curvatures)[:, None, None]
+        return {"step": min(marginal_step_mixed(-(1.0 - s.share) * h, -s.share * h, s.staleness) for h in each)}
+
+    wrong = {
+        "current part taken at the stale point": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "stale part counted alone": lambda s: {"step": critical(s.staleness) / s.share / s.curvature},
+        "staleness averaged over both parts": lambda s: _step(s, round(s.share * s.staleness), 1.0),
+        "shares exchanged": lambda s: _step(s, s.staleness, 1.0 - s.share),
+    }
+
+    points = (_point(3, 0.75), _point(1, 0.25), _point(4, 0.5), _point(2, 1.0))
+    more = (_point(8, 0.625), _point(5, 0.25), _point(16, 0.875))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        share = "a share from 0 to 1; take one, a batch has no others"
+        return within(staleness=32)(point) or (None if 0.0 <= point["share"] <= 1.0 else share)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        curvatures, tau = point["curvatures"], point["staleness"]
+        stalenesses, off = lab.mixed.in_groups(_law(point))
+        build, scale = lab.noiseless_descent(curvatures, lab.mixed.mixture(stalenesses), plant), 1.0 / max(curvatures)
+        bracket = (0.4 * scale / (1 + tau), 4.5 * scale)
+        return {
+            "step": lab.mixed.widened(lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures)), off)
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "off-by-one version": Defect(lab.off_by_one_version, _point(3, 0.75)),
+            "all groups stale": Defect(replaced(system=lab.fixed(3, groups_per_batch=4)), _point(3, 0.75)),
+        }

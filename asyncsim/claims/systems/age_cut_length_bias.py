@@ -1,0 +1,191 @@
+r"""A staleness cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
+
+Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
+it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at
+the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kappa(L) = P(age <= m) = clip(m + 1 - x, 0,
+1), x = L/tau. Kept fraction E kappa, mean length of the trained E[L kappa]/E[kappa]; if all waited q publishes, m - q
+would stand for m. The period is realized, not set: C places deliver C/E[L] samples a second, of which E kappa are kept.
+So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept deliveries
+are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >= P. Without
+the cut, and under tickets without drops, lengths are unbiased. Second route: bisection of the condition with quadrature
+over the density. Source: derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from asyncsim.base import checks, laws
+from asyncsim.base.declared import Draw, Integer
+from asyncsim.claims import _engines, _lengths, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_GROUPS = 16
+_Moments = Callable[["AgeCutLengthBias", float], tuple[float, float]]
+
+
+def _moments(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
+    """E kappa and E[L kappa] in closed form."""
+    high = (s.max_age + 1) * period
+    low = high - period
+    below = [(_lengths.moment_below(s.length, p, low), _lengths.moment_below(s.length, p, high)) for p in (0, 1, 2)]
+    (zero, zero_high), (one, one_high), (two, two_high) = below
+    share = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
+    length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period
+    return share, length
+
+
+def _integrals(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
+    """The same two by quadrature."""
+
+    def kappa(x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.clip(s.max_age + 1 - x / period, 0.0, 1.0))
+
+    breaks = (s.max_age * period, (s.max_age + 1) * period)
+    share = _lengths.expectation(s.length, kappa, breaks, power=0.0)
+    return share, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
+
+
+def _quantities(s: AgeCutLengthBias, period: float, moments: _Moments) -> dict[str, float]:
+    share, length = moments(s, period)
+    return {"kept": share, "mean_length": length / share, "period": period}
+
+
+def _sharp(s: AgeCutLengthBias) -> dict[str, float]:
+    """All kept up to (m + 1) tau and none beyond: the phase forgotten."""
+
+    def sharp(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
+        limit = (s.max_age + 1) * period
+        return _lengths.moment_below(s.length, 0, limit), _lengths.moment_below(s.length, 1, limit)
+
+    return _quantities(s, s.predict()["period"], sharp)
+
+
+_TRAINED = 8000
+"""Samples that one realization trains behind its warm-up."""
+_SPREAD = {"exponential": 0.014}
+_NARROW = 0.009
+"""Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
+_CLOCK = {"mean_length": 0.5, "kept": 0.25, "period": 0.25}
+"""How far P kept deliveries are from a clock, by 1/P (measured)."""
+
+
+def _point(length: str, places: int, batch: int, max_age: int) -> Point:
+    return {"length": length, "places": places, "groups_per_batch": batch, "max_age": max_age}
+
+
+_EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
+
+
+class AgeCutLengthBias(_engines.Engines, Claim):
+    """a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized"""
+
+    kind, status, source = "expectation", "asymptotic", "derived: uniform phase"
+    through = "kernel"
+
+    length = _engines.smooth_length(example="lognormal:1.0:0.8")
+    places = _engines.places(example=256)
+    groups_per_batch = _engines.groups(_GROUPS, typical=(16, 64), example=64, remedy="few deliveries make no clock")
+    max_age = Integer(
+        0,
+        typical=(0, 8),
+        example=1,
+        unit="versions",
+        doc="largest staleness of a finished sample, in versions from its start",
+        remedy="count versions",
+    )
+
+    def joint(self) -> None:
+        """With fewer places than groups of a batch no sample is a version old."""
+        checks.integer(
+            "places", self.places, self.groups_per_batch, "with fewer generator slots hardly anything is cut"
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Places for one to eight batches."""
+        point = super().drawn(draw)
+        return point | {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
+
+    @property
+    def uncut(self) -> float:
+        """Seconds between two publishes where nothing is cut."""
+        return self.groups_per_batch * self.length.mean() / self.places
+
+    def predict(s) -> dict[str, float]:
+
+        def surplus(log_period: float) -> float:
+            period = float(np.exp(log_period))
+            return period * _moments(s, period)[0] - s.uncut
+
+        # tau E kappa(tau) grows from 0 to infinity, below tau itself.
+        low = high = float(np.log(s.uncut))
+        while surplus(high) < 0.0:
+            high += 1.0
+        period = float(np.exp(brentq(surplus, low - 1e-9, high, xtol=1e-15, rtol=1e-15)))
+        return _quantities(s, period, _moments)
+
+    def check(s) -> dict[str, float]:
+        low = high = s.uncut
+        while high * _integrals(s, high)[0] < s.uncut:
+            low, high = high, 2.0 * high
+        for _ in range(48):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if middle * _integrals(s, middle)[0] < s.uncut else (low, middle)
+        return _quantities(s, 0.5 * (low + high), _integrals)
+
+    wrong = {
+        "the period without the cut": lambda s: _quantities(s, s.uncut, _moments),
+        "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
+        "the phase of the start forgotten": _sharp,
+    }
+
+    points = (_EXPONENTIAL, _point("lognormal:1.0:0.8", 1024, 256, 1))
+    more = (_point("lognormal:1.0:0.8", 1024, 256, 4), _point("gamma:1.0:4.0", 1024, 256, 2))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        """Places are held to the end of what is cut, so a heavy tail has no sooner a mean than without a cut."""
+        few = "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
+        return (
+            (few if point["groups_per_batch"] < 64 else None)
+            or lab.windows.heavy(point, "length")
+            or within(places=8192)(point)
+        )
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        batch = point["groups_per_batch"]
+        spread = _SPREAD.get(laws.as_law("length", point["length"]).kind, _NARROW)
+        realizations = lab.windows.realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)
+        system = plant(lab.windows.places(point, point["places"], batch, train_time=0.0, max_age=point["max_age"]))
+        warm_up = 10 * -(-point["places"] // batch) + 4 * point["max_age"] + 10
+        last = warm_up + max(_TRAINED // batch, 20)
+        lengths, fates, periods = [], [], []
+        for record in lab.windows.timelines(system, last, 1, realizations, seed):
+            samples, times = record.samples, record.batches["t_start"]
+            lengths.append(samples["work"][samples["batch"] >= warm_up])
+            # The fate of samples ready in time for the last batch is known.
+            decided = (samples["t_ready"] > times[warm_up]) & (samples["t_ready"] <= times[-1])
+            fates.append((samples["fate"] == "trained")[decided])
+            periods.append((times[-1] - times[warm_up]) / (last - 1 - warm_up))
+        period = lab.heads.mean_over_realizations(np.array(periods))
+        estimates = {
+            "mean_length": lab.clocked.per_sample(lengths),
+            "kept": lab.clocked.per_sample(fates),
+            "period": period,
+        }
+        return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in estimates.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "dropped work counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _EXPONENTIAL),
+            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EXPONENTIAL),
+            "the end compared instead of the start": Defect(replaced(age_reference="end"), _EXPONENTIAL),
+        }

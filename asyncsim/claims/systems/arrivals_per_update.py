@@ -1,0 +1,150 @@
+r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
+
+Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
+groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
+deliveries waiting, r uniform on 0..P-1 for every worker. J of the others deliver before it does, P(J = j) = p_i q_i^j,
+and s = floor((r + J)/P). So P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a share p_i of the updates being i's.
+Domain: a worker never waits, neither for a ticket nor for an update. Training takes no time; a worker keeps the weights
+of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
+Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
+delivery by delivery. Source: derived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncsim.base import checks, laws
+from asyncsim.base.declared import Count, Integer
+from asyncsim.claims import lab
+from asyncsim.claims._arrivals import Workers, order, service
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for, within
+
+
+def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
+    """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
+    law = indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
+    return {"mean": float(mean)} | law
+
+
+def _tails(s: ArrivalsPerUpdate, first: np.ndarray, groups: int) -> np.ndarray:
+    """P(s >= k), k = 0 .. cells, for a restart with `first` deliveries waiting, equally likely, `groups` an update."""
+    p, q = s.shares, 1.0 - s.shares
+    powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
+    return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
+
+
+def _cyclic_mean(path: np.ndarray, groups: int) -> float:
+    """Mean versions between a worker's deliveries on the path repeated for ever, counted: P rounds close a cycle."""
+    deliveries = np.tile(path, 2 * groups)
+    restart_versions: dict[int, int] = {}
+    stalenesses = []
+    for t, worker in enumerate(deliveries.tolist()):
+        if t >= len(deliveries) // 2:
+            stalenesses.append(t // groups - restart_versions[worker])
+        restart_versions[worker] = (t + 1) // groups
+    return sum(stalenesses) / len(stalenesses)
+
+
+def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
+    """P(s >= k), k = 1 .. cells, of a worker that makes each delivery with probability `share`, step by step."""
+    # State k P + r: k versions since the restart, r deliveries waiting; what moves beyond the last cell never returns.
+    mass, pmf = np.zeros(cells * groups), np.zeros(cells)
+    mass[:groups] = 1.0 / groups
+    for _ in range(cells * groups):
+        pmf += share * mass.reshape(cells, groups).sum(axis=1)
+        mass = np.append(0.0, (1.0 - share) * mass[:-1])
+    return np.asarray(1.0 - np.cumsum(pmf))
+
+
+def _geometric_of_the_mean(s: ArrivalsPerUpdate) -> dict[str, float]:
+    mean = (s.workers - 1) / s.groups_per_batch
+    return _quantities(mean, (mean / (1.0 + mean)) ** np.arange(s.cells + 1))
+
+
+_DELIVERIES = 12_000
+_SPREAD = 0.05
+"""Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
+
+
+def _point(workers: int, batch: int, law: str, cells: int = 0, rates: tuple[float, ...] | None = None) -> Point:
+    return {"workers": workers, "groups_per_batch": batch, "law": law, "cells": cells, "rates": rates}
+
+
+_EIGHT = _point(8, 4, "exponential:1.0", 6)
+
+
+class ArrivalsPerUpdate(Workers, Claim):
+    """with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`"""
+
+    kind, source = "distribution", "derived: mean-staleness identity; memoryless service"
+    relative_to, through, effect = "norm", "kernel", 0.05
+
+    groups_per_batch = Count(1, 4096, typical=(1, 6), example=2, unit="groups", doc="deliveries of an update")
+    law = service(typical=("exponential:1",), example="exponential:1")
+    cells = Integer(
+        0,
+        typical=(0, 6),
+        example=6,
+        doc="cells of the distribution that are asked for, 0 for the mean alone",
+        remedy="ask for 0 cells (the mean alone) or more",
+    )
+
+    def joint(self) -> None:
+        """The mean holds for any service."""
+        super().joint()
+        known = self.cells == 0 or self.law.kind == "exponential"
+        reason = "the distribution of staleness is known for exponential only"
+        checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(
+            (s.workers - 1) / s.groups_per_batch, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch)
+        )
+
+    def check(s) -> dict[str, float]:
+        path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
+        tails = np.zeros(s.cells + 1)
+        for p in s.shares:
+            tails += p * np.append(1.0, _tagged(float(p), s.groups_per_batch, s.cells))
+        return _quantities(_cyclic_mean(path, s.groups_per_batch), tails)
+
+    wrong = {
+        "deliveries that wait at the restart forgotten": lambda s: _quantities(
+            (s.workers - 1) / s.groups_per_batch, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch)
+        ),
+        "every delivery counted as an update": lambda s: _quantities(
+            s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1)
+        ),
+        "geometric distribution of the same mean": _geometric_of_the_mean,
+    }
+
+    points = (_EIGHT, _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0)))
+    more = (_point(8, 3, "lognormal:1.0:0.8"), _point(6, 4, "pareto:1.0:2.5"))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        """Heavy tails forget their start too slowly for a stationary mean."""
+        return lab.windows.heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
+        realizations = max(24, units_for(_SPREAD, effect, 32))
+        rates = (1.0,) * workers if point.get("rates") is None else tuple(point["rates"])
+        system = lab.System(
+            "workers", {}, laws.as_law("law", point["law"]), rates, groups_per_batch=batch, mode="pin", train_time=0.0
+        )
+        warm_up = (40 * workers + 200) // batch + 1
+        updates = warm_up + max(_DELIVERIES, 40 * workers) // batch
+        heads = lab.heads.stationary_heads(plant(system), updates, warm_up, realizations, seed)
+        return {"mean": lab.heads.mean_over_realizations(heads)} | (lab.heads.law_of(heads, cells) if cells else {})
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "restart before the own update is written": Defect(replaced(train_time=1e-9), _EIGHT),
+            "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
+            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
+        }

@@ -1,0 +1,202 @@
+r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
+
+Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
+the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no ticket limits
+admission, so places are busy unless stopped or blocked, and renewals give C/T groups a second. The trainer takes t_T a
+batch and, once in S batches, t_sync. The slower of the two never waits, in the limit of a large buffer. A
+synchronization that stops both is outside the maximum, as both clocks stop. Domain: away from the knee, the two rates a
+factor 1.25 apart or more (at equality a buffer of two batches loses about 5 percent). The buffer holds the groups that
+arrive while the trainer is away. There it is exact for a generator that never meets a full buffer and for a trainer
+that never lacks a batch. With room for two batches the error is at most 0.5 percent. The trainer waits for installs,
+samples in flight go on (mode keep or pin), works of finite mean. Second route: event simulation with constant times,
+starts staggered. Source: derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Draw, Flag, Real
+from asyncsim.claims import _engines, _events, _openloop, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_APART = 1.25
+"""Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
+
+
+def _at(seconds: float) -> dict[str, float]:
+    """The rate at so many seconds for each trained group."""
+    return {"groups_per_second": 1.0 / seconds}
+
+
+_SPREAD = 0.009
+"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
+_TOLERANCE = 0.003
+"""A buffer of two batches is empty or full by chance for as large a share of the time, at most."""
+_POINT = {
+    "places": 64,
+    "samples_per_group": 4,
+    "groups_per_batch": 16,
+    "batches_per_publish": 1,
+    "length": "lognormal:1.0:0.8",
+    "train_time": 0.25,
+    "sync_time": 0.2,
+    "generator_pauses": True,
+    "capacity": 64,
+    "overflow": "block",
+}
+_TRAINER_BOUND = _POINT | {"train_time": 1.0}
+
+
+class AsynchronousThroughput(_engines.Engines, Claim):
+    """away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops"""
+
+    kind = "expectation"
+    status = "asymptotic"
+    source = "derived: renewals of the generator slots, and a trainer that never waits"
+    through = "kernel"
+
+    places = _engines.places(typical=(1, 9), example=12)
+    samples_per_group = _engines.samples(typical=(1, 6), example=4)
+    groups_per_batch = _engines.groups(typical=(1, 6), example=4)
+    batches_per_publish = _engines.batches(typical=(1, 3), example=2)
+    length = _engines.work(example="exponential:1")
+    train_time = _engines.train_time("> 0", example=0.5)
+    sync_time = _engines.sync_time(typical=(0.0, 0.3), example=0.25)
+    generator_pauses = _engines.generator_pauses(example=True)
+    capacity = _engines.capacity(example=24)
+    overflow = Choice(
+        "block",
+        "drop_oldest",
+        example="drop_oldest",
+        doc="what a full buffer does",
+        remedy="say what a full buffer does",
+    )
+
+    def joint(self) -> None:
+        """Near the knee, and with a buffer too small for what comes while the trainer is away, chance decides."""
+        # Compare the rates of both sides.
+        group = self.group
+        absence = 0.0 if self.generator_pauses else self.sync_time
+        publish = self.groups_per_batch * self.batches_per_publish
+        ratio = (group / self.places) / (self.train_time / self.groups_per_batch + absence / publish)
+        checks.require(
+            not 1.0 / _APART < ratio < _APART,
+            "train_time",
+            self.train_time,
+            f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}",
+            "near the knee the buffer runs empty and full by chance; make one side faster",
+        )
+        # Size the buffer for the synchronization.
+        burst = math.ceil(absence * self.places / group) if ratio > 1.0 else 0
+        reserve = publish if absence and ratio < 1.0 else 0
+        least = max(2 * self.groups_per_batch + burst, reserve)
+        checks.require(
+            self.capacity >= least,
+            "capacity",
+            self.capacity,
+            f"at least {least}, two batches and what arrives during a synchronization",
+            "a smaller buffer blocks or drops what the trainer needs; enlarge it",
+        )
+        # Limit a buffer empty or full by chance.
+        _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """The ratio of the two sides stays away from the knee, and the buffer is large enough for chance."""
+        point = super().drawn(draw)
+        ratio = draw(Real(typical=(0.2, 0.7) if draw(Flag()) else (1.4, 4.0)))
+        groups, sync = point["groups_per_batch"], point["sync_time"]
+        work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
+        train = ratio * groups * work / point["places"]
+        absence = 0.0 if point["generator_pauses"] or ratio > 1.0 else 0.1 * sync
+        return point | {
+            "train_time": train,
+            "sync_time": min(sync, train) if absence == 0.0 else min(absence, 0.1 * train),
+            "capacity": 4 * groups * point["batches_per_publish"] + 40,
+        }
+
+    def seconds(self, group: float, pauses: bool) -> float:
+        """Seconds for one trained group where each takes `group` seconds of a place; `pauses`: installs stop both."""
+        stop = self.sync_time / (self.groups_per_batch * self.batches_per_publish)
+        writing, training = group / self.places, self.train_time / self.groups_per_batch
+        return max(writing, training) + stop if pauses else max(writing, training + stop)
+
+    def predict(s) -> dict[str, float]:
+        return _at(s.seconds(s.group, s.generator_pauses))
+
+    def check(s) -> dict[str, float]:
+        """Constant times: after one rotation of all places everything repeats after `places` publishes."""
+        group = s.group_by_quantiles
+        settings = _events.Settings(
+            s.places,
+            s.groups_per_batch,
+            s.batches_per_publish,
+            s.sync_time,
+            s.generator_pauses,
+            capacity=s.capacity,
+            drop=s.overflow == "drop_oldest",
+        )
+        staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))
+        period = s.places * s.batches_per_publish
+        warm = period * math.ceil(4 + 2 * s.capacity / (period * s.groups_per_batch))
+        ends = _events.Loop(settings, staggered, itertools.repeat(s.train_time)).run(warm + period)
+        return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
+
+    wrong = {
+        "generation and training in turn": lambda s: _at(
+            s.seconds(s.group, s.generator_pauses) + min(s.group / s.places, s.train_time / s.groups_per_batch)
+        ),
+        "mean sample instead of the longest of a group": lambda s: _at(s.seconds(s.length.mean(), s.generator_pauses)),
+        "synchronization taken to stop the other side only": lambda s: _at(s.seconds(s.group, not s.generator_pauses)),
+    }
+
+    points = (
+        _POINT,
+        _TRAINER_BOUND,
+        _POINT | {"train_time": 0.15, "generator_pauses": False, "overflow": "drop_oldest"},
+    )
+    more = (
+        _POINT | {"train_time": 0.3, "sync_time": 0.4, "batches_per_publish": 4},
+        _TRAINER_BOUND | {"length": "exponential:1", "samples_per_group": 1, "overflow": "drop_oldest"},
+    )
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        limits = within(places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64)(point)
+        return lab.windows.heavy(point, "length", "train_time") or limits or lab.windows.overproduced(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        groups, samples = point["groups_per_batch"], point["samples_per_group"]
+        batches = point["batches_per_publish"]
+        system = lab.windows.places(
+            point,
+            point["places"],
+            groups,
+            batches_per_publish=batches,
+            sync_time=float(point["sync_time"]),
+            generator_pauses=point["generator_pauses"],
+            capacity=point["capacity"],
+            overflow=point["overflow"],
+        )
+        publishes = lab.windows.publishes_for(point["places"], batches * groups)
+        count = lab.windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=5)
+        system = plant(lab.windows.staggered(system, samples))
+        rate = lab.windows.groups_per_second(
+            system, publishes * batches, samples, publishes // 10, count, seed, _TOLERANCE
+        )
+        return {"groups_per_second": rate}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "generators go on during a synchronization": Defect(replaced(generator_pauses=False), _POINT),
+            "the trainer does not wait for the install": Defect(replaced(trainer_waits=False), _TRAINER_BOUND),
+            "eight generator slots freed twice": Defect(partial(lab.kernel_defects.place_freed_twice, times=8), _POINT),
+        }

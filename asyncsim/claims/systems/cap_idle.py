@@ -1,0 +1,164 @@
+r"""Where generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
+
+C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X = C /
+E[T_group] groups a second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
+the C groups in generation and Q groups that are ready and not yet taken. Where completions are a Poisson stream
+(exactly: one exponential sample a group), Q' = (Q - P)^+ + A with A ~ Poisson(rho P). W = (Q - P)^+ is a random walk
+reflected at 0: E W = sum_n E[(A_1 + .. + A_n - nP)^+]/n. C/P + rho alone omits batches that wait for a batch by chance.
+With other lengths and larger groups, a place that has just finished finishes again late, and batches queue less than
+under a Poisson stream. The effect falls with the number of places: the mean is 1 % lower at C = 4 P = 16, 0.2 % at 64.
+Domain: lengths with a density; rho <= 0.95 for one exponential sample a group, else rho <= 0.6 and C >= 4 P. Second
+route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source: derived; sum over n: Spitzer, Trans. Amer. Math. Soc.
+82 (1956).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import lambertw
+from scipy.stats import poisson
+
+from asyncsim.base import checks, laws
+from asyncsim.base.declared import Draw, Integer, Positive, Real
+from asyncsim.claims import _engines, _lengths, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+
+_BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
+
+
+def _waiting(s: CapIdle) -> float:
+    """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
+    last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
+    n = np.arange(1, last + 1)
+    rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch
+    excess = rate * poisson.sf(level - 1, rate) - level * poisson.sf(level, rate)
+    return math.fsum(excess / n)
+
+
+_GROUPS = 24_000
+"""Groups that one realization trains, and a tenth more for the start to be forgotten."""
+_SPREAD = 0.012
+"""Largest relative standard deviation of one realization's mean at the points below (measured)."""
+_MANY = 0.002
+"""The same where the places are many and the trainer has time to spare."""
+_POISSON = 0.004
+"""How far completions of the fewest places within reach are from a Poisson stream (measured: 0.25 percent)."""
+
+
+def _poisson(point: Point) -> bool:
+    """Whether completions are a Poisson stream exactly."""
+    return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
+
+
+def _point(places: int, batch: int, length: str, train_time: float, samples: int = 1) -> Point:
+    return {
+        "places": places,
+        "groups_per_batch": batch,
+        "samples_per_group": samples,
+        "length": length,
+        "train_time": train_time,
+    }
+
+
+_EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
+
+
+class CapIdle(_engines.Engines, Claim):
+    """with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap"""
+
+    kind = "expectation"
+    status = "asymptotic"
+    source = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)"
+    through = "kernel"
+
+    places = _engines.places(example=4)
+    groups_per_batch = _engines.groups(high=4096, typical=(1, 24), example=4)
+    samples_per_group = _engines.samples(typical=(1, 4), example=1)
+    length = _engines.smooth_length(
+        typical=("exponential:1.0", "lognormal:1.0:0.8", "gamma:1.0:2.0"), example="exponential:1.0"
+    )
+    train_time = Positive(example=0.8, unit="seconds", doc="training time of a batch")
+
+    def joint(self) -> None:
+        """Completions that are no Poisson stream need many places and a moderate load."""
+        places, groups = self.places, self.groups_per_batch
+        seconds = self.length.expected_max(self.samples_per_group)
+        poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
+        least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
+        checks.require(
+            places >= least, "places", places, f">= {least}", "completions of few generator slots are no Poisson stream"
+        )
+        busy = self.busy = self.train_time * places / (seconds * groups)
+        largest = _BUSIEST if poisson_stream else _MODERATE
+        # A train time computed from a share may round to just above it.
+        checks.require(
+            busy <= largest * (1.0 + 1e-12),
+            "train_time",
+            self.train_time,
+            f"at most {largest * seconds * groups / places:.6g}",
+            f"the trainer is busy {busy:.4g} of the time; generation must be the slower side",
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """One exponential sample a group at any load, or other lengths over many places at a moderate one."""
+        point = super().drawn(draw)
+        law, samples = _lengths.read_law("length", point["length"]), point["samples_per_group"]
+        exact = law.kind == "exponential" and samples == 1
+        groups = point["groups_per_batch"]
+        most = _PLACES_PER_GROUP * groups
+        places = draw(Integer(1, typical=(1 if exact else most, 2 * most)))
+        busy = draw(Real(typical=(0.01, _BUSIEST if exact else _MODERATE)))
+        return point | {"places": places, "train_time": busy * law.expected_max(samples) * groups / places}
+
+    def predict(s) -> dict[str, float]:
+        return {"mean": s.places / s.groups_per_batch + s.busy + _waiting(s) / s.groups_per_batch}
+
+    def check(s) -> dict[str, float]:
+        turns = np.exp(2j * np.pi * np.arange(1, s.groups_per_batch) / s.groups_per_batch)
+        roots = -lambertw(-s.busy * math.exp(-s.busy) * turns) / s.busy
+        queue = s.groups_per_batch * s.busy / 2.0 + s.busy / (2.0 * (1.0 - s.busy)) - (s.groups_per_batch - 1) / 2.0
+        queue += float((1.0 / (1.0 - roots)).sum().real)
+        return {"mean": (s.places + queue) / s.groups_per_batch}
+
+    wrong = {
+        "groups that finish during training forgotten": lambda s: {"mean": s.places / s.groups_per_batch},
+        "chance queueing forgotten": lambda s: {"mean": s.places / s.groups_per_batch + s.busy},
+        "the batch in training counted as outstanding": lambda s: {"mean": s.predict()["mean"] + 1.0},
+    }
+
+    points = (_EIGHT, _point(64, 16, "lognormal:1.0:0.8", 0.25, 4), _point(8, 1, "exponential:1.0", 0.1))
+    more = (_point(64, 16, "gamma:1.0:4.0", 0.125),)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if not _poisson(point) and point["places"] < 64:
+            return "at least 64 places; take more, so that completions are a Poisson stream to half a percent"
+        law = laws.as_law("length", point["length"])
+        if (law.kind == "pareto" and law.parameters[1] < 2.0) or (law.kind == "lognormal" and law.parameters[1] > 1.5):
+            return "a Pareto index of at least 2, a log-normal sigma of at most 1.5; take a lighter tail"
+        return None if point["places"] <= 4096 else "at most 4096 places"
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        count, batch, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
+        tolerance = 0.0 if _poisson(point) else _POISSON
+        realizations = lab.windows.realizations_for(_SPREAD if tolerance == 0.0 else _MANY, effect, tolerance, 8)
+        warm_up, system = max(_GROUPS // 10, 40 * count) // batch, lab.windows.places(point, count, batch)
+        heads = lab.heads.stationary_heads(
+            plant(system), warm_up + _GROUPS // batch, warm_up, realizations, seed, samples
+        )
+        estimate = lab.heads.mean_over_realizations(heads)
+        return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
+            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
+            "training takes longer": Defect(lab.windows.trains_longer(1.5), _EIGHT),
+        }

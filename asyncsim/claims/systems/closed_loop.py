@@ -1,0 +1,126 @@
+r"""A trainer that takes single groups from a closed loop of K group permits: exact throughput for any generation times.
+
+groups a second = (1 - p0) / t_T with 1/p0 = sum_{n=0..K} K!/(K-n)! (t_T/T)^n: K tickets return at the publish and one
+group makes a batch (P = S = 1). Training takes an exponential time of mean t_T, generation T = E[max of N works] of any
+law.
+Derivation: n groups at the trainer, K - n in generation. With exponential generation detailed balance gives p_n =
+p_{n-1} (K-n+1) t_T/T. A station without queue (a place for every ticket) enters a product form by its mean alone. p0 is
+the loss probability of Erlang at offered load T/t_T. Domain: places >= tickets, no synchronization time, nothing
+dropped, rewards at once. Second route: the balance equations of generation in two exponential phases, whose law is not
+exponential; so equality also shows that only the mean enters. Source: derived; product form of queueing networks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Parsed
+from asyncsim.claims import _closed, _engines, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+
+def _exponential(field: str, value: Any) -> float:
+    law = _work.law_of(field, value)
+    checks.require(
+        law.kind == "exponential", field, value, "an exponential distribution", "write exponential:mean; others differ"
+    )
+    return law.mean()
+
+
+def _trained(s: ClosedLoop, busy: float) -> dict[str, float]:
+    return {"groups_per_second": busy / s.train_time}
+
+
+def _one_queue(s: ClosedLoop, at_once: int) -> dict[str, float]:
+    """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
+    load = at_once * (s.train_time / s.group)
+    return _trained(s, 1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
+
+
+_SPREAD = 0.02
+"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
+_POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
+_SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
+
+
+class ClosedLoop(_engines.Engines, Claim):
+    """a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups a second, `1/p0 = sum
+    K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation
+    """
+
+    kind, source = "expectation", "derived: product form of a delay station and an exponential server"
+    through = "kernel"
+
+    places = _engines.places(example=8)
+    tickets = _engines.tickets(500, example=8)
+    samples_per_group = _engines.samples(typical=(1, 4), example=1)
+    length = _engines.work(example="lognormal:1.0:1.5")
+    train_time = Parsed(
+        _exponential,
+        "the text of an exponential distribution",
+        example="exponential:0.15",
+        unit="seconds",
+        doc="training time of a group",
+    )
+
+    def joint(self) -> None:
+        """Where a group waits for a place, the law of its generation matters."""
+        reason = "give every group permit a generator slot, so that no group waits for one"
+        checks.integer("places", self.places, self.tickets, reason)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A place for every ticket and up to three more."""
+        return super().drawn(draw) | _closed.drawn_tickets(draw)
+
+    def predict(s) -> dict[str, float]:
+        return _trained(s, _closed.busy(s.tickets, s.train_time / s.group))
+
+    def check(s) -> dict[str, float]:
+        return _trained(s, _closed.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
+
+    wrong = {
+        "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
+            "groups_per_second": min(1.0 / s.train_time, s.tickets / (s.group + s.train_time))
+        },
+        "arrivals at the rate of K groups always": lambda s: _one_queue(s, s.tickets),
+        "generation one group at a time": lambda s: _one_queue(s, 1),
+    }
+
+    points = (
+        _POINT,
+        _SPARE | {"length": "lognormal:1.0:1.5"},
+        _POINT
+        | {"places": 4, "tickets": 4, "samples_per_group": 1}
+        | {"length": "constant:1", "train_time": "exponential:0.25"},
+    )
+    more = (
+        _POINT
+        | {"places": 16, "tickets": 16, "samples_per_group": 2}
+        | {"length": "gamma:1:0.5", "train_time": "exponential:0.08"},
+    )
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.windows.heavy(point, "length") or within(tickets=200, places=1024, samples_per_group=64)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        system = lab.windows.places(point, point["places"], 1, tickets=point["tickets"], release="publish")
+        # Forty generations of every ticket, then ten times as many.
+        warm = max(800, 40 * point["tickets"])
+        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
+        rate = lab.windows.groups_per_second(plant(system), 10 * warm, point["samples_per_group"], warm, count, seed)
+        return {"groups_per_second": rate}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a group permit lost": Defect(lab.heads.ticket_lost, _POINT),
+            "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _SPARE),
+            "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _POINT),
+        }

@@ -1,0 +1,133 @@
+r"""Rounds of generation that a filter of groups makes a batch take: whole rounds until P of their groups are accepted.
+
+Each round generates R groups, each is accepted with probability a by itself, and rounds go on until P or more are; what
+is beyond P is thrown away. N rounds, A accepted. P(N > r) = P(Bin(r R, a) < P), so E N = sum_{r>=0} P(Bin(r R, a) < P).
+N is decided by rounds so far, so Wald gives E A = a R E N, and of the accepted groups the share P / E A is kept.
+R = 1 replaces every rejected group by one other: N is negative binomial of mean P/a, and nothing accepted is lost. Any
+system that does so, synchronous or not, generates as many: acceptance knows nothing of lengths. Domain: rounds one
+after the other under one version, acceptance independent of the lengths and of other groups. Second route: the chain
+of the number accepted so far, solved as a linear system. Source: derived; the filter is that of DAPO (2503.14476).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import bdtr
+from scipy.stats import binom
+
+from asyncsim.base import laws
+from asyncsim.base.declared import Count, Real
+from asyncsim.base.records import Timeline
+from asyncsim.claims import _engines, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_LARGEST, _LEAST = 1024, 0.01
+
+
+def _quantities(s: DynamicSampling, rounds: float) -> dict[str, float]:
+    generated = s.round * rounds / s.groups_per_batch
+    return {"rounds": rounds, "generated": generated, "kept": 1.0 / (s.accept * generated)}
+
+
+def _more_than(s: DynamicSampling, rounds: np.ndarray) -> np.ndarray:
+    """P(N > r): fewer than P accepted in so many rounds."""
+    drawn = rounds * s.round
+    return np.where(drawn < s.groups_per_batch, 1.0, bdtr(np.minimum(s.groups_per_batch - 1, drawn), drawn, s.accept))
+
+
+def _each_alone(s: DynamicSampling) -> dict[str, float]:
+    enough = 1.0 - float(_more_than(s, np.array([1]))[0])
+    return _quantities(s, 1.0 / max(enough, 1e-3))
+
+
+def _of_mean(s: DynamicSampling) -> dict[str, float]:
+    return _quantities(s, float(np.ceil(s.groups_per_batch / (s.accept * s.round))))
+
+
+_BATCHES = 1000
+_SPREAD = 0.013
+"""Largest relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
+
+
+def _summarize(record: Timeline) -> tuple[float, float]:
+    """Groups generated for each one that a batch takes, and the share of the accepted that batches take."""
+    fate, taken = record.groups["fate"], len(record.uses["group"])
+    accepted = ((fate == "trained") | (fate == "dropped_overflow")).sum()
+    return len(fate) / taken, float((fate == "trained").sum() / accepted)
+
+
+_POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
+
+
+class DynamicSampling(_engines.Engines, Claim):
+    """a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`"""
+
+    kind, source = "expectation", "derived: binomial tails, Wald"
+    through = "kernel"
+
+    groups_per_batch = _engines.groups(1, _LARGEST, typical=(1, 24), example=16)
+    round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
+    accept = Real(
+        _LEAST, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, probability that a group passes", remedy="accept some"
+    )
+
+    def predict(s) -> dict[str, float]:
+        # Forty standard deviations of the number drawn until P are accepted.
+        last = (s.groups_per_batch + 40.0 * np.sqrt(s.groups_per_batch) + 40.0) / (s.accept * s.round)
+        return _quantities(s, float(_more_than(s, np.arange(int(last) + 2)).sum()))
+
+    def check(s) -> dict[str, float]:
+        size = s.groups_per_batch
+        missing = np.arange(size)
+        step = binom.pmf(missing[None, :] - missing[:, None], s.round, s.accept)
+        return _quantities(s, float(np.linalg.solve(np.eye(size) - step, np.ones(size))[0]))
+
+    wrong = {
+        "as many groups as the mean needs, rounded up": _of_mean,
+        "parts of rounds": lambda s: _quantities(s, s.groups_per_batch / (s.accept * s.round)),
+        "a round that is not enough is thrown away": _each_alone,
+    }
+
+    points = (_POINT, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
+    more = ({"groups_per_batch": 4, "round": 1, "accept": 0.5},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if point["accept"] < 0.1:
+            return "an acceptance of at least 0.1; accept more, so that groups are few enough to be generated"
+        return within(groups_per_batch=64, round=128)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        system = lab.System(
+            "rounds",
+            {},
+            laws.lognormal(1.0, 0.8),
+            (1.0,) * point["round"],
+            groups_per_batch=point["groups_per_batch"],
+            quantum=point["round"],
+            accept=float(point["accept"]),
+            rounds=True,
+            train_time=0.5,
+        )
+        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=6)
+        records = lab.windows.timelines(plant(system), _BATCHES, 1, count, seed)
+        generated, kept = np.array([_summarize(record) for record in records]).T
+        rounds = generated * point["groups_per_batch"] / point["round"]
+        return {
+            "rounds": lab.windows.mean_of(rounds),
+            "generated": lab.windows.mean_of(generated),
+            "kept": lab.windows.mean_of(kept),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a rejected group trained": Defect(replaced(accept=1.0), _POINT),
+            "groups replaced one by one": Defect(replaced(quantum=1), _POINT),
+            "surplus counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _POINT),
+            "no rounds: what passes late is kept": Defect(
+                lambda system: system.replace(rounds=False, tickets=len(system.rates) + system.quantum), _POINT
+            ),
+        }

@@ -1,0 +1,158 @@
+r"""A group that keeps the first k of its n samples keeps short ones: the k smallest of n works.
+
+All n start together, each is written by itself, and the n - k that are left are cancelled when the k-th ends. With
+X_(1) <= ... <= X_(n) the works in order: mean length of a trained sample (1/k) sum_{j<=k} E X_(j), work of the group's
+end E X_(k), and of what is written the share (n - k) E X_(k) / (sum_{j<=k} E X_(j) + (n - k) E X_(k)) wasted.
+Derivation: a sample of work x is kept iff fewer than k of the n - 1 others are shorter. So the sum is n E[X P(Bin(n -
+1, F(X)) < k)]; a cancelled one has written X_(k). Quantiles turn both into integrals over u = F(x). Values that tie are
+kept by number, which changes no length. Exponential of mean mu: E X_(j) = mu (1/n + 1/(n-1) + ... + 1/(n-j+1)).
+Domain: k <= n; a slot for every sample from the start, one speed, rewards at once. Any law of finite mean, with prompts
+that all have one difficulty. Second route: the exponential's closed form, else the integral of P(X_(j) > x) for each j.
+Source: derived; order statistics are textbook.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import bdtr, betainc, betaln
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Count
+from asyncsim.base.laws import Law
+from asyncsim.base.records import Timeline
+from asyncsim.claims import _engines, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_MOST = 256
+_STEP = 1.0 / 64.0
+"""Spacing of the trapezoidal rule in the log odds of u: the integrand is analytic, so only rounding remains."""
+
+
+def _quantities(n: int, k: int, total: float, last: float) -> dict[str, float]:
+    """From the mean sum of the k smallest and the mean of the k-th."""
+    cancelled = (n - k) * last
+    return {"mean_length": total / k, "last": last, "wasted": cancelled / (total + cancelled)}
+
+
+def _of_values(law: Law, n: int, k: int) -> tuple[float, float]:
+    """Sum of the k smallest and the k-th, from the gaps between values: P(X_(j) > v) for each j."""
+    values = np.concatenate([[0.0], np.unique(law.parameters)])
+    below = 1.0 - law.survival(values[:-1])
+    beyond = np.diff(values) @ np.stack([bdtr(j - 1, n, below) for j in range(1, k + 1)], axis=1)
+    return float(beyond.sum()), float(beyond[-1])
+
+
+def _runs_on(s: FirstKLengthBias) -> dict[str, float]:
+    right = s.predict()
+    whole = s.started * s.length.mean()
+    return right | {"wasted": 1.0 - s.kept * right["mean_length"] / whole}
+
+
+def _of_kept(s: FirstKLengthBias) -> dict[str, float]:
+    law, k = s.length, s.kept
+    return _quantities(s.started, k, k * law.mean(), law.expected_max(k))
+
+
+_PLACES, _GROUPS, _TRAINED = 8, 4, 1000
+"""Places, groups of a batch, and groups that one realization trains."""
+_SPREAD = 0.02
+"""Largest relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
+
+
+def _summarize(record: Timeline) -> tuple[float, float, float]:
+    """Mean length of what is trained, mean seconds until a group is over, share of the written work that is wasted."""
+    groups, samples = record.groups, record.samples
+    trained = groups["fate"] == "trained"
+    work = samples["work"][samples["fate"] == "trained"]
+    wasted = float(samples["wasted"][trained[samples["group"]]].sum())
+    seconds = (groups["t_done"] - groups["t_submit"])[trained]
+    return float(work.mean()), float(np.mean(seconds)), wasted / (wasted + float(work.sum()))
+
+
+_POINT = {"length": "lognormal:1.0:0.8", "started": 12, "kept": 8}
+
+
+class FirstKLengthBias(_engines.Engines, Claim):
+    """a group that ends with the first `k` of its `n` samples keeps the `k` shortest: their mean, end and waste"""
+
+    kind, source = "expectation", "derived: order statistics"
+    through = "kernel"
+
+    length = _engines.work(example="lognormal:1.0:0.8")
+    started = Count(1, _MOST, typical=(2, 12), example=12, unit="samples", doc="n, samples that a group starts")
+    kept = Count(1, _MOST, typical=(1, 12), example=8, unit="samples", doc="k, samples that it waits for and keeps")
+
+    def joint(self) -> None:
+        """A group cannot keep more samples than it starts."""
+        checks.integer("kept", self.kept, 1, "start more samples than are kept, or as many", self.started)
+
+    @classmethod
+    def drawn(cls, draw: _engines.Draw) -> dict[str, object]:
+        """As many kept as are started, or fewer."""
+        point = super().drawn(draw)
+        return point | {"kept": min(point["kept"], point["started"])}
+
+    def predict(s) -> dict[str, float]:
+        n, k, law = s.started, s.kept, s.length
+        if law.kind in ("constant", "empirical"):
+            return _quantities(n, k, *_of_values(law, n, k))
+        # Far out a Pareto law's quantile grows as a power of the odds.
+        decay = 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" and k == n else 1.0
+        odds = np.arange(-42.0, 42.0 / decay, _STEP)
+        above = 1.0 / (1.0 + np.exp(odds))
+        below = 1.0 / (1.0 + np.exp(-odds))
+        x = _work.exceeded(law, above) * below * above * _STEP
+        is_kept = betainc(n - k, k, above) if k < n else np.ones_like(above)
+        is_last = np.exp((k - 1) * np.log(below) + (n - k) * np.log(above) - betaln(k, n - k + 1))
+        return _quantities(n, k, float(n * (x @ is_kept)), float(x @ is_last))
+
+    def check(s) -> dict[str, float]:
+        n, k, law = s.started, s.kept, s.length
+        if law.kind == "exponential":
+            each = law.mean() * np.cumsum(1.0 / (n - np.arange(k)))
+        else:
+            each = np.array([law.expected_least(j, n) for j in range(1, k + 1)])
+        return _quantities(n, k, float(each.sum()), float(each[-1]))
+
+    wrong = {
+        "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
+        "the longest of k instead of the k-th of n": _of_kept,
+        "cancelled samples written to their end": _runs_on,
+    }
+
+    points = (_POINT, {"length": "exponential:1", "started": 6, "kept": 4})
+    more = (
+        {"length": "empirical:1:2:2:7", "started": 4, "kept": 2},
+        {"length": "gamma:2:3", "started": 20, "kept": 16},
+    )
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return lab.windows.heavy(point, "length") or within(started=64)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        kept, extra = point["kept"], point["started"] - point["kept"]
+        # In strict order the groups of a run are the first by number: none is left out since it is long.
+        system = lab.windows.places(
+            point, _PLACES, _GROUPS, train_time=0.1, tickets=_PLACES + _GROUPS, order="target", redundant=extra
+        )
+        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=6)
+        records = lab.windows.timelines(plant(system), _TRAINED // _GROUPS, kept, count, seed)
+        lengths, lasts, wastes = zip(*(_summarize(record) for record in records), strict=True)
+        return {
+            "mean_length": lab.windows.mean_of(lengths),
+            "last": lab.windows.mean_of(lasts),
+            "wasted": lab.windows.mean_of(wastes),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "no sample more than is kept": Defect(replaced(redundant=0), _POINT),
+            "the first by number kept": Defect(lab.kernel_defects.keeps_any, _POINT),
+            "cancelled samples counted as trained": Defect(lab.kernel_defects.cancelled_counted_as_trained, _POINT),
+            "cancelled samples written to their end": Defect(lab.kernel_defects.cancelled_run_on, _POINT),
+            "half of the slots": Defect(replaced(slots=48), _POINT),
+        }

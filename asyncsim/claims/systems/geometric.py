@@ -1,0 +1,90 @@
+r"""Exponential workers that update on arrival have geometric staleness.
+
+With rates r_i and p_i = r_i / sum r: P(s = k) = sum_i p_i^2 (1 - p_i)^k, tail P(s >= c) = sum_i p_i (1 - p_i)^c.
+Derivation: service is memoryless, so each arrival is worker i's with probability p_i whatever came before. Between i's
+restart and its next delivery the arrivals of others are geometric, and a share p_i of the updates is i's. Domain:
+exponential service, each worker restarts at once. Second route: the others deliver as a Poisson stream during i's
+exponential service time; quadrature over that time. Source: derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import poisson
+
+import asyncsim as sim
+from asyncsim.base import laws
+from asyncsim.claims import _engines, _lengths, lab
+from asyncsim.claims._arrivals import Workers
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
+
+
+def _quantities(s: Geometric, cell: Callable[[int], float], tail: float) -> dict[str, float]:
+    return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
+
+
+def _off_by_one(s: Geometric) -> dict[str, float]:
+    p, q = s.shares, 1.0 - s.shares
+    return _quantities(s, lambda k: (p**2 * q ** (k + 1)).sum(), (p * q ** (s.cells + 1)).sum())
+
+
+def _poisson(s: Geometric) -> dict[str, float]:
+    mean = s.workers - 1
+    return _quantities(s, lambda k: poisson.pmf(k, mean), poisson.sf(s.cells - 1, mean))
+
+
+_UPDATES = 8000
+_SPREAD = 0.1
+"""Largest relative standard deviation of one realization's cell at the points below (measured)."""
+_FOUR = {"workers": 4, "rates": None, "cells": 8}
+
+
+class Geometric(Workers, Claim):
+    """staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`"""
+
+    kind, source = "distribution", "derived: memoryless service"
+    through, effect = "kernel", 0.05
+
+    cells = _engines.cells(typical=(1, 6), example=12)
+
+    def predict(s) -> dict[str, float]:
+        p, q = s.shares, 1.0 - s.shares
+        return _quantities(s, lambda k: (p**2 * q**k).sum(), (p * q**s.cells).sum())
+
+    def check(s) -> dict[str, float]:
+        counts = np.arange(s.cells)[:, None]
+        cells, tail = np.zeros(s.cells), 0.0
+        for p in s.shares:
+            # Time in units of the mean gap between arrivals; e^{-60} of the mass lies beyond the end. Panels that widen
+            # with time stay finer than the spread of a Poisson count.
+            edges = np.concatenate([[0.0], np.geomspace(0.05, 60.0 / p, 80)])
+            time, weights = _lengths.panels(edges, 24)
+            density = weights * p * np.exp(-p * time)
+            cells += p * (poisson.pmf(counts, (1.0 - p) * time) @ density)
+            tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
+        return _quantities(s, lambda k: cells[k], tail)
+
+    wrong = {"exponent one too large": _off_by_one, "Poisson distribution of the same mean": _poisson}
+
+    points = (_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
+    more = ({"workers": 8, "rates": None, "cells": 16},)
+
+    reach = staticmethod(within(workers=64, cells=200))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        realizations = max(32, units_for(_SPREAD, effect, 16))
+        system = plant(sim.systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
+        warm_up = 40 * point["workers"] + 200
+        heads = lab.heads.stationary_heads(system, warm_up + _UPDATES, warm_up, realizations, seed)
+        return lab.heads.law_of(heads, point["cells"])
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "restart before the own update is written": Defect(lab.heads.restarts_early, _FOUR),
+            "a group permit lost": Defect(lab.heads.ticket_lost, _FOUR),
+        }

@@ -1,0 +1,330 @@
+r"""Orders and syncs that bound the staleness of every single group, and the bound of each.
+
+K tickets that return at the publish, M = S P groups consumed per publish, K > M, a place for every ticket.
+  window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
+  window:1, target, version_strict, drain     ceil(K/M) - 1, never less than floor(K/M) - 1
+  wait:m           oldest first, no batch while a group in generation has planned staleness m >= ceil(K/M) - 1: m
+Derivation: group i is admitted with version v = max(0, ceil((i + 1 - K)/M)). Before it is ready at most W - 1 younger
+groups train, afterwards none. So its batch is at most (i + W - 1)//P, its staleness (i + W - 1)//M - v, largest where M
+divides i + W - 1. Strict orders are W = 1 up to order inside a version. Under drain all groups outstanding at an
+install, K - M at most, are ready and train first. Under wait all groups of planned staleness m are ready, and since M
+start with each version they fit one publish. The first K share a version, so the bound holds from version 2 m on. K =
+(h + 1) M gives h + ceil((W - 1)/M), h and m. A fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1, which
+is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
+reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
+long it takes. Source: derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer, Parsed, Positive
+from asyncsim.claims import _engines, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_STRICT = ("target", "version_strict", "drain")
+_LARGEST = 4096
+
+
+class _Rule(NamedTuple):
+    """Name of a rule, and the number that belongs to it (0: none)."""
+
+    name: str
+    number: int
+
+
+def _rule(field: str, value: Any) -> _Rule:
+    """From window:4, wait:2, target, version_strict or drain."""
+    name, _, number = str(value).partition(":")
+    known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
+    checks.require(
+        known and (name != "window" or 1 <= int(number) <= _LARGEST),
+        field,
+        value,
+        "window:W with W >= 1, wait:m, target, version_strict or drain",
+        "name the rule that bounds staleness",
+    )
+    return _Rule(name, int(number or 0))
+
+
+def _text(field: str, value: Any) -> str:
+    is_text = isinstance(value, str) and ":" in value
+    checks.require(is_text, field, value, "the text of a distribution", "write it as name:numbers")
+    return str(value)
+
+
+def _bounds(s: HardBounds, largest: int) -> dict[str, float]:
+    spread = {"spread": float(s.tickets % s.consumed > 0)} if s.strict else {}
+    return {"largest": float(largest)} | spread
+
+
+def _largest(s: HardBounds) -> int:
+    if s.rule.name == "wait":
+        return s.rule.number
+    return (s.tickets + s.window - 2) // s.consumed
+
+
+class _Game:
+    """The order of events without a clock: who finishes next is the adversary's choice, batches form when they can."""
+
+    def __init__(self, s: HardBounds) -> None:
+        self.s, self.version, self.batch, self.admitted = s, 0, 0, 0
+        self.running: dict[int, int] = {}
+        self.ready: list[tuple[int, int]] = []
+        self.admit(s.tickets)
+
+    def admit(self, groups: int) -> None:
+        self.running |= dict.fromkeys(range(self.admitted, self.admitted + groups), self.version)
+        self.admitted += groups
+
+    def finish(self, group: int) -> None:
+        self.ready.append((group, self.running.pop(group)))
+
+    def choose(self) -> list[tuple[int, int]]:
+        """The next batch, (number, version) of each group; empty where the rule lets none form."""
+        s, first = self.s, min(self.running, default=self.admitted)
+        if s.rule.name == "drain":
+            candidates = self.ready
+        elif s.rule.name == "version_strict":
+            # With nothing in generation every version is complete.
+            candidates = [g for g in self.ready if g[1] <= self.running.get(first, self.version)]
+            candidates.sort(key=lambda g: g[1])
+        elif s.rule.name == "target":
+            candidates = sorted(g for g in self.ready if g[0] // s.groups_per_batch == self.batch)
+        elif s.rule.name == "wait":
+            late = first in self.running and self.version - self.running[first] >= s.rule.number
+            candidates = [] if late else sorted(self.ready)
+        else:
+            candidates = sorted(g for g in self.ready if g[0] < first + s.rule.number)
+        return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
+
+    def train(self) -> list[int] | None:
+        """Staleness of the groups of the next batch; None where there is none. A publish follows where it is due."""
+        batch = self.choose()
+        if not batch:
+            return None
+        self.ready = [g for g in self.ready if g not in batch]
+        staleness = [self.version - version for _, version in batch]
+        self.batch += 1
+        if self.batch % self.s.batches_per_publish == 0:
+            for group in list(self.running) if self.s.rule.name == "drain" else []:
+                self.finish(group)
+            self.version += 1
+            self.admit(self.s.consumed)
+        return staleness
+
+
+def _play(s: HardBounds, publishes: int, pick: Callable[[_Game], list[int]]) -> list[int]:
+    """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
+    game, stalenesses = _Game(s), []
+    while game.version < publishes:
+        for group in pick(game):
+            game.finish(group)
+        # One batch at a time: groups admitted behind a publish may finish before the next.
+        staleness = game.train()
+        if staleness is not None and game.version > _warm_up(s):
+            stalenesses += staleness
+    return stalenesses
+
+
+def _warm_up(s: HardBounds) -> int:
+    return 2 * (_largest(s) + s.tickets // s.consumed) + 2
+
+
+def _stragglers(residue: int, s: HardBounds) -> Callable[[_Game], list[int]]:
+    """All finish at once but numbers of one residue modulo so many publishes, which finish when nothing else can."""
+    cycle = s.consumed * (_largest(s) + 2 + s.tickets // s.consumed)
+
+    def pick(game: _Game) -> list[int]:
+        others = [g for g in game.running if g % cycle != residue]
+        return others or (list(game.running) if not game.choose() else [])
+
+    return pick
+
+
+def _chance(seed: int) -> Callable[[_Game], list[int]]:
+    generator = np.random.default_rng(seed)
+
+    def pick(game: _Game) -> list[int]:
+        groups = list(game.running)
+        count = min(len(groups), int(generator.geometric(0.5)))
+        return [int(g) for g in generator.choice(groups, count, replace=False)] if groups else []
+
+    return pick
+
+
+def _own_batch_out(s: HardBounds) -> dict[str, float]:
+    """Tickets of the groups of one publish taken to be those in training."""
+    return _bounds(s, _largest(s) - 1)
+
+
+def _of(regime: str) -> Callable[[HardBounds, float], dict[str, float]]:
+    """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
+
+    def scaled(s: HardBounds, factor: float) -> dict[str, float]:
+        rule = "window:1" if s.rule == ("window", 1) else s.rule.name
+        return {name: value * (factor if rule == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
+
+    return scaled
+
+
+_BATCHES = 400
+_REALIZATIONS = 8
+"""Stragglers of a heavy tail reach every bound at the points below in the first of them (measured)."""
+
+
+def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1, sync_time: float = 0.0) -> Point:
+    return {
+        "rule": rule,
+        "tickets": tickets,
+        "groups_per_batch": batch,
+        "batches_per_publish": batches,
+        "length": "pareto:0.5:1.5",
+        "train_time": 1.0,
+        "sync_time": sync_time,
+    }
+
+
+class HardBounds(_engines.Engines, Claim):
+    """no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`"""
+
+    kind, source = "bound", "derived: counting of the groups that can overtake"
+    through, effect = "kernel", 0.05
+
+    rule = Parsed(
+        _rule,
+        "window:W, wait:m, target, version_strict or drain",
+        typical=(*_STRICT, "window:1", "window:3", "window:4", "window:9", "wait:2", "wait:5", "wait:9"),
+        example="window:3",
+        doc="order or sync that bounds staleness",
+    )
+    tickets = _engines.tickets(_LARGEST, example=9)
+    groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 3), example=3)
+    batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
+    length = Parsed(
+        _text,
+        "the text of a distribution",
+        typical=("pareto:0.5:1.5",),
+        example="pareto:0.5:1.5",
+        unit="seconds",
+        doc="distribution of the seconds of a sample, any",
+    )
+    train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch")
+    sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
+
+    def joint(self) -> None:
+        """More tickets than groups of a publish, and no rule that leaves them unused."""
+        reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
+        checks.integer("tickets", self.tickets, self.consumed + 1, reason, _LARGEST)
+        least = -(-self.tickets // self.consumed) - 1
+        enough = self.rule.name != "wait" or self.rule.number >= least
+        text = f"{self.rule.name}:{self.rule.number}"
+        checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Up to a dozen tickets more than groups of a publish."""
+        point = super().drawn(draw)
+        consumed = point["groups_per_batch"] * point["batches_per_publish"]
+        return point | {"tickets": consumed + draw(Integer(1, typical=(1, 12)))}
+
+    @property
+    def consumed(self) -> int:
+        """M, groups consumed per publish."""
+        return self.groups_per_batch * self.batches_per_publish
+
+    @property
+    def window(self) -> int:
+        """W, numbers that the batch is chosen from."""
+        return self.rule.number if self.rule.name == "window" else 1
+
+    @property
+    def strict(self) -> bool:
+        return self.rule.name in _STRICT or self.rule == ("window", 1)
+
+    def predict(s) -> dict[str, float]:
+        return _bounds(s, _largest(s))
+
+    def check(s) -> dict[str, float]:
+        publishes = _warm_up(s) + 4 * (_largest(s) + s.tickets // s.consumed + 2)
+        # Residues of one publish cover every position of a group in its version and in its batch.
+        picks = [_stragglers(residue, s) for residue in range(s.consumed)] + [_chance(seed) for seed in range(4)]
+        stalenesses = [staleness for pick in picks for staleness in _play(s, publishes, pick)]
+        return {"largest": float(max(stalenesses))} | (
+            {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
+        )
+
+    wrong = {
+        "window rounded down to whole batches": lambda s: _bounds(
+            s, -(-s.tickets // s.consumed) - 1 + (s.rule.number - 1) // s.consumed
+        ),
+        "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.consumed) - 1),
+        "the groups in training taken out of the group permits": _own_batch_out,
+    }
+
+    terms = {regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)}
+
+    points = (
+        _point("window:1", 10),
+        _point("window:5", 12),
+        _point("window:2", 12),
+        _point("wait:2", 12),
+        _point("drain", 10),
+        _point("version_strict", 10),
+        _point("target", 10),
+        _point("window:5", 12, 2, 2),
+        _point("wait:3", 12, 2, 2, 0.4),
+        _point("drain", 10, 2, 2, 0.4),
+        _point("version_strict", 10, 4, 1, 0.4),
+    )
+    more = (
+        _point("window:1", 12),
+        _point("target", 12),
+        _point("drain", 6),
+        _point("window:9", 8),
+        _point("wait:4", 12),
+    )
+
+    reach = staticmethod(within(tickets=256))
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        rule, _, number = point["rule"].partition(":")
+        tickets, batch, batches = point["tickets"], point["groups_per_batch"], point["batches_per_publish"]
+        options: dict[str, Any] = {"order": "oldest_start"}
+        if rule == "window":
+            options["window"] = int(number)
+        elif rule == "wait":
+            options |= {"max_age": int(number), "age_action": "wait"}
+        elif rule == "drain":
+            options = {"mode": "drain"}
+        else:
+            options = {"order": rule}
+        options |= {"batches_per_publish": batches, "sync_time": point["sync_time"]}
+        system = lab.windows.places(point, tickets, batch, tickets=tickets, **options)
+        # The groups of the start share a version; under wait they leave within twice the age.
+        versions = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
+        warm_up = 2 * batches * versions
+        staleness = plant(system).staleness(warm_up + _BATCHES * batches, _REALIZATIONS, seed)[:, warm_up:]
+        largest = float(np.max(staleness))
+        return {"largest": Estimate(largest), "spread": Estimate(largest - float(np.min(staleness)))}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
+            "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point("drain", 10)),
+            "the drain forgotten": Defect(replaced(mode="keep"), _point("drain", 10)),
+            "waiting a version late": Defect(
+                lambda system: system.replace(max_age=system.max_age + 1), _point("wait:2", 12)
+            ),
+            "a window too wide": Defect(
+                lambda system: system.replace(window=system.window + 1), _point("window:1", 12)
+            ),
+        }

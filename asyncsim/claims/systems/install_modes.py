@@ -1,0 +1,200 @@
+r"""What an install does to samples in flight sets what is wasted, how long a cycle lasts, and what is stale.
+
+Samples take L seconds each, the trainer trains S batches of t seconds and publishes them in `sync_time` y, for which
+it waits. Between two installs places write for w = S t seconds, or S t + y where they do not pause. keep, pin: a
+place completes w/L samples a cycle; none is lost, and a sample has tokens of 1 + L/w versions, pinned of 1. restart:
+k = floor(w/L) are completed, w/(k L) is written for every token that is kept, and the first sample of every cycle was
+begun before, so that tries are 1 + 1/k on average; all of a sample is of one version. No sample longer than w would
+ever end. drain: nothing begins behind the snapshot, so k = ceil(S t/L) samples make a cycle of k L + y seconds.
+Derivation: places begin together at an install that empties them. Of C k groups that a cycle completes S are trained
+(`dropped`), and of all work thrown away or trained the share 1 - S L / W is wasted, W = C w written under restart,
+else C k L or C w. Domain: places never blocked, a trainer that never lacks a batch, w/L no whole number. Second
+route: one place walked through event by event, and for keep an average over phases. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Choice, Positive
+from asyncsim.claims import _engines, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_CLEAR = 1e-6
+_WALK = 12
+
+
+def _quantities(
+    s: InstallModes, cycle: float, completed: float, factor: float, tries: float, seen: float
+) -> dict[str, float]:
+    """`completed` samples of a place in a cycle, each written `factor` times on average."""
+    groups, kept = s.places * completed, s.batches_per_publish
+    return {
+        "cycle": cycle,
+        "groups_per_second": groups / cycle,
+        "throughput": kept / cycle,
+        "dropped": 1.0 - kept / groups,
+        "wasted": 1.0 - kept / (groups * factor),
+        "trainer": s.trained / cycle,
+        "written": factor,
+        "tries": tries,
+        "versions": seen,
+    }
+
+
+def _phases(s: InstallModes) -> dict[str, float]:
+    """A sample that begins at a uniform phase sees so many installs or one more; its place never stands still."""
+    whole = math.floor(s.seconds / s.busy)
+    rest = s.seconds - whole * s.busy
+    seen = (whole * (s.busy - rest) + (whole + 1) * rest) / s.busy
+    return _quantities(s, s.trained + s.sync_time, 1.0 / seen, 1.0, 1.0, 1.0 + seen if s.mode == "keep" else 1.0)
+
+
+def _walk(s: InstallModes) -> dict[str, float]:
+    """One place over some cycles: its clock, its samples, and what they lose."""
+    clock, finished, tries, written, cycles = 0.0, 0, 0, 0.0, _WALK
+    begun_before = False
+    for cycle in range(cycles + 1):
+        if cycle == 1:
+            # Behind the first cycle, whose first sample nobody had begun, all are alike.
+            clock, finished, tries, written = 0.0, 0, 0, 0.0
+        left = s.busy if s.mode == "restart" else math.inf
+        wrote = 0.0
+        while (wrote + s.seconds <= left) if s.mode == "restart" else (wrote < s.trained):
+            wrote += s.seconds
+            finished, tries = finished + 1, tries + 1 + begun_before
+            begun_before = False
+        begun_before = s.mode == "restart"
+        written += s.busy if s.mode == "restart" else wrote
+        clock += (s.trained if s.mode == "restart" else wrote) + s.sync_time
+    return _quantities(s, clock / cycles, finished / cycles, written / (finished * s.seconds), tries / finished, 1.0)
+
+
+def _at(s: InstallModes, mode: str) -> dict[str, float]:
+    return s.but(mode=mode).predict()
+
+
+_CYCLES, _WARM = 600, 60
+_EDGES = 0.004
+"""What samples on the edges of the window may make, where places are out of step with installs."""
+
+
+def _system(point: Point) -> lab.System:
+    work = {"length": f"constant:{point['seconds']!r}", "train_time": float(point["train_time"])}
+    names = ("mode", "batches_per_publish", "sync_time", "generator_pauses")
+    settings = {name: point[name] for name in names}
+    room = {"capacity": 8 * point["places"], "overflow": "drop_oldest"}
+    return lab.windows.places(work, point["places"], 1, train_time=work["train_time"], **settings, **room)
+
+
+def _point(mode: str, **changes: Any) -> dict[str, Any]:
+    times = {"seconds": 0.7, "train_time": 1.0, "sync_time": 0.25, "generator_pauses": False}
+    return {"mode": mode, "places": 4, "batches_per_publish": 2, **times, **changes}
+
+
+_RESTART, _DRAIN = _point("restart"), _point("drain", generator_pauses=True)
+_KEEP = _point("keep", seconds=1.3717)
+
+
+class InstallModes(Claim):
+    """with `w` seconds between installs, samples of `L` seconds that begin anew are written `w / (k L)` times, `k =
+    floor(w/L)`; kept they have `1 + L/w` versions; drained, `ceil(w/L)` of them make a cycle
+    """
+
+    kind, source = "expectation", "derived: places that begin together"
+    through = "kernel"
+
+    mode = Choice("keep", "pin", "restart", "drain", example="restart", doc="what an install does to samples in flight")
+    places = _engines.places(typical=(1, 9), example=4)
+    batches_per_publish = _engines.batches(typical=(1, 3), example=2)
+    seconds = Positive(typical=(0.3, 3.0), example=0.7, unit="seconds", doc="seconds that a sample takes")
+    train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch of one group")
+    sync_time = _engines.sync_time(typical=(0.0, 0.5), example=0.25)
+    generator_pauses = _engines.generator_pauses(example=False)
+
+    def joint(self) -> None:
+        """Something ends in every cycle, enough for the trainer, and nothing at its very end."""
+        whole = self.busy / self.seconds if self.mode != "drain" else self.trained / self.seconds
+        clear = abs(whole - round(whole)) > _CLEAR
+        checks.require(clear, "seconds", self.seconds, "not a whole share of a cycle", "change it a little")
+        completed = self.places * (whole if self.mode in ("keep", "pin") else math.floor(whole))
+        fed = completed >= 1.25 * self.batches_per_publish
+        checks.require(fed, "places", self.places, "such that a cycle completes more than it trains", "add places")
+
+    @property
+    def trained(self) -> float:
+        """Seconds of training in a cycle."""
+        return self.batches_per_publish * self.train_time
+
+    @property
+    def busy(self) -> float:
+        """w."""
+        return self.trained + (0.0 if self.generator_pauses else self.sync_time)
+
+    def predict(s) -> dict[str, float]:
+        cycle = s.trained + s.sync_time
+        if s.mode == "restart":
+            k = math.floor(s.busy / s.seconds)
+            return _quantities(s, cycle, k, s.busy / (k * s.seconds), 1.0 + 1.0 / k, 1.0)
+        if s.mode == "drain":
+            k = math.ceil(s.trained / s.seconds)
+            return _quantities(s, k * s.seconds + s.sync_time, k, 1.0, 1.0, 1.0)
+        share = s.busy / s.seconds
+        return _quantities(s, cycle, share, 1.0, 1.0, 1.0 + (s.mode == "keep") / share)
+
+    def check(s) -> dict[str, float]:
+        return _phases(s) if s.mode in ("keep", "pin") else _walk(s)
+
+    wrong = {
+        "samples that go on": lambda s: _at(s, "keep"),
+        "half a sample wasted at every install": lambda s: (
+            s.predict() | {"written": s.busy / (s.busy - s.seconds / 2.0)}
+        ),
+        "places that pause": lambda s: s.but(generator_pauses=True).predict(),
+        "published after every batch": lambda s: s.but(batches_per_publish=1).predict(),
+    }
+
+    points = (_RESTART, _DRAIN, _KEEP)
+    more = (_point("restart", generator_pauses=True, seconds=0.9), _point("pin", seconds=2.7183))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return within(places=64, batches_per_publish=16)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        system = plant(lab.windows.staggered(_system(point), 1))
+        summary, record = system.recorded(_CYCLES * system.batches_per_publish, 1, seed, warm=_WARM)
+        installs, samples = record.publishes["t_install"], record.samples
+        first, last = installs[_WARM], installs[-2]
+        inside = (samples["t_end"] > first) & (samples["t_end"] <= last)
+        ended = {name: column[inside] for name, column in samples.items()}
+        written = ended["work"] + ended["wasted"]
+        found = {
+            "cycle": (last - first) / (len(installs) - 2 - _WARM),
+            "groups_per_second": inside.sum() / (last - first),
+            "throughput": summary["throughput"],
+            "dropped": summary["dropped_fraction"],
+            "wasted": summary["wasted_token_fraction"],
+            "trainer": summary["trainer_utilization"],
+            "written": written.sum() / ended["work"].sum(),
+            "tries": 1.0 + ended["attempt"].mean(),
+            "versions": 1.0 + (ended["v_end"] - ended["v_start"]).mean(),
+        }
+        return {name: Estimate(float(np.float64(x)), tolerance=_EDGES * float(x)) for name, x in found.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "samples go on": Defect(replaced(mode="keep"), _RESTART),
+            "samples begin anew": Defect(replaced(mode="restart"), _DRAIN),
+            "nothing waits for the install": Defect(replaced(mode="keep"), _DRAIN),
+            "installs at once": Defect(replaced(sync_time=0.0), _KEEP),
+            "published after every batch": Defect(replaced(batches_per_publish=1), _KEEP),
+            "places pause": Defect(replaced(generator_pauses=True), _RESTART),
+        }

@@ -1,0 +1,191 @@
+r"""Q samples taken in any order by k slots end between the mean load and the mean load plus one straggler.
+
+For works L of one batch and its generation time T: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, for every
+instance. Derivation: for the lower bound, slots do no more than one unit a second each. For the upper bound, all k
+slots are busy until the last sample to end starts. So it starts at (sum L - its own)/k at the latest. As upper bounds,
+k slots:
+  excess = (T - sum L/k)/max L <= 1 - 1/k;   load = sum L/(k T) <= 1;   longest = max L/T <= 1;
+  step_seconds = E[step] <= Q mu/k + (1 - 1/k) E[max of Q] + t_T + t_sync (expectation of the above, Q = P N).
+Equal works attain all but the third: the first and last with Q = n k + 1, the second with Q = n k. A few samples on
+many slots attain the third, and the last with random works. The first three bound extremes: measure the largest of many
+batches. Domain: one server whose speed does not depend on the number active, all samples of a batch waiting from the
+start (synchronous: P tickets, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and
+random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim.base.records import Timeline
+from asyncsim.claims import _engines, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
+
+_TERMS = ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
+
+
+def _scaled(term: str) -> Callable[[ListScheduling, float], dict[str, float]]:
+    """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
+
+    def bounds(s: ListScheduling, factor: float) -> dict[str, float]:
+        parts = s.parts(s.share)
+        reduction = (1.0 - factor) * parts.get(term, 0.0)
+        values = s.bounds(s.share)
+        return {
+            name: value - reduction if name == "step_seconds" else value * (factor if term == "extremes" else 1.0)
+            for name, value in values.items()
+        }
+
+    return bounds
+
+
+def _scheduled(works: np.ndarray, slots: int) -> float:
+    """Second at which the last work ends when each is taken, in order, by the slot that is free first."""
+    ends = [0.0] * slots
+    for work in works:
+        heapq.heapreplace(ends, ends[0] + float(work))
+    return max(ends)
+
+
+_STEPS = 400
+_SPREAD = 0.05
+"""Relative standard deviation of one realization's mean step, pareto:1:1.5 apart, which stays below its bound."""
+_ROUNDING = 1e-9
+
+
+class _Instances(NamedTuple):
+    excess: float
+    load: float
+    longest: float
+    step_seconds: float
+
+
+def _instances(record: Timeline, samples: int, slots: int) -> _Instances:
+    """The extremes over the batches of a record, each of the samples of one batch, and the mean seconds of a step."""
+    order = np.argsort(record.samples["batch"], kind="stable")
+    work, begin, end = (record.samples[name][order].reshape(-1, samples) for name in ("work", "t_submit", "t_end"))
+    seconds, load, longest = end.max(axis=1) - begin.min(axis=1), work.sum(axis=1) / slots, work.max(axis=1)
+    return _Instances(
+        float(((seconds - load) / longest).max()),
+        float((load / seconds).max()),
+        float((longest / seconds).max()),
+        float(record.publishes["t_install"][-1]) / _STEPS,
+    )
+
+
+_POINT = {
+    "slots": 4,
+    "groups_per_batch": 13,
+    "samples_per_group": 1,
+    "length": "constant:1",
+    "train_time": 0.5,
+    "sync_time": 0.25,
+}
+"""Equal works and one more than slots can share: attained."""
+_EVEN = _POINT | {"groups_per_batch": 12}
+_FEW = _POINT | {"slots": 1024, "groups_per_batch": 4, "length": "exponential:1"}
+"""A slot for every sample: the longest decides, and what it adds to the mean load is nearly all of it."""
+_HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "pareto:1:1.5", "train_time": 1.0}
+
+
+class ListScheduling(_engines.Engines, Claim):
+    """samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`"""
+
+    kind, source = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)"
+    through = "kernel"
+
+    slots = _engines.slots(
+        2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
+    )
+    groups_per_batch = _engines.groups(typical=(1, 6), example=4)
+    samples_per_group = _engines.samples(typical=(1, 6), example=4)
+    length = _engines.work(example="pareto:1:1.5")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
+    sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.0)
+
+    @property
+    def samples(self) -> int:
+        """Q, samples of a batch."""
+        return self.groups_per_batch * self.samples_per_group
+
+    @property
+    def share(self) -> float:
+        """1 - 1/k, what the longest sample adds to the mean load at most."""
+        return 1.0 - 1.0 / self.slots
+
+    def parts(self, share: float) -> dict[str, float]:
+        """Terms of the seconds of a step, with that share of the longest sample on top of the mean load."""
+        longest = _work.longest(self.length, self.samples)
+        return {
+            "load": self.samples * self.length.mean() / self.slots,
+            "random straggler" if longest > self.length.mean() else "straggler": share * longest,
+            "training": self.train_time,
+            "synchronization": self.sync_time,
+        }
+
+    def bounds(self, share: float, floor: float = 1.0) -> dict[str, float]:
+        """All bounds with that share of the longest sample."""
+        seconds = math.fsum(self.parts(share).values())
+        return {"excess": share, "load": floor, "longest": floor, "step_seconds": seconds}
+
+    def predict(s) -> dict[str, float]:
+        return s.bounds(s.share)
+
+    def check(s) -> dict[str, float]:
+        """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
+        generator, k = np.random.default_rng(0), s.slots
+        instances = [np.ones(n * k + 1) for n in (1, 3)] + [np.append(np.ones(k * (k - 1)), k), np.ones(2 * k)]
+        instances += [_work.draws(s.length, generator, (int(generator.integers(1, 4 * k)),)) for _ in range(20)]
+        excess = load = longest = 0.0
+        for works in instances:
+            seconds, busy, largest = _scheduled(works, k), float(works.sum()) / k, float(works.max())
+            excess, load, longest = (
+                max(excess, (seconds - busy) / largest), max(load, busy / seconds), max(longest, largest / seconds)
+            )  # fmt: skip
+        slowest = _work.longest_by_quantiles(s.length, s.samples)
+        mean = _work.longest_by_quantiles(s.length, 1)
+        step = (s.samples - 1) * mean / k + slowest + (mean - slowest) / k + s.train_time + s.sync_time
+        return {"excess": excess, "load": load, "longest": longest, "step_seconds": step}
+
+    wrong = {
+        "perfect balance, no straggler": lambda s: s.bounds(0.0),
+        "the longest starts half way before the end": lambda s: s.bounds(s.share / 2.0),
+        "one slot taken to be always idle": lambda s: s.bounds(s.share, s.share),
+    }
+
+    terms = {term: _scaled(term) for term in _TERMS}
+
+    points = (_POINT, _EVEN, _FEW, _HEAVY)
+    more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return within(groups_per_batch=512, samples_per_group=64)(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
+        system = lab.windows.synchronous(point, slots=slots)
+        count = lab.windows.realizations_for(
+            lab.windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=16, kind="bound"
+        )
+        records = lab.windows.timelines(plant(system), _STEPS, samples, count, seed)
+        instances = [_instances(record, groups * samples, slots) for record in records]
+        extremes = {name: max(getattr(each, name) for each in instances) for name in ("excess", "load", "longest")}
+        return {
+            **{name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()},
+            "step_seconds": lab.windows.mean_of(each.step_seconds for each in instances),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a slot lost": Defect(lab.windows.slot_lost, _POINT),
+            "a slot freed twice": Defect(lab.kernel_defects.slot_freed_twice, _HEAVY),
+        }

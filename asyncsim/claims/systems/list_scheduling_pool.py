@@ -1,0 +1,149 @@
+r"""Seconds a batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training.
+
+batch_seconds <= Q mu/k + E[max of (a+1) Q works]/(a+1) + t_T. Q = P N samples a batch; (a + 1) P tickets return at the
+publish, with a place for each. Heuristic: (a + 1) batches form one list for the slots, whose straggler counts once in a
++ 1 batches. At a = 0 it follows from list scheduling; for a > 0 there is no proof, hence open. The form with a maximum
+in place of the sum, max(Q mu/k + E[max]/(a+1), t_T), is no bound. It fails at a = 0, where training adds, and by a few
+percent at a = 1 (three slots, batches of four unit works). Each term is attained where it is all there is: many samples
+on few slots, training much longer than generation, a slot for every sample. With random works of a wide spread a pool
+is much faster than the bound (0.46 of it for exponential works at a = 1). Domain: one server, speed independent of the
+number active, no synchronization time, rewards at once, nothing dropped. Second route: the maximum by its quantile
+function. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from asyncsim.base.declared import Count
+from asyncsim.claims import _engines, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
+
+
+def _parts(s: ListSchedulingPool) -> dict[str, float]:
+    return s.parts(s.length.mean(), _work.longest(s.length, s.samples * (s.ahead + 1)))
+
+
+def _scaled(term: str) -> Callable[[ListSchedulingPool, float], dict[str, float]]:
+    """The bound with one term multiplied by a factor."""
+
+    def bound(s: ListSchedulingPool, factor: float) -> dict[str, float]:
+        parts = _parts(s)
+        return {"batch_seconds": math.fsum(x * (factor if name == term else 1.0) for name, x in parts.items())}
+
+    return bound
+
+
+_BATCHES = 240
+_WARM = 40
+_SPREAD = 0.04
+"""Relative standard deviation of one realization's mean at the points below (measured, rounded up)."""
+_POINT = {
+    "slots": 64,
+    "groups_per_batch": 65,
+    "samples_per_group": 1,
+    "ahead": 0,
+    "length": "constant:1",
+    "train_time": 2.0,
+}
+"""Equal works and one more than slots: 0.996 of the bound, of which the straggler is a quarter."""
+_RANDOM = _POINT | {"slots": 4096, "groups_per_batch": 64, "length": "exponential:1", "train_time": 0.5}
+"""A slot for every sample: the longest decides."""
+_AHEAD = _POINT | {"slots": 4, "groups_per_batch": 64, "samples_per_group": 4, "ahead": 1, "train_time": 0.3}
+"""Few slots: the load decides."""
+_TRAINING = _AHEAD | {"groups_per_batch": 4, "samples_per_group": 1, "train_time": 200.0}
+_ONE_SLOT_EACH = _TRAINING | {"slots": 1024, "train_time": 0.001}
+_LONGEST = _ONE_SLOT_EACH | {
+    "groups_per_batch": 1,
+    "samples_per_group": 64,
+    "slots": 8192,
+    "length": "empirical:0.5:1:1.5:2",
+}
+"""So many samples a group that each group and the whole pool have the same longest."""
+
+
+class ListSchedulingPool(_engines.Engines, Claim):
+    """a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch"""
+
+    kind, status, source = "bound", "open", "derived at a = 0; a conjecture beyond"
+    through, effect = "kernel", 0.04
+
+    slots = _engines.slots(typical=(1, 12), example=16)
+    groups_per_batch = _engines.groups(typical=(1, 6), example=4)
+    samples_per_group = _engines.samples(typical=(1, 6), example=8)
+    ahead = Count(0, typical=(0, 4), example=1, unit="batches", doc="batches out besides the one that is needed next")
+    length = _engines.work(example="lognormal:1.0:0.8")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
+
+    @property
+    def samples(self) -> int:
+        """Q, samples of a batch."""
+        return self.groups_per_batch * self.samples_per_group
+
+    def sum(self, mean: float, longest: float) -> dict[str, float]:
+        """The bound from the mean work and the mean of the pool's longest."""
+        return {"batch_seconds": math.fsum(self.parts(mean, longest).values())}
+
+    def parts(self, mean: float, longest: float) -> dict[str, float]:
+        """Terms of the bound, under names of their own where several batches are out."""
+        terms = {
+            "load": self.samples * mean / self.slots,
+            "random straggler" if longest > mean else "straggler": longest / (self.ahead + 1),
+            "training": self.train_time,
+        }
+        return {f"{name} of a pool" if self.ahead else name: value for name, value in terms.items()}
+
+    def predict(s) -> dict[str, float]:
+        return {"batch_seconds": math.fsum(_parts(s).values())}
+
+    def check(s) -> dict[str, float]:
+        longest = _work.longest_by_quantiles(s.length, s.samples * (s.ahead + 1))
+        return s.sum(_work.longest_by_quantiles(s.length, 1), longest)
+
+    wrong = {
+        "training hidden behind generation": lambda s: {
+            "batch_seconds": max(s.predict()["batch_seconds"] - s.train_time, s.train_time)
+        },
+        "perfect balance, no straggler": lambda s: s.sum(s.length.mean(), 0.0),
+    }
+
+    terms = {
+        name: _scaled(name)
+        for part in ("load", "straggler", "random straggler", "training")
+        for name in (part, f"{part} of a pool")
+    }
+
+    points = (_POINT, _RANDOM, _AHEAD, _TRAINING, _ONE_SLOT_EACH, _LONGEST)
+    more = (
+        _AHEAD | {"length": "gamma:1:4", "train_time": 0.2},
+        _AHEAD | {"groups_per_batch": 16, "ahead": 3, "length": "exponential:1"},
+    )
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        limits = within(groups_per_batch=512, samples_per_group=64, ahead=8)(point)
+        return lab.windows.heavy(point, "length", "train_time") or limits
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        groups = point["groups_per_batch"]
+        out = (point["ahead"] + 1) * groups
+        system = lab.windows.places(point, out, groups, tickets=out, release="publish", slots=point["slots"])
+        count = lab.windows.realizations_for(
+            lab.windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=8, kind="bound"
+        )
+        records = lab.windows.timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
+        intervals = (lab.windows.interval(record, _WARM) for record in records)
+        return {"batch_seconds": lab.windows.mean_of(seconds / batches for batches, seconds in intervals)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a slot lost": Defect(lab.windows.slot_lost, _AHEAD),
+            "slower with more samples at once": Defect(
+                lambda system: system.replace(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(system.slots))),
+                _POINT,
+            ),
+        }

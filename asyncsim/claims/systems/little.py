@@ -1,0 +1,256 @@
+r"""Time averages of groups in generation and outstanding are throughput times mean seconds, in any system.
+
+in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups a second. outstanding = (time
+average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of its
+training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
+consistent bookkeeping satisfies both, so in a closed loop two numbers come with them. The loop has single groups, K
+tickets that return at the publish, a place for each, and exponential training of mean t_T. There X = (1 - p0)/t_T, p0
+as in `systems/closed-loop`; X T groups are in generation, T = E[max of N works]; the mean delay is K/X - t_T seconds.
+Domain: any settings with works of finite mean. It is exact over a history that begins and ends empty, else up to the
+groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the
+instants of publishes. A mean delay in seconds is not the period times the mean staleness. Second route: counts swept
+through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop.
+Source: Little, Oper. Res. 9 (1961).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Flag, Integer, Parsed
+from asyncsim.base.records import Timeline
+from asyncsim.claims import _closed, _engines, _events, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, within
+
+_BATCHES = 40
+
+
+class _Training(NamedTuple):
+    """Mean seconds, and whether their law is exponential."""
+
+    mean: float
+    exponential: bool
+
+
+def _training(field: str, value: Any) -> _Training:
+    mean = _work.seconds(field, value)
+    return _Training(mean, isinstance(value, str) and _work.law_of(field, value).kind == "exponential")
+
+
+def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
+    return {"in_flight": in_flight, "outstanding": outstanding}
+
+
+def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
+    """Time average of the count, from its steps in the order of time."""
+    times = np.concatenate([begins, ends])
+    order = np.argsort(times, kind="stable")
+    levels = np.cumsum(np.concatenate([np.ones(len(begins)), -np.ones(len(ends))])[order])
+    return float((levels[:-1] * np.diff(times[order])).sum()) / horizon
+
+
+def _with_training(s: Little) -> dict[str, float]:
+    prediction = s.predict()
+    return prediction | ({"delay": prediction["delay"] + s.train_time.mean} if s.closed else {})
+
+
+_GROUPS = 20_000
+_ROUNDING = 1e-9
+"""Of sums over all events, relative to the sums of all stamps."""
+_SPREAD = 0.03
+"""Relative standard deviation of one realization's level or delay at the points below (measured, rounded up)."""
+
+
+def _levels(system: Any, point: Point, effect: float, seed: int) -> dict[str, Estimate]:
+    """Groups in generation and seconds of delay behind the warm-up, from the stamps of independent realizations."""
+    warm, samples = max(400, 40 * point["tickets"]), point["samples_per_group"]
+    count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=10)
+    levels, delays = [], []
+    for record in lab.windows.timelines(system, 10 * warm, samples, count, seed):
+        begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
+        done, exits = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
+        low, high = record.publishes["t_install"][[warm, -1]]
+        inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
+        levels.append(float(np.nan_to_num(inside).sum()) / (high - low))
+        late = (exits > low) & (exits <= high)
+        delays.append(float((exits - begin)[late].mean()))
+    return {"generating": lab.windows.mean_of(levels), "delay": lab.windows.mean_of(delays)}
+
+
+def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
+    """Time average of a count over groups a second times mean seconds, of the groups that were trained."""
+    begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
+    durations = np.minimum(np.nan_to_num(record.groups[until], nan=np.inf), record.header["seconds"]) - begin
+    trained = record.groups["fate"] == "trained"
+    rate = float(trained.sum()) / seconds
+    average = (integral - float(durations[~trained].sum())) / seconds
+    return Estimate(
+        average / (rate * float(durations[trained].mean())), tolerance=_ROUNDING, samples=int(trained.sum())
+    )
+
+
+class _Stamped(Wrapped):
+    """A system whose record has another stamp in place of one of its own."""
+
+    def __init__(self, system: Any, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
+        super().__init__(system)
+        self._column, self._stamp = column, stamp
+
+    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
+        """The system's record with one column of its groups overwritten."""
+        record = self._inner.timeline(*arguments, **options)
+        record.groups[self._column] = self._stamp(record)
+        return record
+
+
+def _first_end(record: Timeline) -> np.ndarray:
+    """When the first sample of each group ended."""
+    ends = record.samples["t_end"].reshape(len(record.groups["group"]), -1)
+    return np.where(np.isnan(record.groups["t_done"]), np.nan, ends.min(axis=1))
+
+
+def _entered(record: Timeline) -> np.ndarray:
+    """When each group that left had entered the buffer."""
+    return np.where(np.isnan(record.groups["t_left"]), np.nan, record.groups["t_ready"])
+
+
+_POINT = {
+    "places": 6,
+    "tickets": 12,
+    "release": "publish",
+    "groups_per_batch": 4,
+    "samples_per_group": 3,
+    "length": "pareto:1:1.5",
+    "train_time": 0.8,
+}
+_LOOP = _POINT | {
+    "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
+}  # fmt: skip
+"""A closed loop, whose levels follow from its settings."""
+_LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
+
+
+class Little(_engines.Engines, Claim):
+    """groups in generation and outstanding are, in the time average, throughput times mean seconds"""
+
+    kind, source = "identity", "Little, Oper. Res. 9 (1961)"
+    through = "kernel"
+
+    places = _engines.places(typical=(1, 12), example=8)
+    tickets = _engines.tickets(example=8)
+    release = _engines.release(example="publish")
+    groups_per_batch = _engines.groups(typical=(1, 6), example=1)
+    samples_per_group = _engines.samples(typical=(1, 6), example=3)
+    length = _engines.work(example="lognormal:1.0:0.8")
+    train_time = Parsed(
+        _training,
+        "number >= 0, or the text of a distribution",
+        typical=(0.5, "exponential:1.5"),
+        example="exponential:0.4",
+        unit="seconds",
+        doc="training time of a batch",
+    )
+
+    def joint(self) -> None:
+        """With fewer tickets no batch would be complete."""
+        reason = "give at least one group permit for each group of a batch"
+        checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Any ticket system, or a closed loop whose numbers are known."""
+        point = super().drawn(draw)
+        if draw(Flag()):
+            return point | {"groups_per_batch": 1, "release": "publish"} | _closed.drawn_tickets(draw)
+        return point | {"tickets": point["groups_per_batch"] + draw(Integer(0, typical=(0, 12)))}
+
+    @property
+    def closed(self) -> bool:
+        """Whether throughput is known."""
+        single = self.groups_per_batch == 1 and self.release == "publish"
+        return self.train_time.exponential and single and self.places >= self.tickets
+
+    def levels(self, busy: float, generation: float) -> dict[str, float]:
+        """Groups in generation and seconds of delay, from the share of time for which the trainer works."""
+        rate = busy / self.train_time.mean
+        return {"generating": rate * generation, "delay": self.tickets / rate - self.train_time.mean}
+
+    def predict(s) -> dict[str, float]:
+        if not s.closed:
+            return _ratios(1.0, 1.0)
+        return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / s.group), s.group)
+
+    def check(s) -> dict[str, float]:
+        generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
+        works = _work.draws(s.length, generator, (total, s.samples_per_group)).max(axis=1)
+        training = generator.exponential(s.train_time.mean, _BATCHES) if s.train_time.mean else np.zeros(_BATCHES)
+        settings = _events.Settings(
+            s.places, s.groups_per_batch, tickets=s.tickets, early=s.release == "dequeue", total=total
+        )
+        loop = _events.Loop(settings, iter(works.tolist()), iter(training.tolist()))
+        horizon = float(loop.run(_BATCHES)[-1])
+        start = np.array(loop.started)
+        end = np.array([loop.finished[k] for k in range(total)])
+        train = np.array([loop.trained[k] for k in range(total)])
+        rate = total / horizon
+        ratios = _ratios(
+            _swept(start, end, horizon) / (rate * float((end - start).mean())),
+            _swept(start, train, horizon) / (rate * float((train - start).mean())),
+        )
+        if not s.closed:
+            return ratios
+        generation = s.group_by_quantiles
+        return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train_time.mean), generation)
+
+    wrong = {
+        "samples a second for groups a second": lambda s: (
+            s.predict() | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
+        ),
+        "the group's own training counted as waiting": _with_training,
+    }
+
+    points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
+    more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
+        return limits or (lab.windows.heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        """One history from empty to the last batch: its counts from the summary of a run, its stamps from a record.
+
+        The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.
+        """
+        groups, samples = point["groups_per_batch"], point["samples_per_group"]
+        batches = -(-_GROUPS // groups)
+        system = plant(
+            lab.windows.places(point, point["places"], groups, tickets=point["tickets"], release=point["release"])
+        )
+        sums = system.simulate(batches, samples, 0, seed, record=False).sums
+        record = system.timeline(batches, samples, seed=seed)
+        ratios = {
+            "in_flight": _ratio(float(sums.in_flight), float(sums.seconds), record, samples, "t_done"),
+            "outstanding": _ratio(float(sums.outstanding), float(sums.seconds), record, samples, "t_left"),
+        }
+        return ratios | (_levels(system, point, effect, seed) if "exponential" in str(point["train_time"]) else {})
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "a group counted twice": Defect(lab.kernel_defects.group_counted_twice, _POINT),
+            "a group's end taken from its first sample": Defect(
+                lambda system: _Stamped(system, "t_done", _first_end), _LIGHT
+            ),
+            "seconds in the buffer left out": Defect(lambda system: _Stamped(system, "t_left", _entered), _LIGHT),
+            "a group permit lost, in counts and stamps alike": Defect(lab.heads.ticket_lost, _LOOP),
+            "two generator slots lost, in counts and stamps alike": Defect(
+                lambda system: system.replace(rates=system.rates[:-2]), _LOOP
+            ),
+        }

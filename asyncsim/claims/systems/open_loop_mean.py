@@ -1,0 +1,212 @@
+r"""Mean staleness of an open loop with a buffer of q batches that drops its oldest group.
+
+C places, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
+Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E
+floor(a), t = group seconds / t_T, a uniform on ((q-1)/rho, q/rho).
+Derivation, in periods t_T: batches begin and versions are installed at whole times. A full buffer just before a dequeue
+holds ages 0..q/rho and the oldest P are taken, ages a. For a group begun a + t before a whole time, 1 + floor(a + t)
+versions are installed until it trains. Below rho = 1: places are always busy, so C are in flight at a publish; the rho
+P groups finished during training wait. Divide by P (mean-staleness identity). Replacing E floor(x) by E[x] - 1/2 gives
+the closed form C/(P rho) + (2q + rho - 1)/(2 rho). It errs where a + t is not spread over whole periods. Examples are
+constant works (rho = 2.5, q = 4, C = P: 2.3 instead of 2.0), and in_queue at q = 1 (less than 1, which no group can
+have).
+Conditional: ages are those of a steady stream. Random arrivals blur them by sqrt(age/(rho P)) periods. Hence P >= 8, C
+>= 4 P unless works are constant, and for in_queue edges a quarter away from whole periods. The mean is high by about
+0.14 / P (measured: 1.4 percent at P = 8, 0.7 at 16, 0.2 at 64). Below rho = 1 the part rho is too high by up to a share
+1/C: the place that completes a batch has just restarted. So it is no separate quantity. Between the two domains the
+buffer runs empty and full by chance. One batch a publish, no synchronization time, mode keep or pin, order done,
+constant training time. Below rho = 1 works must vary, since places in step deliver in a pattern. Second route: the mean
+over a in closed form, then the density of t. Below rho = 1 it takes a start uniform in the period, and Poisson counts.
+Source: Applied Compute (2026) for the closed form, not read; the form with floors is derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import poisson
+
+from asyncsim.base import checks, laws
+from asyncsim.base.declared import Draw, Flag, Positive, Real
+from asyncsim.base.records import Timeline
+from asyncsim.claims import _engines, _openloop, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_SLOW, _FAST = 0.6, 1.5
+_CLEAR = 0.25
+"""Distance of the edges of the ages from whole periods within which chance moves groups across."""
+
+
+def _waited(s: OpenLoopMean, waiting: float) -> dict[str, float]:
+    """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
+    if s.ratio < 1.0:
+        return s.predict()
+    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
+
+
+_SPREAD = 0.005
+"""Relative standard deviation of one realization's means at the points below (measured, rounded up)."""
+_BLUR = 0.14
+"""Times 1/P: share by which arrivals by chance move the means (0.4 percent at P = 32, 0.7 at P = 16, measured)."""
+
+
+def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:
+    """Mean staleness of heads behind the warm-up, and the part of it from the end of generation on."""
+    groups = record.groups
+    late = groups["batch"] >= warm
+    trained, head, done = (groups[name][late] for name in ("v_train", "v_start", "v_done"))
+    return float((trained - head).mean()), float((trained - done).mean())
+
+
+_POINT = {
+    "places": 256,
+    "samples_per_group": 4,
+    "groups_per_batch": 64,
+    "length": "lognormal:1.0:0.8",
+    "train_time": 0.74,
+    "capacity": 128,
+}
+_FAST_measured = _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.15, "capacity": 256}
+_STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 32, "length": "constant:1"}
+
+
+class OpenLoopMean(_engines.Engines, Claim):
+    """an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above"""
+
+    kind = "expectation"
+    status = "conditional"
+    source = "derived: staleness at the dequeue; mean-staleness identity below rho = 1"
+    through = "kernel"
+
+    places = _engines.places(example=40)
+    samples_per_group = _engines.samples(typical=(1, 4), example=4)
+    groups_per_batch = _engines.groups(
+        8, typical=(8, 16), example=8, remedy="the staleness of small batches is blurred by chance"
+    )
+    length = _engines.work(typical=_openloop.STEADY, example="lognormal:1.0:0.8")
+    train_time = Positive(example=0.976, unit="seconds", doc="training time of a batch, always the same")
+    capacity = _engines.capacity(example=8)
+
+    def joint(self) -> None:
+        """Between the two domains, and with small buffers or few places, chance decides."""
+        checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
+        group = self.group
+        ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
+        checks.require(
+            ratio <= _SLOW or ratio >= _FAST,
+            "train_time",
+            self.train_time,
+            f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, "
+            f"not {ratio:.4g}",
+            "in between the buffer runs empty and full by chance; make one side faster",
+        )
+        _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
+        _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
+        self._refuse_patterns()
+
+    def _refuse_patterns(self) -> None:
+        """Works in step below rho = 1, and ages that end near whole periods above."""
+        # Refuse few places that deliver in bursts.
+        least = 4 * self.groups_per_batch
+        checks.require(
+            self.places >= least or not self.length.random,
+            "places",
+            self.places,
+            f"at least {least}, four times the groups of a batch",
+            "few places deliver in bursts of their own long and short works; add places",
+        )
+        # Refuse works in step below rho = 1.
+        if self.ratio < 1.0:
+            varies, reason = self.length.random, "works in step deliver in a pattern"
+            checks.require(varies, "length", str(self.length), "a distribution that varies", reason)
+            return
+        # Refuse ages that end near whole periods.
+        low, high = self.ages
+        distance = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
+        checks.require(
+            distance >= _CLEAR,
+            "capacity",
+            self.capacity,
+            f"such that staleness of {low:.3g} to {high:.3g} periods ends {_CLEAR:g} or more away from whole ones",
+            "chance moves groups across whole periods; change capacity or train_time",
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Generators well below or well above the trainer."""
+        ratio = draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0)))
+        return _openloop.with_buffer(super().drawn(draw), ratio, draw)
+
+    @property
+    def ages(self) -> tuple[float, float]:
+        """Smallest and largest age at the dequeue, in periods."""
+        batches = self.capacity / self.groups_per_batch
+        return (batches - 1.0) / self.ratio, batches / self.ratio
+
+    def predict(s) -> dict[str, float]:
+        if s.ratio < 1.0:
+            return {"mean": s.places / s.groups_per_batch + s.ratio}
+        total = _openloop.mean_floor_by_thresholds(s.length, s.samples_per_group, s.train_time, *s.ages)
+        low, high = s.ages
+        k = np.arange(1, int(high) + 2)
+        queue_floor = float(np.clip((high - k) / (high - low), 0.0, 1.0).sum())
+        return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
+
+    def check(s) -> dict[str, float]:
+        if s.ratio < 1.0:
+            group = s.group_by_quantiles
+            period = s.groups_per_batch * group / s.places
+            in_flight = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
+            arrivals = s.train_time / group * s.places
+            j = np.arange(int(arrivals + 40.0 * np.sqrt(arrivals) + 60.0))
+            waiting = float(j @ poisson.pmf(j, arrivals)) / s.groups_per_batch
+            return {"mean": in_flight + waiting}
+        total = _openloop.mean_floor_by_density(s.length, s.samples_per_group, s.train_time, *s.ages)
+        low, high = s.ages
+        edges = np.unique(np.clip([low, *range(int(high) + 2), high], low, high))
+        middle = (edges[:-1] + edges[1:]) / 2.0
+        queue_floor = float((np.diff(edges) * np.floor(middle)).sum()) / (high - low)
+        return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
+
+    wrong = {
+        "rounding replaced by one half": lambda s: _waited(
+            s, (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        ),
+        "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in s.predict().items()},
+        "a full buffer waits q periods": lambda s: _waited(s, s.capacity / s.groups_per_batch),
+    }
+
+    points = (_POINT, _FAST_measured, _STEP | {"train_time": 2.8})
+    more = (_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST_measured | {"train_time": 0.7, "capacity": 128})
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
+            return "groups_per_batch of at least 16; raise it, staleness varies with smaller ones"
+        limits = within(places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)(point)
+        return lab.windows.heavy(point, "length") or limits or lab.windows.overproduced(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
+        system = lab.windows.staggered(
+            lab.windows.places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest"), samples
+        )
+        batches, tolerance = (
+            lab.windows.publishes_for(count, groups),
+            _BLUR / groups if system.length.random else _BLUR / 100.0,
+        )
+        realizations = lab.windows.realizations_for(_SPREAD, effect, tolerance, comparisons=5)
+        records = lab.windows.timelines(plant(system), batches, samples, realizations, seed)
+        mean, queue = zip(*(_stalenesses(record, batches // 10) for record in records), strict=True)
+        return {"mean": lab.windows.mean_of(mean, tolerance), "in_queue": lab.windows.mean_of(queue, tolerance)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "versions one behind": Defect(lab.kernel_defects.version_off_by_one, _FAST_measured),
+            "freshest group first": Defect(replaced(order="freshest"), _POINT),
+            "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
+        }

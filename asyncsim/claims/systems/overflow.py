@@ -1,0 +1,145 @@
+r"""A generator rho times as fast as the trainer loses the share 1 - 1/rho, and lengths stay unbiased.
+
+dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C places, T = E[max of N works], batches
+of P groups. mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest
+never blocks a place, so C/T groups finish each second. A trainer that always has a batch takes P/t_T. Which group is
+dropped depends on how many finish behind it, not on its length or age. Domain: rho >= 1.25, drop_oldest, no age rule,
+no synchronization time, and a buffer so large that the trainer is seldom left without a batch. Lengths are unbiased up
+to an order of 1/C: behind a long sample its own place has delivered nothing for a while. Second route: a fluid that
+fills the buffer and runs over, batches taken out at a fixed period. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Real
+from asyncsim.base.records import Timeline
+from asyncsim.claims import _engines, _openloop, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+
+def _quantities(ratio: float, length: float) -> dict[str, float]:
+    return {"dropped_fraction": 1.0 - 1.0 / ratio, "mean_length": length}
+
+
+_SPREAD = 0.015
+"""Relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
+_TOLERANCE = 0.002
+"""A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
+
+
+def _summarize(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
+    """Share of groups that overflowed behind the warm-up, and mean length of those trained."""
+    groups = record.groups
+    late = groups["t_left"] >= record.batches["t_start"][warm]
+    trained, dropped = (late & (groups["fate"] == fate) for fate in ("trained", "dropped_overflow"))
+    work = record.samples["work"].reshape(-1, samples)[trained]
+    total = float(trained.sum() + dropped.sum())
+    return float(dropped.sum()) / total, float(work.mean()) if work.size else math.nan
+
+
+_POINT = {
+    "places": 64,
+    "samples_per_group": 4,
+    "groups_per_batch": 16,
+    "length": "lognormal:1.0:0.8",
+    "train_time": 0.7323,
+    "capacity": 32,
+}
+
+
+class Overflow(_engines.Engines, Claim):
+    """a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased"""
+
+    kind, status, source = "expectation", "asymptotic", "derived: finished less trained"
+    through = "kernel"
+
+    places = _engines.places(example=32)
+    samples_per_group = _engines.samples(typical=(1, 4), example=4)
+    groups_per_batch = _engines.groups(typical=(8, 16), example=8)
+    length = _engines.work(typical=_openloop.STEADY, example="exponential:1")
+    train_time = _engines.train_time("> 0", example=1.0)
+    capacity = _engines.capacity(example=16)
+
+    def joint(self) -> None:
+        """Near equality, and with a small buffer, the trainer waits by chance."""
+        checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
+        ratio = self.ratio(self.group)
+        checks.require(
+            ratio >= 1.25,
+            "train_time",
+            self.train_time,
+            f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}",
+            "near equality drops are a matter of chance; train for longer or add places",
+        )
+        _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Generators well above the trainer."""
+        return _openloop.with_buffer(super().drawn(draw), draw(Real(typical=(1.8, 4.0))), draw)
+
+    def ratio(self, group: float) -> float:
+        """Groups finished for each one trained."""
+        return self.places * self.train_time / (self.groups_per_batch * group)
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(s.ratio(s.group), s.length.mean())
+
+    def check(s) -> dict[str, float]:
+        """A fluid in place of groups: inflow of a period beyond the free room is lost."""
+        inflow = s.places / s.group_by_quantiles * s.train_time
+        level, spill = 0.0, 0.0
+        while not spill:
+            level, spill = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
+            level -= s.groups_per_batch
+        spill = level + inflow - s.capacity
+        return {"dropped_fraction": spill / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
+
+    wrong = {
+        "dropped groups counted against trained ones": lambda s: (
+            s.predict() | {"dropped_fraction": s.ratio(s.group) - 1.0}
+        ),
+        "kept share for dropped share": lambda s: s.predict() | {"dropped_fraction": 1.0 / s.ratio(s.group)},
+        "mean sample instead of the longest of a group": lambda s: _quantities(
+            s.ratio(s.length.mean()), s.length.mean()
+        ),
+    }
+
+    points = (_POINT, _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.75})
+    more = (_POINT | {"train_time": 1.2206},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        if point["places"] < 16:
+            return "places of at least 16; raise them, few places bias the lengths that are trained"
+        limits = within(places=1024, groups_per_batch=1024, samples_per_group=64)(point)
+        return lab.windows.heavy(point, "length", "train_time") or limits or lab.windows.overproduced(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
+        system = lab.windows.places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest")
+        batches = lab.windows.publishes_for(count, groups)
+        realizations = lab.windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
+        records = lab.windows.timelines(
+            plant(lab.windows.staggered(system, samples)), batches, samples, realizations, seed
+        )
+        rows = [_summarize(record, batches // 10, samples) for record in records]
+        dropped, length = zip(*rows, strict=True)
+        return {
+            "dropped_fraction": lab.windows.mean_of(dropped, _TOLERANCE),
+            "mean_length": lab.windows.mean_of(length, _TOLERANCE),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "dropped groups counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _POINT),
+            "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
+            "old groups cut in generation": Defect(replaced(max_age=1, age_at_pack="all"), _POINT),
+        }

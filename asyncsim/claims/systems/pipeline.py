@@ -1,0 +1,173 @@
+r"""Servers that write without a break and a trainer that is faster: a run in which nothing is left to chance.
+
+C places write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
+publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C.
+So its head is floor((i + C)/S) - floor(i/S) versions old: C/S on average, with variance f (1 - f), f the fraction of
+C/S; all of it in flight. During it publish j of 0, ..., C - 1 comes at t + y + j L/C with frequency 1/S, so a token
+written u seconds after the first is sum_j [t + y + j L/C > u] / S versions old (`token`, at u = L k/T), in the mean
+over u C (t + y)/(S L) + (C - 1)/(2 S), the last one not at all. Throughput C/L, the trainer works t C/L of the time,
+places always, C groups are out at an install: nothing is dropped or wasted. Derivation: counting. Domain: no token
+written at an install. Second route: installs and tokens of many samples, one by one. Source: derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Count, Draw, Positive, Real
+from asyncsim.claims import _engines, lab
+from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_CLEAR = 1e-6
+
+
+def _quantities(s: Pipeline, mean: float, deviation: float, written: float, token: np.ndarray) -> dict[str, float]:
+    rate = s.places / s.seconds
+    rates = {"throughput": rate, "trainer": s.train_time * rate, "generator": 1.0, "outstanding": float(s.places)}
+    # One more, since any of them may be 0.
+    ages = {"head": mean, "deviation": 1.0 + deviation, "in_flight": mean, "in_queue": 1.0, "newest": 1.0}
+    return rates | ages | {"tokens": written} | indexed("token", token)
+
+
+_EDGE = 0.001
+"""What the ends of a window of so many batches may make."""
+_BATCHES, _WARM = 6_000, 120
+
+
+def _point(places: int, batches: int, **changes: Any) -> dict[str, Any]:
+    times = {"seconds": 1.8, "train_time": 0.31, "sync_time": 0.1, "tokens": 4}
+    return {"places": places, "batches_per_publish": batches, **times, **changes}
+
+
+_POINT = _point(3, 2)
+
+
+class Pipeline(Claim):
+    """`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches a publish,
+    and `C (t + y)/(S L) + (C - 1)/(2 S)` on average over their tokens
+    """
+
+    kind, source = "expectation", "derived: counting"
+    relative_to, through = "norm", "kernel"
+
+    places = _engines.places(typical=(1, 6), example=3)
+    batches_per_publish = _engines.batches(typical=(1, 4), example=2)
+    seconds = Positive(typical=(0.5, 3.0), example=1.8, unit="seconds", doc="seconds that a sample takes")
+    train_time = Positive(
+        typical=(0.05, 0.3), example=0.31, unit="seconds", doc="training time of a batch of one group"
+    )
+    sync_time = Real(
+        0.0, typical=(0.0, 0.2), example=0.1, unit="seconds", doc="seconds from the snapshot to the install"
+    )
+    tokens = Count(1, 64, typical=(1, 5), example=4, unit="tokens", doc="tokens of a sample")
+
+    def joint(self) -> None:
+        """A trainer that is done before the next sample; tokens apart from installs."""
+        late = self.train_time + self.sync_time
+        faster = late < 0.98 * self.seconds / self.places
+        remedy = "train faster"
+        checks.require(faster, "train_time", self.train_time, "with sync_time below seconds/places", remedy)
+        gaps = np.abs(self.installs[:, None] - self.times[None, :])
+        clear = float(gaps.min()) > _CLEAR
+        checks.require(clear, "tokens", self.tokens, "not written at an install", "choose another number")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, object]:
+        """Times of training as shares of what there is."""
+        point = {name: draw(p) for name, p in cls.parameters.items()}
+        spare = point["seconds"] / point["places"]
+        return {**point, "train_time": spare * point["train_time"], "sync_time": spare * point["sync_time"]}
+
+    @property
+    def installs(self) -> np.ndarray:
+        """Seconds from the start of a sample to what may be an install."""
+        return self.train_time + self.sync_time + self.seconds / self.places * np.arange(self.places)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Seconds from the start of a sample to its tokens."""
+        return self.seconds * np.arange(self.tokens) / self.tokens
+
+    def predict(s, late: float | None = None) -> dict[str, float]:
+        mean = s.places / s.batches_per_publish
+        fraction = mean - int(mean)
+        late = s.train_time + s.sync_time if late is None else late
+        written = mean * late / s.seconds + (s.places - 1) / (2.0 * s.batches_per_publish)
+        ahead = late + s.seconds / s.places * np.arange(s.places)[:, None] > s.times
+        token = ahead.sum(axis=0) / s.batches_per_publish
+        return _quantities(s, mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
+
+    def check(s) -> dict[str, float]:
+        """All samples of as many cycles as bring every phase equally often, installs written down one by one."""
+        step, count = s.seconds / s.places, s.places * s.batches_per_publish
+        publishing = [i for i in range(-4 * count, 4 * count) if i % s.batches_per_publish == s.batches_per_publish - 1]
+        installs = np.array([step * i + s.train_time + s.sync_time for i in publishing])
+        head, written, token = [], [], []
+        for i in range(count):
+            begin, end = step * i, step * (i + s.places)
+            seen = installs[(installs > begin) & (installs < end)]
+            head.append(len(seen))
+            written.append(float((seen - begin).sum()) / s.seconds)
+            token.append([(seen > begin + u).sum() for u in s.times])
+        mean, deviation = float(np.mean(head)), float(np.std(head))
+        return _quantities(s, mean, deviation, float(np.mean(written)), np.mean(token, axis=0))
+
+    wrong = {
+        "installs without delay": lambda s: Pipeline.predict(s, late=0.0),
+        "synchronization forgotten": lambda s: Pipeline.predict(s, late=s.train_time),
+        "published after every batch": lambda s: s.but(batches_per_publish=1).predict(),
+        "half of the head for the tokens": lambda s: s.predict() | {"tokens": s.places / s.batches_per_publish / 2.0},
+        "a place less": lambda s: s.but(places=s.places - 1).predict(),
+    }
+
+    points = (_POINT, _point(4, 1, sync_time=0.0))
+    more = (_point(5, 3, train_time=0.2), _point(1, 2, tokens=7))
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        return within(places=64, batches_per_publish=8)(point) or (
+            "places * batches_per_publish of at most 120; lower either, so that the warm-up holds a cycle"
+            if point["places"] * point["batches_per_publish"] > _WARM
+            else None
+        )
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        names = ("batches_per_publish", "train_time", "sync_time")
+        settings = {name: point[name] for name in names} | {"mode": "keep", "generator_pauses": False}
+        work = {"length": f"constant:{point['seconds']!r}"}
+        system: lab.System = plant(lab.windows.staggered(lab.windows.places(work, point["places"], 1, **settings), 1))
+        # Whole cycles of publishes behind the warm-up, so that every phase counts alike.
+        cycle = point["places"] * point["batches_per_publish"]
+        batches, warm = (count // cycle * cycle for count in (_BATCHES, _WARM))
+        found = system.summary(batches, 1, seed, warm=warm)
+        schedule = system.schedule(3 * warm, 1, point["tokens"], 1, seed)
+        ages = schedule.staleness()[0, warm : warm + warm // cycle * cycle, 0, 0].mean(axis=0)
+        values = {
+            "throughput": found["throughput"],
+            "trainer": found["trainer_utilization"],
+            "generator": found["group_slots"]["busy"],
+            "outstanding": found["outstanding"],
+            "head": found["staleness"]["mean"],
+            "deviation": 1.0 + found["staleness"]["std"],
+            "in_flight": found["in_flight"],
+            "in_queue": 1.0 + found["in_queue"],
+            "newest": 1.0 + found["newest"],
+            "tokens": found["token_staleness"],
+        }
+        values |= {f"token[{k}]": x for k, x in enumerate(np.broadcast_to(ages, point["tokens"]))}
+        return {name: Estimate(float(x), tolerance=_EDGE * max(float(x), 0.01)) for name, x in values.items()}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "stamped one version earlier": Defect(lab.OffByOne, _POINT),
+            "a place more": Defect(lambda system: system.replace(rates=(*system.rates, 1.0), offsets=None), _POINT),
+            "installs at once": Defect(replaced(sync_time=0.0), _POINT),
+            "published after every batch": Defect(replaced(batches_per_publish=1), _POINT),
+            "old weights to the end": Defect(replaced(mode="pin"), _POINT),
+        }

@@ -1,0 +1,194 @@
+r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
+
+K tickets, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
+seconds (constant train time); T is the generation time of a group. For k >= K/P where tickets return at the publish, k
+>= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds. All
+groups ahead of a late one have trained before it ends. So it joins the first batch after its end, ceil(T/tau) publishes
+on. Groups in time have s < K/P. The mean stays that of `systems/cap-binds`. Exact as P grows at fixed K/P. For finite P
+a straggler waits when P others become ready in one period, and the trainer by chance. Domain: P >= 16 and c = K/P (K/P
++ 1 at the dequeue) >= 2 + E[T]/tau. Then c - 1 - sum_j P(T > j tau) batches are ready at a publish, about one and a
+half or more. Second route: versions as masses that flow, oldest first. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks, laws
+from asyncsim.base.declared import Counts, Draw, Integer, Parsed, Positive
+from asyncsim.claims import _engines, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+
+_GROUPS = 16
+_DEEPEST = 256
+
+
+def _levels(field: str, value: Any) -> list[int]:
+    is_list = isinstance(value, tuple | list) and len(value) > 0
+    checks.require(is_list, field, value, "a tuple of integers", "name levels k")
+    return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
+
+
+def _quantities(s: StragglerTail, tails: np.ndarray) -> dict[str, float]:
+    return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
+
+
+def _any_phase(s: StragglerTail) -> dict[str, float]:
+    """Starts spread over the period, as in an open loop."""
+    phases = (np.arange(200) + 0.5) / 200.0
+    ages = (np.array(s.levels)[:, None] - phases) * s.period
+    return _quantities(s, s.survival(ages).mean(axis=1))
+
+
+def _queue_added(s: StragglerTail) -> dict[str, float]:
+    """A straggler taken to queue behind what was ready before it, K/P - 2 publishes more."""
+    return _quantities(s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period))
+
+
+_GROUPS_measured = 6000
+"""Groups of one realization whose fate is followed."""
+_SPREAD = 0.06
+"""Largest standard deviation of one realization's tail at the points below, by the norm of all (measured)."""
+_FINITE = 0.005
+"""How far batches of the fewest groups within reach are from infinitely many, by the norm (measured)."""
+
+
+def _point(
+    tickets: int, batch: int, length: str, levels: tuple[int, ...], release: str = "publish", samples: int = 1
+) -> Point:
+    return {
+        "tickets": tickets,
+        "groups_per_batch": batch,
+        "release": release,
+        "samples_per_group": samples,
+        "length": length,
+        "period": 1.0,
+        "levels": levels,
+    }
+
+
+_PARETO = _point(128, 32, "pareto:0.5:1.5", (4, 5, 6, 8))
+
+
+class StragglerTail(_engines.Engines, Claim):
+    """with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`"""
+
+    kind, status, source = "distribution", "asymptotic", "derived: stragglers join the first batch after their end"
+    relative_to, through, effect = "norm", "kernel", 0.05
+
+    tickets = _engines.tickets(example=128)
+    groups_per_batch = _engines.groups(
+        _GROUPS, typical=(16, 48), example=32, remedy="stragglers wait for each other in small batches"
+    )
+    release = _engines.release(example="publish")
+    samples_per_group = _engines.samples(typical=(1, 4), example=1)
+    length = _engines.smooth_length(example="pareto:0.5:1.5")
+    period = Positive(
+        typical=(0.5, 4.0), example=1.0, unit="seconds", doc="time from publish to publish, the training of a batch"
+    )
+    levels = Parsed(
+        _levels, f"whole numbers up to {_DEEPEST}", example=(4, 5, 6, 8), unit="versions", doc="levels k of P(s >= k)"
+    )
+
+    def joint(self) -> None:
+        """Tickets that let the trainer never wait, and levels beyond those of groups in time."""
+        reason = "give at least one group permit for each group of a batch"
+        checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
+        early = self.release == "dequeue"
+        self.cover = self.tickets / self.groups_per_batch + early
+        needed = 2.0 + self.length.expected_max(self.samples_per_group) / self.period
+        reason = "with fewer the trainer waits; raise the tickets or the period"
+        checks.require(self.cover >= needed, "tickets", self.tickets, f">= {needed - early:.4g} batches", reason)
+        reason = "below K/P it is the order and not the length that decides"
+        for level in self.levels:
+            checks.integer("levels", level, math.ceil(self.cover), reason, _DEEPEST)
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Three to thirteen batches of tickets, and levels behind them."""
+        point = super().drawn(draw)
+        groups = point["groups_per_batch"]
+        tickets = groups * draw(Integer(3, typical=(3, 12))) + draw(Integer(0, typical=(0, 15)))
+        levels = sorted(draw(Counts(0, least=1, typical=(0, 12))))
+        return point | {"tickets": tickets, "levels": tuple(tickets // groups + 2 + k for k in levels)}
+
+    def survival(self, seconds: np.ndarray) -> np.ndarray:
+        """P(T > seconds): a group is as long as the longest of its samples."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(self.samples_per_group * np.log1p(-self.length.survival(seconds))))
+
+    def predict(s) -> dict[str, float]:
+        return _quantities(s, s.survival((np.array(s.levels) - 1.0) * s.period))
+
+    def check(s) -> dict[str, float]:
+        """Mass 1 a version, admitted behind the batch of its publish; each batch takes mass 1, old first.
+
+        Outstanding and not in training is K/P - 1, all of it version 0 at the start. One version behind the start-up is
+        followed until the last level.
+        """
+        tagged = 2 * math.ceil(s.cover) + 8
+        last = tagged + max(s.levels)
+        finished_share = 1.0 - s.survival(np.arange(last + 1) * s.period)
+        size, trained_mass = np.zeros(last + 1), np.zeros(last + 1)
+        size[0] = s.cover - 1.0
+        untrained_share = {}
+        for now in range(1, last + 1):
+            # Batch `now` forms at the publish of version `now`, whose groups are admitted behind it.
+            room = 1.0
+            for version in range(now):
+                ready = size[version] * finished_share[now - version] - trained_mass[version]
+                amount = min(room, max(ready, 0.0))
+                trained_mass[version] += amount
+                room -= amount
+            size[now] = 1.0 - room
+            untrained_share[now] = 1.0 - trained_mass[tagged] / size[tagged] if now > tagged else 1.0
+        return _quantities(s, np.array([untrained_share[tagged + k - 1] for k in s.levels]))
+
+    wrong = {
+        "a level early": lambda s: _quantities(s, s.survival(np.array(s.levels) * s.period)),
+        "starts spread over the period": _any_phase,
+        "the queue added": _queue_added,
+    }
+
+    points = (_PARETO, _point(96, 32, "lognormal:0.7:0.8", (4, 5, 6), "dequeue", 4))
+    more = (_point(64, 16, "exponential:1.0", (4, 5, 6)),)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        law, samples = laws.as_law("length", point["length"]), point["samples_per_group"]
+        tail = float(law.survival((min(point["levels"]) - 1) * point["period"]))
+        rare = "levels that two of a hundred groups reach; lower them"
+        return within(tickets=1024)(point) or (None if 1.0 - (1.0 - tail) ** samples >= 0.02 else rare)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
+        realizations = lab.windows.realizations_for(_SPREAD, effect, _FINITE, 16)
+        settings = {"release": point["release"], "order": "oldest_start", "train_time": point["period"]}
+        system = plant(lab.windows.places(point, tickets, batch, tickets=tickets, **settings))
+        warm_up = 4 * -(-tickets // batch) + 40
+        versions = _GROUPS_measured // batch
+        last = warm_up + versions + max(levels) + 1
+        rows = []
+        for record in lab.windows.timelines(system, last, point["samples_per_group"], realizations, seed):
+            groups = record.groups
+            inside = (groups["v_start"] >= warm_up) & (groups["v_start"] < warm_up + versions)
+            # A group that has not been trained by the end of the record is older than every level.
+            training_version = np.where(groups["v_train"] >= 0, groups["v_train"], last)[inside]
+            staleness = training_version - groups["v_start"][inside]
+            rows.append([np.mean(staleness >= k) for k in levels])
+        tails = [lab.heads.mean_over_realizations(column) for column in np.array(rows).T]
+        norm = float(np.hypot.reduce([t.value for t in tails]))
+        return {f"tail[{k}]": t._replace(tolerance=_FINITE * norm) for k, t in zip(levels, tails, strict=True)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "stragglers wait their turn": Defect(replaced(order="done"), _PARETO),
+            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _PARETO),
+            "a longer period": Defect(lab.windows.trains_longer(1.1), _PARETO),
+        }

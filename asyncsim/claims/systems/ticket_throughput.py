@@ -1,0 +1,241 @@
+r"""No resource is busy more than all the time: generator slots, trainer and group permits each bound the throughput.
+
+groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike.
+Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a
+batch, M = S P a publish, K tickets. A ticket that returns at the install is held for hold = T + (S+1)/2 t_T:
+generation, its own batch, and on average half of the other S - 1. There hold' = hold + t_sync. Where it returns at the
+dequeue it is held for T alone. Derivation: a resource of which there are c, used for u seconds by each group, lets at
+most c/u groups a second through (utilization law; Little for tickets); waiting only adds. Nothing is dropped, so groups
+in generation have the mean T whatever the order. Attained, to a few parts in a thousand, wherever places or the trainer
+alone are scarce. Scarce tickets attain it with P = S = 1; in batches of 16 they give half of the bound. With several
+batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the trainer
+waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all releases is
+wrong at the dequeue, where tickets do not wait for training. Second route: seconds of use added up over one publish.
+Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Draw, Integer
+from asyncsim.claims import _engines, _work, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
+
+_TERMS = (
+    "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training",
+    "group permits behind other batches", "group permits in synchronization", "stop of all",
+)  # fmt: skip
+
+
+def _scaled(term: str) -> Callable[[TicketThroughput, float], dict[str, float]]:
+    """The bound with the seconds of one term divided by the factor: a smaller factor makes it lower."""
+
+    def bound(s: TicketThroughput, factor: float) -> dict[str, float]:
+        # Seconds without end let nothing through.
+        return s.rate(s.group, max(factor, 1e-12), term)
+
+    return bound
+
+
+def _in_turn(s: TicketThroughput) -> dict[str, float]:
+    stop = s.sync_time / s.publish
+    return {"groups_per_second": 1.0 / (s.group / s.places + s.train_time / s.groups_per_batch + stop)}
+
+
+def _all_batches(s: TicketThroughput) -> dict[str, float]:
+    late = (s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
+    return s.rate(s.group, late=late)
+
+
+_SPREAD = 0.015
+"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
+_POINT = {
+    "places": 64,
+    "samples_per_group": 4,
+    "groups_per_batch": 16,
+    "batches_per_publish": 1,
+    "tickets": 64,
+    "release": "publish",
+    "length": "lognormal:1.0:0.8",
+    "train_time": 1.0,
+    "sync_time": 0.0,
+    "generator_pauses": False,
+}
+_TRAINER = _POINT | {"sync_time": 0.5}
+_FEW_PLACES = _POINT | {"places": 32, "groups_per_batch": 8, "tickets": 96, "train_time": 0.15}
+_SINGLE = _POINT | {"places": 64, "tickets": 16, "groups_per_batch": 1, "samples_per_group": 2, "train_time": 0.01}
+_PAUSED = _SINGLE | {"length": "exponential:1", "sync_time": 0.05, "generator_pauses": True}
+_EARLY = _SINGLE | {"length": "exponential:1", "release": "dequeue"}
+_ONE_TICKET = _SINGLE | {"places": 4, "tickets": 1, "length": "constant:1", "train_time": 0.6, "sync_time": 0.4}
+"""One group after the other: generation, training and synchronization are all that the ticket is held for."""
+_TWO_BATCHES = _SINGLE | {
+    "places": 2, "tickets": 2, "batches_per_publish": 2, "samples_per_group": 1, "length": "empirical:1:2",
+    "train_time": 1.0,
+}  # fmt: skip
+"""Half of the groups end as the one before leaves the trainer: 0.92 of the bound, the most that was found."""
+_IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_per_group": 1, "train_time": 0.9}
+_FEW_TICKETS = _POINT | {"groups_per_batch": 8, "tickets": 16, "train_time": 0.3}
+
+
+class TicketThroughput(_engines.Engines, Claim):
+    """groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out"""
+
+    kind, source = "bound", "derived: utilization law of generator slots, trainer and group permits"
+    through, loose = "kernel", frozenset({"group permits behind other batches"})
+
+    places = _engines.places(typical=(1, 12), example=16)
+    samples_per_group = _engines.samples(typical=(1, 6), example=2)
+    groups_per_batch = _engines.groups(typical=(1, 6), example=2)
+    batches_per_publish = _engines.batches(typical=(1, 3), example=2)
+    tickets = _engines.tickets(example=6)
+    release = _engines.release(example="publish")
+    length = _engines.work(example="exponential:1")
+    train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=0.5)
+    sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.1)
+    generator_pauses = _engines.generator_pauses(example=False)
+
+    def joint(self) -> None:
+        """No ticket returns before a batch, or a publish, is complete."""
+        least = self.groups_per_batch if self.early else self.publish
+        checks.integer(
+            "tickets", self.tickets, least, "give a group permit to each group that must be out before one returns"
+        )
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """Tickets for a publish and up to a dozen groups more."""
+        point = super().drawn(draw)
+        publish = point["groups_per_batch"] * point["batches_per_publish"]
+        return point | {"tickets": publish + draw(Integer(0, typical=(0, 12)))}
+
+    @property
+    def early(self) -> bool:
+        return self.release == "dequeue"
+
+    @property
+    def publish(self) -> int:
+        """M, groups of a publish."""
+        return self.groups_per_batch * self.batches_per_publish
+
+    def seconds(self, group: float) -> dict[str, dict[str, float]]:
+        """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
+        stop = self.sync_time / self.publish
+        ticket = {"dequeue": group} if self.early else self.hold(group)
+        return {
+            "places": {"places": group / self.places},
+            "trainer": {
+                "trainer": self.train_time / self.groups_per_batch,
+                "trainer's synchronization": 0.0 if self.generator_pauses else stop,
+            },
+            "tickets": {name: part / self.tickets for name, part in ticket.items()},
+            "stop": {"stop of all": stop if self.generator_pauses else 0.0},
+        }
+
+    def hold(self, group: float) -> dict[str, float]:
+        """Seconds, in parts, for which a ticket that returns at the install is held at least."""
+        return {
+            "tickets": group,
+            "group permits in training": self.train_time,
+            "group permits behind other batches": (self.batches_per_publish - 1) / 2.0 * self.train_time,
+            "group permits in synchronization": 0.0 if self.generator_pauses else self.sync_time,
+        }
+
+    def rate(self, group: float, factor: float = 1.0, term: str = "", late: float = 0.0) -> dict[str, float]:
+        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor.
+
+        `late`: further seconds for which a ticket is held.
+        """
+        use = {
+            resource: math.fsum(x / (factor if name == term else 1.0) for name, x in parts.items())
+            for resource, parts in self.seconds(group).items()
+        }
+        stop = use.pop("stop")
+        use["tickets"] += late / self.tickets
+        return {"groups_per_second": 1.0 / (max(use.values()) + stop)}
+
+    def predict(s) -> dict[str, float]:
+        return s.rate(s.group)
+
+    def check(s) -> dict[str, float]:
+        """One publish: its batches train one behind the other, and every group adds the seconds that it must use."""
+        group = s.group_by_quantiles
+        begins = np.arange(s.batches_per_publish) * s.train_time
+        install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
+        use = {"places": 0.0, "trainer": install, "tickets": 0.0}
+        for begin in begins:
+            for _ in range(s.groups_per_batch):
+                use["places"] += group
+                use["tickets"] += group + (0.0 if s.early else install - begin)
+        available = {"places": s.places, "trainer": 1, "tickets": s.tickets}
+        seconds = max(use[name] / available[name] for name in use) + (s.sync_time if s.generator_pauses else 0.0)
+        return {"groups_per_second": s.publish / seconds}
+
+    wrong = {
+        "generation and training in turn": _in_turn,
+        "every group as slow as the slowest of its batch": lambda s: s.rate(
+            _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
+        ),
+        "a group permit held through all training of its publish": _all_batches,
+    }
+
+    terms = {term: _scaled(term) for term in _TERMS}
+
+    points = (
+        _TRAINER,
+        _FEW_PLACES,
+        _PAUSED,
+        _EARLY,
+        _ONE_TICKET,
+        _ONE_TICKET | {"generator_pauses": True},
+        _TWO_BATCHES,
+        # Tickets are back before the training that they would wait for elsewhere.
+        _IN_STEP | {"length": "constant:1", "release": "dequeue"},
+    )
+    more = (
+        _POINT,
+        _FEW_TICKETS,
+        _POINT | {"batches_per_publish": 2, "sync_time": 0.2},
+        _FEW_PLACES | {"sync_time": 0.2, "generator_pauses": True},
+    )
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
+        return lab.windows.heavy(point, "length", "train_time") or limits
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        groups, batches = point["groups_per_batch"], point["batches_per_publish"]
+        system = lab.windows.places(
+            point,
+            point["places"],
+            groups,
+            batches_per_publish=batches,
+            tickets=point["tickets"],
+            release=point["release"],
+            sync_time=float(point["sync_time"]),
+            generator_pauses=point["generator_pauses"],
+        )
+        publishes = lab.windows.publishes_for(max(point["places"], point["tickets"]), batches * groups)
+        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=12, kind="bound")
+        rate = lab.windows.groups_per_second(
+            plant(system), publishes * batches, point["samples_per_group"], publishes // 10, count, seed
+        )
+        return {"groups_per_second": rate}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _PAUSED),
+            "eight generator slots freed twice": Defect(
+                partial(lab.kernel_defects.place_freed_twice, times=8), _FEW_PLACES
+            ),
+        }

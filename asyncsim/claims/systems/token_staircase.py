@@ -1,0 +1,150 @@
+r"""Tokens of one sample are stale in a staircase: with r seconds left to write, r/tau versions on average in flight.
+
+Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
+independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
+seconds hold r/tau installs on average. So, over samples, the mean over a sample's tokens is E[L]/(2 tau) and its head
+has E[L]/tau. Over all tokens the mean is E[L^2]/(2 tau E[L]), and that of heads weighted by tokens twice as much. A
+wait in the queue adds to all alike. Domain: that of `systems/in-flight`, with lengths whose square a run can measure
+(exponential, gamma, lognormal up to sigma = 1.5); all completions. Second route: installs placed one by one, averaged
+over phase and integrated over the density of L. Source: derived.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asyncsim.base import checks, laws
+from asyncsim.claims import _engines, _lengths, lab
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._clocked import Clocked
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+
+_SIGMA = 1.5
+
+
+def _quantities(sample: float, tokens: float) -> dict[str, float]:
+    return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
+
+
+def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Staleness of a sample of x periods, averaged over its tokens and at its head, averaged over its phase.
+
+    Phase f in (0, 1): installs at 1 - f, 2 - f, ... before x. All the tokens before an install are one version behind
+    by it, so tokens lose (time of the install)/x. Between phases 0, frac(1 - x) and 1 nothing jumps and all is linear,
+    so that midpoints are exact.
+    """
+    tokens, heads = np.zeros_like(x), np.zeros_like(x)
+    jump = np.ceil(x) - x
+    for low, high in ((np.zeros_like(x), jump), (jump, np.ones_like(x))):
+        phase, width = (low + high) / 2.0, high - low
+        installs = np.floor(x + phase)
+        # sum of (j - f), j = 1 .. installs
+        install_times = installs * (installs + 1.0) / 2.0 - installs * phase
+        tokens += width * install_times / x
+        heads += width * installs
+    return tokens, heads
+
+
+def _head_for_all(s: TokenStaircase) -> dict[str, float]:
+    prediction = s.predict()
+    return prediction | {"sample_mean": prediction["sample_head"], "token_mean": prediction["token_head"]}
+
+
+def _samples_for_tokens(s: TokenStaircase) -> dict[str, float]:
+    prediction = s.predict()
+    return _quantities(prediction["sample_mean"], prediction["sample_mean"])
+
+
+def _whole_periods(s: TokenStaircase) -> dict[str, float]:
+    """A token's staleness rounded down, as if samples began at publishes."""
+    prediction = s.predict()
+    return _quantities(max(prediction["sample_mean"] - 0.25, 0.0), max(prediction["token_mean"] - 0.25, 0.0))
+
+
+_COMPLETIONS = 8000
+"""Samples of one realization."""
+_SPREAD = {"exponential": 0.02, "gamma": 0.02}
+_WIDE = 0.05
+"""Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
+
+
+def _point(length: str, period: float, places: int) -> Point:
+    return {"length": length, "period": period, "places": places, "groups_per_batch": 8}
+
+
+_EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
+
+
+class TokenStaircase(Clocked, Claim):
+    """a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau
+    E[L])` over tokens, half of the head's
+    """
+
+    kind, source = "expectation", "derived: uniform phase"
+    through = "kernel"
+
+    length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")
+
+    def joint(self) -> None:
+        """Second moments of heavier lengths depend on few samples of a run."""
+        super().joint()
+        law = self.length
+        remedy = "choose exponential, gamma, or lognormal with sigma up to 1.5"
+        light = law.kind != "pareto" and (law.kind != "lognormal" or law.parameters[1] <= _SIGMA)
+        checks.require(light, "length", str(law), "a distribution whose square a run can measure", remedy)
+
+    def predict(s) -> dict[str, float]:
+        first, second = (_lengths.moment_below(s.length, power, math.inf) for power in (1, 2))
+        return _quantities(first / (2.0 * s.period), second / (2.0 * s.period * first))
+
+    def check(s) -> dict[str, float]:
+        law, period = s.length, s.period
+        mean = _lengths.expectation(law, lambda x: x)
+        return {
+            "sample_mean": _lengths.expectation(law, lambda x: _over_phases(x / period)[0], power=2.0),
+            "token_mean": _lengths.expectation(law, lambda x: x * _over_phases(x / period)[0], power=2.0) / mean,
+            "sample_head": _lengths.expectation(law, lambda x: _over_phases(x / period)[1], power=2.0),
+            "token_head": _lengths.expectation(law, lambda x: x * _over_phases(x / period)[1], power=2.0) / mean,
+        }
+
+    wrong = {
+        "the head's version taken for all tokens": _head_for_all,
+        "tokens averaged as samples": _samples_for_tokens,
+        "starts taken to coincide with publishes": _whole_periods,
+    }
+
+    points = (_EXPONENTIAL, _point("gamma:1.0:4.0", 0.25, 64))
+    more = (_point("lognormal:1.0:0.8", 0.4, 64),)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        law = laws.as_law("length", point["length"])
+        if law.kind == "lognormal" and law.parameters[1] > 1.0:
+            return "a log-normal sigma of at most 1; the square of a longer tail takes more samples than a run has"
+        if law.kind == "gamma" and law.parameters[1] < 0.25:
+            return "a gamma shape of at least 0.25; the square of a longer tail takes more samples than a run has"
+        return lab.clocked.crowded(point)
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        law = laws.as_law("length", point["length"])
+        realizations = lab.windows.realizations_for(_SPREAD.get(law.kind, _WIDE), effect, 0.0, 12)
+        window = _COMPLETIONS * law.mean() / point["places"]
+        runs = [lab.clocked.completions(point, window, m, seed, plant) for m in range(realizations)]
+        works = [s.work for s in runs]
+        return {
+            "sample_mean": lab.clocked.per_sample([s.tokens for s in runs]),
+            "token_mean": lab.clocked.per_sample([s.tokens for s in runs], works),
+            "sample_head": lab.clocked.per_sample([s.head for s in runs]),
+            "token_head": lab.clocked.per_sample([s.head for s in runs], works),
+        }
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "all tokens stamped with the first version": Defect(replaced(mode="pin"), _EXPONENTIAL),
+            "ends stamped a version early": Defect(lab.kernel_defects.end_stamped_early, _EXPONENTIAL),
+            "the trainer waits for installs": Defect(lab.clocked.slow_installs, _EXPONENTIAL),
+        }

@@ -1,0 +1,93 @@
+r"""Mean staleness under update on arrival is workers - 1, whatever the service times.
+
+E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight. At every update
+exactly the N - 1 other gradients are in flight. Summing over updates instead of gradients gives (N - 1) per update.
+Domain: every worker restarts at once with the newest parameters, steady state, finite mean service time; law and rates
+never enter. Second route: a path repeated forever, its lags counted. Source: derived (mean-staleness identity with N -
+1 outstanding).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asyncsim as sim
+from asyncsim.base import laws
+from asyncsim.claims import lab
+from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+
+_SPREAD = 0.02
+"""Relative standard deviation of one realization's mean at the points below (measured)."""
+
+
+def _between(point: Point) -> list[float]:
+    """Updates between two of each worker."""
+    rates = point.get("rates") or [1.0] * point["workers"]
+    return [sum(rates) / rate for rate in rates]
+
+
+_EIGHT = {"workers": 8, "law": "exponential:1.0", "rates": (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0)}
+
+
+class UpdateOnArrival(Workers, Claim):
+    """mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates"""
+
+    kind, source = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients"
+    through = "kernel"
+
+    law = service(typical=("constant:1", "exponential:1", "pareto:1:1.5"), example="exponential:1")
+
+    def predict(s) -> dict[str, float]:
+        return {"mean": float(s.workers - 1)}
+
+    def check(s) -> dict[str, float]:
+        # One more delivery by each worker closes the cycle on an order in which nobody is missing.
+        path = np.concatenate([order(s.workers, 100 * s.workers, s.rates), np.arange(s.workers)])
+        return {"mean": cyclic_mean_lag(path)}
+
+    wrong = {
+        "a worker's own update counted as staleness": lambda s: {"mean": float(s.workers)},
+        "mean over the rotation, (N-1)/2": lambda s: {"mean": (s.workers - 1) / 2.0},
+    }
+
+    points = (
+        {"workers": 16, "law": "lognormal:1.0:1.0", "rates": None},
+        _EIGHT,
+        {"workers": 5, "law": "constant:1.0", "rates": None},
+    )
+    more = ({"workers": 32, "law": "gamma:1.0:0.5", "rates": None},)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        """Heavy tails forget their start too slowly for a stationary mean; the conserved total is another claim's."""
+        slowest = max(_between(point))
+        return (
+            None
+            if slowest <= 4000.0
+            else f"a worker in 4000 updates or more often, not in {slowest:.3g}; raise its rate"
+        )
+
+    @staticmethod
+    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        realizations = max(32, units_for(_SPREAD, effect, 4))
+        law = laws.as_law("law", point["law"])
+        system = plant(sim.systems.update_on_arrival(point["workers"], law, point.get("rates")))
+        # Forty service times of the slowest worker, then as many updates as the mean needs.
+        between = _between(point)
+        warm_up = int(40 * max(between)) + 200
+        window = int(max(2400, 20 * point["workers"], 10 * max(between)))
+        mean = lab.heads.mean_over_realizations(
+            lab.heads.stationary_heads(system, warm_up + window, warm_up, realizations, seed)
+        )
+        # Without chance, what is outstanding at both ends differs by the same number in every realization.
+        ends = 0.0 if law.random else sum(between) / window
+        return {"mean": mean._replace(tolerance=mean.tolerance + ends)}
+
+    @staticmethod
+    def defects() -> dict[str, Defect]:
+        return {
+            "restart before the own update is written": Defect(lab.heads.restarts_early, _EIGHT),
+            "a group permit lost": Defect(lab.heads.ticket_lost, _EIGHT),
+        }

@@ -1,1 +1,0 @@
-"""Trials of the claims on optimum."""
