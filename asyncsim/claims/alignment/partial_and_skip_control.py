@@ -85,7 +85,7 @@ _SPREAD = 0.6
 """Relative standard deviation of a replicate's share times root of updates, where most are skipped (measured)."""
 
 
-def _boundary_measured(point: Point, seed: int, plant: Plant) -> Estimate:
+def _measured_boundary(point: Point, seed: int, plant: Plant) -> Estimate:
     def build(steps: tuple[float, ...], count: int) -> lab.Spec:
         links = (lab.align(low=0.0, high=1.0, strength=point["strength"]), sim.updates.sgd(steps))
         size = (point["curvature"], 1.0, 8, 1e6, links, point["staleness"], count, len(steps))
@@ -99,7 +99,7 @@ def _boundary_measured(point: Point, seed: int, plant: Plant) -> Estimate:
     return Estimate(found, tolerance=moved * found + high - low, samples=64)
 
 
-def _skipped_measured(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
+def _share_skipped(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
     """At learning rate 0; the first update has none before it."""
     replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
     links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
@@ -161,10 +161,7 @@ class PartialAndSkipControl(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return {
-            "step": _boundary_measured(point, seed, plant),
-            "skipped": _skipped_measured(point, effect, seed, plant),
-        }
+        return {"step": _measured_boundary(point, seed, plant), "skipped": _share_skipped(point, effect, seed, plant)}
 
     @staticmethod
     def defects() -> dict[str, Defect]:

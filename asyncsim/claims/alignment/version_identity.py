@@ -94,7 +94,7 @@ def _stationary(chain: Any) -> np.ndarray:
     return law
 
 
-_UPDATES, _LONGEST_measured = 300, 3000
+_UPDATES, _LONGEST_RUN = 300, 3000
 _COPIES = 24
 """Equal coordinates of each curvature under one realization of delays."""
 _SPREAD = {"sgd": 0.075, "momentum": 0.055, "sign": 0.055}
@@ -234,8 +234,8 @@ class VersionIdentity(Claim):
         updates = _warm_up(point)
         return (
             None
-            if updates <= _LONGEST_measured
-            else f"a warm-up of at most {_LONGEST_measured} updates, not {updates}; take a larger step"
+            if updates <= _LONGEST_RUN
+            else f"a warm-up of at most {_LONGEST_RUN} updates, not {updates}; take a larger step"
         )
 
     @staticmethod

@@ -41,7 +41,7 @@ def _above_the_mean(s: BanditSmoothness) -> dict[str, float]:
     return {"bound": float(rewards.max() - rewards.mean()) / (3.0 * math.sqrt(3.0))}
 
 
-_GRID, _DRAWN_measured = 201, 400
+_GRID, _DRAWN_STARTS = 201, 400
 _SPACING = 1e-3
 """Distance of the pairs on two arms; the ratio there is below the largest derivative by about its square."""
 
@@ -52,8 +52,8 @@ def _places(arms: int, worst: int, best: int, seed: int) -> tuple[np.ndarray, np
     along[:, worst], along[:, best] = 0.0, np.linspace(-4.0, 4.0, _GRID)
     step = np.zeros(arms)
     step[[worst, best]] = -0.5 * _SPACING, 0.5 * _SPACING
-    draws = 2.0 * rng.Stream(seed, "bandit-smoothness").normal([[k] for k in range(2 * _DRAWN_measured)], range(arms))
-    one, other = draws.reshape(2, _DRAWN_measured, arms)
+    draws = 2.0 * rng.Stream(seed, "bandit-smoothness").normal([[k] for k in range(2 * _DRAWN_STARTS)], range(arms))
+    one, other = draws.reshape(2, _DRAWN_STARTS, arms)
     return np.concatenate([along, one]), np.concatenate([along + step, one + 0.3 * other])
 
 

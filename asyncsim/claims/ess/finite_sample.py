@@ -133,7 +133,7 @@ def _drawn_from_current(s: FiniteSample) -> dict[str, float]:
 
 
 _BATCHES = 16
-_SPREAD_measured = 0.15
+_SPREAD_OF_ONE = 0.15
 """Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
 _MOST = 1 << 13
 """Tokens of a batch, at most."""
@@ -217,7 +217,7 @@ class FiniteSample(PolicyPair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        replicates = units_for(_SPREAD_measured, effect, 2 * len(FiniteSample.points))
+        replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(FiniteSample.points))
         places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
         size = point["samples"], _BATCHES, replicates

@@ -59,7 +59,7 @@ class Statistics:
     share: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
 
 
-def _padded_measured(log_weight: lab.Tensor, mass: lab.Tensor) -> lab.Tensor:
+def _padded_ess(log_weight: lab.Tensor, mass: lab.Tensor) -> lab.Tensor:
     """A small number added to the sum of squares."""
     weight = log_weight.exp()
     return weight.sum(1) ** 2 / ((weight**2).sum(1) + 1e-8) / log_weight.shape[1]
@@ -149,7 +149,7 @@ class Invariances(Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "a small number in the denominator": Defect(_with(ess=_padded_measured), _SMALL),
+            "a small number in the denominator": Defect(_with(ess=_padded_ess), _SMALL),
             "weights exponentiated as they are": Defect(_with(ess=_unscaled), _FAR),
             "mean of scaled weights": Defect(
                 _with(

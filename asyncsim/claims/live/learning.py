@@ -45,7 +45,7 @@ def _late(s: Permits) -> dict[str, float]:
     return _shared(made, {group: min(made.admitted[group] + 1, last) for group, last in made.trained.items()})
 
 
-_BATCHES_measured = 40
+_TRAINED = 40
 
 
 def _as_fresh(live: Any) -> Any:
@@ -83,7 +83,7 @@ class Learning(Permits, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        live = lab.live_runs.ran(point, _BATCHES_measured, seed, plant, None).live
+        live = lab.live_runs.ran(point, _TRAINED, seed, plant, None).live
         again = sim.run(replace(live.spec, system=live.schedule), seed=live.seed, progress=False)
         same = live.trace.parameters == again.parameters
         return {"same": Estimate(float(same.mean()), samples=same.size)}

@@ -26,7 +26,7 @@ def _same(value: float) -> dict[str, float]:
     return {"mean": value, "least": value, "most": value}
 
 
-_BATCHES_measured = 60
+_TRAINED = 60
 _POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
 
 
@@ -62,13 +62,11 @@ class Staleness(Permits, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        made = lab.live_runs.ran(point, _BATCHES_measured, seed, plant, None)
+        made = lab.live_runs.ran(point, _TRAINED, seed, plant, None)
         # Each group once, from its admission to its training; those never trained are out until the end.
-        groups = {
-            row["group_id"]: (row["submit_version"], row.get("train_version", _BATCHES_measured)) for row in made.rows
-        }
+        groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in made.rows}
         first, last = np.array(list(groups.values())).T
-        versions = np.arange(1, _BATCHES_measured)[:, None]
+        versions = np.arange(1, _TRAINED)[:, None]
         levels = ((first < versions) & (versions <= last)).sum(1) / point["publish_groups"]
         numbers = {"mean": levels.mean(), "least": levels.min(), "most": levels.max()}
         return {

@@ -21,7 +21,7 @@ from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 from asyncsim.claims.live._permits import Permits, path
 
 _BATCHES = 40
-_BATCHES_measured = 60
+_TRAINED = 60
 _SECOND = 0.03
 """Mean seconds of a response: long beside the time between a return and the next admission."""
 _GAP = 0.004
@@ -69,7 +69,7 @@ class Throughput(Permits, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        made = lab.live_runs.ran(point, _BATCHES_measured, seed, plant, _SECOND)
+        made = lab.live_runs.ran(point, _TRAINED, seed, plant, _SECOND)
         returned = made.live.t_install[1:] if point["release"] == "publish" else made.live.t_train
         begin, end = min(row["t_submit"] for row in made.rows), float(returned[-1])
         groups = {row["group_id"]: (row["t_submit"], _return(row, returned, end)) for row in made.rows}

@@ -51,7 +51,7 @@ _TOLERANCE = 1e-4
 _GROUPS = 100_000
 
 
-def _bias_measured(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
+def _bias_left(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
     """Mean of r - A of the method over all groups of N samples, less that of the population."""
     rewards, N = np.array(point["rewards"]), point["samples"]
     groups = np.array(list(itertools.product(range(rewards.size), repeat=N)))
@@ -156,7 +156,7 @@ class KlRegression(Arms, Claim):
         )
         return {
             **lab.frozen.arms("pi", end, _TOLERANCE),
-            "value_bias": _bias_measured(point, plant(regressing(_SOLVE)), lab.frozen.policy(start)),
+            "value_bias": _bias_left(point, plant(regressing(_SOLVE)), lab.frozen.policy(start)),
         }
 
     @staticmethod

@@ -72,7 +72,7 @@ def _one_sided(s: SampleSize) -> dict[str, float]:
 
 _SPREAD = 2.6
 """Standard deviation of one curve leaving its band or not, over the chance that it does: 2.4 at the point below."""
-_MOST_measured = 120
+_MOST_RUNS = 120
 """Runs of an arm, each pair of whose counts is tested."""
 
 
@@ -84,7 +84,7 @@ class _Parts(NamedTuple):
     band: Callable[..., float] = sim.predicting.sizes.band
 
 
-def _outside_measured(point: Point, parts: _Parts, curves: int, seed: int) -> Estimate:
+def _share_outside(point: Point, parts: _Parts, curves: int, seed: int) -> Estimate:
     """Share of curves of uniform lead times somewhere farther from the truth than their band."""
     n = point["announced"]
     times, ranks = np.sort(lab.noise.noise(seed, n, curves), axis=0), np.arange(n)[:, None]
@@ -92,7 +92,7 @@ def _outside_measured(point: Point, parts: _Parts, curves: int, seed: int) -> Es
     return proportion(int((distance > parts.band(n, point["band_error"])).sum()), curves)
 
 
-def _one_sided_measured(parts: _Parts) -> _Parts:
+def _asked_one_sided(parts: _Parts) -> _Parts:
     """The level of one side only."""
     return parts._replace(differ=lambda one, two, runs, error: sim.predicting.sizes.differ(one, two, runs, 2.0 * error))
 
@@ -163,8 +163,8 @@ class SampleSize(Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         runs = sim.predicting.sizes.runs_for_rates(point["first"], point["second"], point["error"], point["power"])
-        few = f"rates that at most {_MOST_measured} runs tell apart; move them apart"
-        if runs > _MOST_measured:
+        few = f"rates that at most {_MOST_RUNS} runs tell apart; move them apart"
+        if runs > _MOST_RUNS:
             return few
         return None if point["band_error"] >= 0.1 else "a band_error of at least 0.1; raise it"
 
@@ -178,12 +178,12 @@ class SampleSize(Claim):
         chances = [stats.binom.pmf(counts, runs, rate) for rate in rates]
         exactly = {"runs": float(runs), "power": float(chances[0] @ found @ chances[1])}
         return {name: Estimate(x, tolerance=1e-9 * x) for name, x in exactly.items()} | {
-            "outside": _outside_measured(point, parts, units_for(_SPREAD, effect, 3), seed)
+            "outside": _share_outside(point, parts, units_for(_SPREAD, effect, 3), seed)
         }
 
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "level of one side": Defect(_one_sided_measured, _POINT),
+            "level of one side": Defect(_asked_one_sided, _POINT),
             "evaluations counted as runs": Defect(_steps, _POINT),
         }

@@ -65,7 +65,7 @@ def _descent(s: StepUnderInflation, v: float) -> float:
     return float(brentq(lambda step: step * (s.signal**2 + v) - s.signal**2, 0.0, 2.0, xtol=1e-15, rtol=1e-14))
 
 
-_COORDINATES, _LENGTH, _SETTLED, _WIDER_measured = 64, 200, 80, 4.0
+_COORDINATES, _LENGTH, _SETTLED, _WIDER_BAND = 64, 200, 80, 4.0
 _SPREAD = 0.1
 """Relative standard deviation of one replicate's exponent of Adam's floor (measured: 0.083 at the first point). That of
 24 replicates' best step is as large; that of descent's floor 0.028, for which a sixth of the replicates is enough."""
@@ -82,7 +82,7 @@ def _sizes(point: Point) -> tuple[int, int]:
     return point["samples"] * point["fewer"], point["samples"]
 
 
-def _one_step_measured(point: Point, replicates: int, seed: int, plant: Plant) -> Estimate:
+def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Estimate:
     """Slope of the best step over the batch, from losses behind one update of 0, 1/4 and 1/2, with the same draws."""
     logs, errors = [], 0.0
     for k, samples in enumerate(_sizes(point)):
@@ -108,10 +108,10 @@ def _one_step_measured(point: Point, replicates: int, seed: int, plant: Plant) -
     return Estimate((logs[0] - logs[1]) / scale, errors / scale, replicates - 1.0, samples=replicates)
 
 
-def _floor_measured(point: Point, link: object, replicates: int, seed: int, plant: Plant) -> Estimate:
+def _measured_floor(point: Point, link: object, replicates: int, seed: int, plant: Plant) -> Estimate:
     """beta/alpha, from floors at a step, at a wider one, and at a smaller batch."""
     (whole, small), step, longer = _sizes(point), point["step"], math.ceil(_longer(point))
-    settings = ((whole, step), (whole, _WIDER_measured * step), (small, step))
+    settings = ((whole, step), (whole, _WIDER_BAND * step), (small, step))
     logs, errors = [], []
     for k, (samples, rate) in enumerate(settings):
         spec = lab.descent(
@@ -126,8 +126,8 @@ def _floor_measured(point: Point, link: object, replicates: int, seed: int, plan
         floor = uncertainty.between(-lab.run(spec, seed + k, plant)["exact_return"][_SETTLED * longer :].mean(axis=0))
         logs.append(math.log(floor.value))
         errors.append(floor.error / floor.value)
-    beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER_measured)
-    over_rho, over_step = 1.0 / (beta * math.log(point["fewer"])), 1.0 / (alpha * math.log(_WIDER_measured))
+    beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER_BAND)
+    over_rho, over_step = 1.0 / (beta * math.log(point["fewer"])), 1.0 / (alpha * math.log(_WIDER_BAND))
     shares = np.array([over_step - over_rho, -over_step, over_rho]) * np.array(errors)
     value = beta / alpha
     return Estimate(value, value * float(np.linalg.norm(shares)), replicates - 1.0, 0.002 * value, replicates)
@@ -211,9 +211,9 @@ class StepUnderInflation(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         replicates = units_for(_SPREAD, effect, 3 * len(StepUnderInflation.points))
         return {
-            "one_step": _one_step_measured(point, 28 * replicates, seed, plant),
-            "floor_sgd": _floor_measured(point, sim.updates.sgd, max(24, replicates // 6), seed + 1, plant),
-            "floor_adam": _floor_measured(point, _adam, replicates, seed + 11, plant),
+            "one_step": _measured_step(point, 28 * replicates, seed, plant),
+            "floor_sgd": _measured_floor(point, sim.updates.sgd, max(24, replicates // 6), seed + 1, plant),
+            "floor_adam": _measured_floor(point, _adam, replicates, seed + 11, plant),
         }
 
     @staticmethod

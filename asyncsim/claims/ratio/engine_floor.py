@@ -111,7 +111,7 @@ def _engine(point: Point) -> lab.Engine:
     return lab.Engine(**{name: point[name] for name in ("noise", "noise_law", "noise_in", "noise_per")})
 
 
-def _moment_measured(point: Point, power: float, fresh: bool = False) -> float:
+def _measured_moment(point: Point, power: float, fresh: bool = False) -> float:
     """E W^power by quadrature over the noise of logits: for sample sizes and allowances."""
     behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
     pi, engine, T = _softmax(behavior if fresh else current), _engine(point), point["horizon"]
@@ -130,7 +130,7 @@ def _moment_measured(point: Point, power: float, fresh: bool = False) -> float:
 
 def _moments(point: Point) -> tuple[partial[float], partial[float]]:
     """Moments of fresh and of stale weights."""
-    return partial(_moment_measured, point, fresh=True), partial(_moment_measured, point)
+    return partial(_measured_moment, point, fresh=True), partial(_measured_moment, point)
 
 
 def _spec(point: Point, replicates: int) -> lab.Spec:

@@ -77,7 +77,7 @@ def _searched(point: Point, seed: int, plant: Plant) -> float:
 
 def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
     """Logits of every replicate after so many updates on data of the frozen first policy, and that policy's."""
-    behavior = _behavior(_move_measured(point) * point["staleness"])
+    behavior = _behavior(_largest_moves(point) * point["staleness"])
     spec = sim.Spec(
         sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed"),
         sim.schedules.frozen(),
@@ -92,7 +92,7 @@ def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarra
     return lab.run(spec, seed, plant).parameters, behavior[None]
 
 
-def _move_measured(point: Point) -> float:
+def _largest_moves(point: Point) -> float:
     """What half of a group of one arm moves its logit by."""
     half, N = point["samples"] // 2, point["samples"]
     return float(point["step"] * point["spread"] * half * (N - half) / (N * (N - 1)))
@@ -169,7 +169,7 @@ class LogitRadius(Claim):
         if 3 ** point["horizon"] > 1000:
             return "horizon at most 6; shorten it, longer sequences are too many to list"
         N, half = point["samples"], point["samples"] // 2
-        share = 1.0 / (1.0 + np.exp(2.0 * _move_measured(point) * point["staleness"]))
+        share = 1.0 / (1.0 + np.exp(2.0 * _largest_moves(point) * point["staleness"]))
         splits = {half, N - half}
         each = sum(
             np.prod([(N - k + i) / i for i in range(1, k + 1)]) * share**k * (1 - share) ** (N - k) for k in splits

@@ -117,13 +117,13 @@ class _CutTwice(Wrapped):
         return forward
 
 
-def _cut_measured(dependence: str, horizon: int, rows: int, **engine: Any) -> dict[str, Any]:
+def _engine_point(dependence: str, horizon: int, rows: int, **engine: Any) -> dict[str, Any]:
     """A point with unchanged weights."""
     unchanged = {"current_logits": BEHAVIOR[:rows], "top_p": 1.0, "top_k": 0}
     return sequence_point(dependence, horizon, rows) | unchanged | engine
 
 
-_COMMON = _cut_measured("position", 3, 3, top_p=0.7)
+_COMMON = _engine_point("position", 3, 3, top_p=0.7)
 _STALE = sequence_point("markov", 4, 4, top_p=0.75, top_k=0)
 
 
@@ -173,8 +173,8 @@ class TopP(SequencePair, Claim):
         "action that crosses top_p left out": _crossing,
     }
 
-    points = (_COMMON, _cut_measured("markov", 5, 4, top_k=2), _STALE)
-    more = (_cut_measured("iid", 6, 1, top_p=0.8, top_k=2),)
+    points = (_COMMON, _engine_point("markov", 5, 4, top_k=2), _STALE)
+    more = (_engine_point("iid", 6, 1, top_p=0.8, top_k=2),)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

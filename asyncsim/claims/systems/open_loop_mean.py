@@ -68,7 +68,7 @@ _POINT = {
     "train_time": 0.74,
     "capacity": 128,
 }
-_FAST_measured = _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.15, "capacity": 256}
+_FAST_POINT = _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.15, "capacity": 256}
 _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 32, "length": "constant:1"}
 
 
@@ -178,8 +178,8 @@ class OpenLoopMean(_engines.Engines, Claim):
         "a full buffer waits q periods": lambda s: _waited(s, s.capacity / s.groups_per_batch),
     }
 
-    points = (_POINT, _FAST_measured, _STEP | {"train_time": 2.8})
-    more = (_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST_measured | {"train_time": 0.7, "capacity": 128})
+    points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
+    more = (_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST_POINT | {"train_time": 0.7, "capacity": 128})
 
     @staticmethod
     def reach(point: Point) -> str | None:
@@ -206,7 +206,7 @@ class OpenLoopMean(_engines.Engines, Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "versions one behind": Defect(lab.kernel_defects.version_off_by_one, _FAST_measured),
+            "versions one behind": Defect(lab.kernel_defects.version_off_by_one, _FAST_POINT),
             "freshest group first": Defect(replaced(order="freshest"), _POINT),
             "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
         }

@@ -49,7 +49,7 @@ def _queue_added(s: StragglerTail) -> dict[str, float]:
     return _quantities(s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period))
 
 
-_GROUPS_measured = 6000
+_TRAINED = 6000
 """Groups of one realization whose fate is followed."""
 _SPREAD = 0.06
 """Largest standard deviation of one realization's tail at the points below, by the norm of all (measured)."""
@@ -171,7 +171,7 @@ class StragglerTail(_engines.Engines, Claim):
         settings = {"release": point["release"], "order": "oldest_start", "train_time": point["period"]}
         system = plant(lab.windows.places(point, tickets, batch, tickets=tickets, **settings))
         warm_up = 4 * -(-tickets // batch) + 40
-        versions = _GROUPS_measured // batch
+        versions = _TRAINED // batch
         last = warm_up + versions + max(levels) + 1
         rows = []
         for record in lab.windows.timelines(system, last, point["samples_per_group"], realizations, seed):
