@@ -62,7 +62,7 @@ _POINT = _point(2, 3, 2, 1)
 
 class SeveralBatchesAPublish(Claim):
     """with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old,
-    staleness runs from `m n` to `m n + n - 1` updates, and a published iterate moves by `-n * step * curvature`
+    staleness runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature`
     times the one `m` versions before
     """
 
