@@ -22,18 +22,23 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def _parsed(source: str) -> list[ast.AST]:
+    return [
+        each for each in ast.walk(ast.parse(source)) if isinstance(each, (ast.Import, ast.ImportFrom, ast.Attribute))
+    ]
+
+
 def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[str]:
     """Modules of `known` that the source imports anywhere, inside functions too; relative imports resolved.
 
     `from a import b` counts as a.b where that is a module, else as a; `import asyncsim as sim` as what `sim.b` names.
     """
-    found, tree = set(), ast.parse(source)
-    for node in ast.walk(tree):
+    found, nodes = set(), _parsed(source)
+    for node in nodes:
         if isinstance(node, ast.Import):
             lazy = {alias.asname for alias in node.names if alias.name == "asyncsim"} - {None}
-            read = [
-                each for each in ast.walk(tree) if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
-            ]
+            read = (each for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name))
             names = {each.attr for each in read if each.value.id in lazy}
             found |= {_longest(NAMES.get(name, f"asyncsim.{name}"), known) for name in names}
             found |= {_longest(alias.name, known) for alias in node.names if alias.asname not in lazy}
