@@ -86,6 +86,13 @@ FILES = {
 def outcomes(tmp_path_factory):
     """What the failure of each file says, "" where it passes; from one run in a folder with nothing else."""
     folder = tmp_path_factory.mktemp("trainer")
+    # A busy machine takes seconds for a draw.
+    (folder / "conftest.py").write_text(
+        "from hypothesis import HealthCheck, settings\n"
+        "settings.register_profile('busy', deadline=None, suppress_health_check=[HealthCheck.too_slow])\n"
+        "settings.load_profile('busy')\n",
+        encoding="utf-8",
+    )
     for name, (text, _) in FILES.items():
         (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
     # Without what is installed here, so that the plugin loads once, whatever its entry point says.
