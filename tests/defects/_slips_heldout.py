@@ -44,7 +44,7 @@ drawn(267, "tasks", "arithmetic: no room for the line break behind the longest a
      "else digits + 1) + 1", "else digits + 1)")  # fmt: skip
 drawn(268, "policies", "mlp: gradient of the spread averaged over tokens, not summed", f"{P}.mlp:Mlp._pull",
      "spread.sum(1)", "spread.mean(1)")  # fmt: skip
-drawn(269, "clips", "Clip-Cov: tokens of the band counted, not weighed", f"{M}.clip_cov:CovarianceClip._kept",
+drawn(269, "clips", "Clip-Cov: tokens of the band counted, not weighed", f"{M}.clipped:ClipCov._kept",
      "(step.share * inside)", "inside",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[clip_cov]")  # fmt: skip
 drawn(270, "policies", "mlp: table of versions filled up with version 0", f"{P}._mlp_network:_distinct",
@@ -98,7 +98,7 @@ drawn(284, "baselines", "mean of the others: own reward kept without its weight"
      "remaining * weight * relative", "remaining * relative")  # fmt: skip
 drawn(285, "factors", "factors forgotten where a part spreads over all actions", f"{M}._method:Method._of_scores",
      "None if spread is None else masked(spread, factor.unsqueeze(-1))", "spread")  # fmt: skip
-drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.estr:EntropyRegion.inside",
+drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.trusted:estr",
      "step.log_ratio.abs()", "step.log_ratio",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[estr]")  # fmt: skip
 drawn(287, "diagnostics", "mass above a bound: small weights counted too", f"{L}.ratios:beyond",
@@ -108,7 +108,7 @@ drawn(288, "clips", "BAPO as released: anchor not handed on", f"{M}.bapo_code:ba
      "weight, aggregator, anchor=anchor)", "weight, aggregator)")  # fmt: skip
 drawn(289, "schedules", "log: mean over tokens, version 0 taken for unknown", f"{C}._log_versions:Steps.token_mean",
      "self.version >= 0", "self.version > 0")  # fmt: skip
-drawn(290, "advantages", "GAE: standardized without its mean", f"{A}.gae:Gae.finished",
+drawn(290, "advantages", "GAE: standardized without its mean", f"{A}.traces:Gae.finished",
      "(advantages - mean) / (deviation", "advantages / (deviation")  # fmt: skip
 drawn(291, "systems", "training times of a refill drawn from the first batch on", f"{S}._draws:train_times",
      "np.arange(first, first + batches)", "np.arange(batches)")  # fmt: skip

@@ -14,13 +14,13 @@ from asyncsim import methods, tasks
 from asyncsim.learning import oracle
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
-from asyncsim.methods.a3po import InterpolatedClip, a3po
 from asyncsim.trials._plants import Tempered, with_method, with_policy
 from asyncsim.trials._runs import population
 from asyncsim.trials._sequences import components
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial
 
 _HALVINGS = 50
+_A3po: Any = type(methods.a3po().weight)
 
 
 def _closed(method: Method, log_probs: list[Tensor], staleness: int, sign: Tensor, bound: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
     staleness = point["staleness"]
     task = tasks.softmax_bandit(len(behavior), rewards="fixed")
-    spec = plant(population(task, a3po()))
+    spec = plant(population(task, methods.a3po()))
 
     def scored(parameters: np.ndarray) -> Tensor:
         step = oracle.population_step(task, spec.method, parameters, behavior, spec.policy)
@@ -65,7 +65,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class _Exchanged(InterpolatedClip):
+class _Exchanged(_A3po):
     """The clip reads the ratio of the snapshot to behavior."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class _Exchanged(InterpolatedClip):
 
 
 @dataclass(frozen=True)
-class _VersionMore(InterpolatedClip):
+class _VersionMore(_A3po):
     """Staleness counted from the version that is about to be published."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim import advantages
 from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
-from asyncsim.advantages.vtrace import Vtrace, vtrace
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step, given
 from asyncsim.methods._method import Method
@@ -50,7 +51,7 @@ def _step(point: Point, method: Method, values: np.ndarray) -> tuple[Step, np.nd
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     states = len(point["rewards"])
-    advantage = vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
+    advantage = advantages.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
     method = plant(actor_critic(advantage=advantage))
     # Targets are affine in the critic: a critic of 0, and one for each state.
     step, start, chance = _step(point, method, np.vstack([np.zeros(states), np.eye(states)]))
@@ -60,8 +61,11 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return components("value", np.linalg.solve(np.eye(states) - matrix, first)) | components("first", first)
 
 
+_Vtrace: Any = type(advantages.vtrace())
+
+
 @dataclass(frozen=True)
-class _Shifted(Vtrace):
+class _Shifted(_Vtrace):
     """The product of traces begins with the next token, as in Retrace."""
 
     def _corrections(self, step: Step) -> tuple[Tokens, Tensor]:
@@ -85,10 +89,10 @@ trial = Trial(
     more=({**_ONE, "discount": 0.95, "steps": 6, "trace_cap": 0.2},),
     measure=_measure,
     defects={
-        "ratios of errors not capped": Defect(replaced(advantage=vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
-        "trace cap on the errors": Defect(replaced(advantage=vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
+        "ratios of errors not capped": Defect(replaced(advantage=advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
+        "trace cap on the errors": Defect(replaced(advantage=advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
         "product of traces one token off": Defect(replaced(advantage=_Shifted(0.8, 1.0, 1.0, 0.7)), _ONE),
-        "another discount": Defect(replaced(advantage=vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
+        "another discount": Defect(replaced(advantage=advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
     },
     effect=0.02,
     through="advantage",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from torch import Tensor
 
@@ -9,13 +11,13 @@ from asyncsim import advantages, methods, schedules, tasks
 from asyncsim.learning import oracle
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
-from asyncsim.methods.topr import Tapered, topr
 from asyncsim.trials._plants import dropped_ratio, with_method
 from asyncsim.trials._runs import population, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 from asyncsim.trials.optimum._frozen import offline
 
 _UPDATES = 100
+_Topr: Any = type(methods.topr().weight)
 
 
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -28,10 +30,12 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
         coarse, fine = (_gap(bandit, method, point["time"], n, seed, plant) for n in (_UPDATES // 2, _UPDATES))
         return Estimate(2.0 * fine - coarse, tolerance=0.25 * abs(fine - coarse))
 
-    gaps = {"naive_gap": gap(methods.reinforce(advantages.none())), "topr_gap": gap(topr(advantages.none()))}
+    gaps = {"naive_gap": gap(methods.reinforce(advantages.none())), "topr_gap": gap(methods.topr(advantages.none()))}
     # What the weights of good and bad samples add up to, under a policy that has fallen behind.
     spec = plant(
-        population(tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed"), topr(advantages.offset(point["baseline"])))
+        population(
+            tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed"), methods.topr(advantages.offset(point["baseline"]))
+        )
     )
     now = logits + np.array([point["setback"], 0.0])
     pull = oracle.population_step(spec.task, spec.method, now, logits).cotangents["log_prob"]
@@ -43,7 +47,7 @@ def _gap(bandit: Point, method: Method, time: float, updates: int, seed: int, pl
     return float(end[1] - end[0])
 
 
-class _AllTapered(Tapered):
+class _AllTapered(_Topr):
     """The truncated ratio on good samples too."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
