@@ -84,13 +84,19 @@ def whole(
     return Knob(usual, words, read, f">= {low}")
 
 
-def choice(usual: str, *others: str, words: str) -> Any:
-    """One of some words; `words` say what is chosen, as in "say how the band shrinks"."""
-    options = (usual, *others)
+def choice(*options: str, words: str, usual: str = "") -> Any:
+    """One of some words, the first unless another is `usual`; `words` say what is chosen, as in "say how it falls"."""
     domain = ", ".join(f'"{option}"' for option in options[:-1]) + f' or "{options[-1]}"'
-    return Knob(
-        usual, "", lambda name, value: checks.one_of(name, value, options, f"say {words}"), f"{domain}, {words}"
-    )
+
+    def read(name: str, value: Any) -> Any:
+        return checks.one_of(name, value, options, f"say {words}")
+
+    return Knob(usual or options[0], "", read, f"{domain}, {words}")
+
+
+def handed_on(usual: Any, words: str, domain: str) -> Any:
+    """A setting that is checked by the part to which it goes."""
+    return Knob(usual, words, lambda _, value: value, domain)
 
 
 def flag(words: str, usual: bool = False) -> Any:

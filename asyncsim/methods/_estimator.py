@@ -21,7 +21,7 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.base import parts
-from asyncsim.base.parts import Knob, number
+from asyncsim.base.parts import Knob, handed_on, number
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
@@ -29,14 +29,14 @@ from asyncsim.methods._weights import Weight
 CAP = number(2.0, "largest ratio", 1.0, remedy="a cap below 1 shrinks on-policy samples; use at least 1")
 LOW = number(0.2, "the lower bound is 1 - low", 0.0, 1.0, remedy="the lower bound is 1 - low")
 HIGH = number(0.2, "the upper bound is 1 + high", 0.0, remedy="the upper bound is 1 + high")
-CRITIC = Knob(0.5, "coefficient of the value loss, per unit of reward", lambda _, value: value, ">= 0")
+CRITIC = handed_on(0.5, "coefficient of the value loss, per unit of reward", ">= 0")
 ENTROPY = number(
     0.0,
     "coefficient of an entropy bonus, reward per nat",
     varies=False,
     remedy="give one coefficient for all replicates, 0 for no bonus",
 )
-AT = Knob("current", "the parameters at which scores are taken", lambda _, value: value, '"current" or "behavior"')
+AT = handed_on("current", "the parameters at which scores are taken", '"current" or "behavior"')
 _ANCHOR = '`anchor` of the ratio, "behavior" or "proximal"'
 _MEANS = '`aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant"'
 
@@ -114,12 +114,10 @@ def _public(
         if joint is not None:
             joint(**given)
         made = {n: value(**numbers) if callable(value) else value for n, value in fields.items()}
-        made |= {n: given[n] for n in ("anchor", "critic", "at") if n in given}
-        if given.get("entropy"):
-            made["constants"] = {"entropy": given["entropy"]}
+        made |= _fields(given)
         compared, mean = given["advantage"], given["aggregator"]
         if compared is None:
-            compared = getattr(advantages, advantage)() if isinstance(advantage, str) else advantage(**numbers)
+            compared = _usual(advantage) if isinstance(advantage, str) else advantage(**numbers)
         if callable(aggregator):
             mean = mean or aggregator(**numbers)
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
@@ -135,6 +133,16 @@ def _public(
         example=f">>> {name}().name\n{name!r}",
     )
     return parts.factory(name, body, every, build, doc)
+
+
+def _usual(advantage: str) -> Any:
+    return getattr(advantages, advantage)()
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a method that have a name of their own among its arguments."""
+    made = {n: given[n] for n in ("anchor", "critic", "at") if n in given}
+    return made | ({"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {})
 
 
 def ones(step: Step, **_: Any) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import penalties
-from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Penalty
 from asyncsim.methods._weights import Clip, clipped, movable
@@ -86,19 +86,6 @@ def near(step: Step, advantage: Tensor, low: Any, high: Any) -> Tensor:
     return movable(gained(step), advantage, -per_sample(low), per_sample(high))
 
 
-def band(low: Any, high: Any) -> tuple[Any, Any]:
-    """Both sides of PPO's band [1 - low, 1 + high], checked."""
-    return (
-        knob("low", low, "the lower bound is 1 - low", 0.0, 1.0),
-        knob("high", high, "the upper bound is 1 + high", 0.0),
-    )
-
-
 def square(kl: Any, **_: Any) -> tuple[Penalty, ...]:
     """The penalty kl l^2 of every token, masked by the method or not: it adds -2 kl l to c."""
     return () if kl == 0.0 else (penalties.k2(2.0 * np.asarray(kl), to="behavior"),)
-
-
-def truncation(cap: Any) -> Any:
-    """A cap on ratios, checked; None stays None."""
-    return None if cap is None else knob("cap", cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0)

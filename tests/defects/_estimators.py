@@ -18,12 +18,12 @@ from asyncsim.learning.step import Step
 from asyncsim.methods import _bapo, _method, _parts, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._method import Method
+from asyncsim.methods.adaptive import M2poWaterfill
 from asyncsim.methods.clipped import A3po, DecoupledPpo
-from asyncsim.methods.m2po_waterfill import M2poWaterfill
+from asyncsim.methods.importance import truncated_is
 from asyncsim.methods.shaped import Topr
-from asyncsim.methods.truncated_is import truncated_is
 from asyncsim.penalties.divergences import K2
-from asyncsim.updates.ess_step import EssStep
+from asyncsim.updates.steps import EssStep
 from tests.defects.plants import plant
 
 METHODS, EVERY = "tests/contracts/test_methods.py", "tests/contracts/test_every_plugin.py"

@@ -31,8 +31,8 @@ C = "asyncsim.schedules"
 CHANCE = "drawn by chance"
 drawn = functools.partial(slip, seen=CHANCE)
 
-drawn(264, "regression", "Kimi: default baseline divides by the deviation", f"{M}.kimi:kimi",
-     "advantages.group_mean()", "advantages.group_std()",
+drawn(264, "regression", "Kimi: default baseline divides by the deviation", f"{M}._estimator:_usual",
+     "getattr(advantages, advantage)", 'getattr(advantages, advantage.replace("mean", "std"))',
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[kimi]")  # fmt: skip
 drawn(265, "schedules", "every block of replicates reads the realizations of the first", f"{L}.sources:Source.cut",
      "self.realization[replicates]", "self.realization[: len(replicates)]")  # fmt: skip
@@ -104,8 +104,8 @@ drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{
 drawn(287, "diagnostics", "mass above a bound: small weights counted too", f"{L}.ratios:beyond",
      "flat > limit if", "flat.abs() > limit if",
      killer="contracts/test_ratios.py::test_beyond_a_bound")  # fmt: skip
-drawn(288, "clips", "BAPO as released: anchor not handed on", f"{M}.bapo_code:bapo_code",
-     "weight, aggregator, anchor=anchor)", "weight, aggregator)")  # fmt: skip
+drawn(288, "clips", "BAPO as released: anchor not handed on", f"{M}._estimator:_fields",
+     '"anchor", ', "")  # fmt: skip
 drawn(289, "schedules", "log: mean over tokens, version 0 taken for unknown", f"{C}._log_versions:Steps.token_mean",
      "self.version >= 0", "self.version > 0")  # fmt: skip
 drawn(290, "advantages", "GAE: standardized without its mean", f"{A}.traces:Gae.finished",
@@ -136,5 +136,5 @@ drawn(302, "staleness", "every token as old as the oldest of its sample", f"{L}.
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)",
      killer="methods/test_metrics_of_steps.py::test_staleness_of_mixed_trajectories")  # fmt: skip
 drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}._surrogates:square",
-     "2.0 * np.asarray(coefficient)", "np.asarray(coefficient)",
+     "2.0 * np.asarray(kl)", "np.asarray(kl)",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[dppo_prime]")  # fmt: skip

@@ -85,12 +85,12 @@ slip(88, "sequence weights", "mean over the padded length", "asyncsim.learning.s
 slip(89, "regression", "DRO: pulled away from the behavior policy", f"{M}._regression:Residual.score_weight",
      "advantage - per_sample", "advantage + per_sample",
      killer="contracts/test_compiled.py::test_a_program_does_what_tensors_do[methods-dro]")  # fmt: skip
-slip(90, "regression", "TBA: log ratios not centered over the group", f"{M}.tba:Tba.score_weight",
+slip(90, "regression", "TBA: log ratios not centered over the group", f"{M}.regression:tba",
      "(gap - counted.sum(2, keepdim=True))", "gap",
      killer="methods/test_regression.py"
      "::test_trajectory_balance_of_few_samples_vanishes_there_too")  # fmt: skip
-slip(91, "regression", "OAPL: factor 2 beta forgotten", f"{M}.oapl:Oapl.score_weight",
-     "2.0 * beta * (", "(",
+slip(91, "regression", "OAPL: factor 2 beta forgotten", f"{M}.regression:oapl",
+     "2.0 * beta * (a", "(a",
      killer="methods/test_regression.py::test_on_policy_they_are_what_they_say[oapl]")  # fmt: skip
 slip(92, "adaptive weights", "M2PO: second moment not divided by the number of tokens",
      f"{M}._adaptive:cut",
@@ -101,10 +101,10 @@ slip(93, "adaptive weights", "BAPO: bounds stop one step short of their caps", f
      "torch.arange(steps + 1", "torch.arange(max(steps, 1)",
      killer="contracts/test_every_plugin.py"
      "::test_knobs_per_replicate_equal_separate_runs[methods-bapo_paper]")  # fmt: skip
-slip(94, "adaptive weights", "P3O: penalty weighted by the ESS, not by what it lacks", f"{M}.p3o:P3o.score_weight",
+slip(94, "adaptive weights", "P3O: penalty weighted by the ESS, not by what it lacks", f"{M}.adaptive:P3o.score_weight",
      "times(slope, 1.0 - ess)", "times(slope, ess)",
      killer="methods/test_adaptive.py::test_p3o_by_hand")  # fmt: skip
-slip(95, "adaptive weights", "SAT: quantile one token too high", f"{M}.sat:Sat._gate",
+slip(95, "adaptive weights", "SAT: quantile one token too high", f"{M}.adaptive:Sat._gate",
      "(masses < goal)", "(masses <= goal)")  # fmt: skip
 slip(96, "corrections", "ACER: correction without the state's value", f"{M}._corrections:Corrected.spread",
      'step.current["action_values"] - state_value(step).unsqueeze(-1)', 'step.current["action_values"]',

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import advantages
+from asyncsim import advantages, methods
 from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step, given
 from asyncsim.methods._method import Method
-from asyncsim.methods.vtrace import vtrace as actor_critic
 from asyncsim.trials._sequences import components
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
 
@@ -52,7 +51,7 @@ def _step(point: Point, method: Method, values: np.ndarray) -> tuple[Step, np.nd
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     states = len(point["rewards"])
     advantage = advantages.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
-    method = plant(actor_critic(advantage=advantage))
+    method = plant(methods.vtrace(advantage=advantage))
     # Targets are affine in the critic: a critic of 0, and one for each state.
     step, start, chance = _step(point, method, np.vstack([np.zeros(states), np.eye(states)]))
     targets = method.advantage.targets(step)[:, 0, :, 0].numpy()

@@ -9,7 +9,6 @@ import numpy as np
 from asyncsim import advantages, diagnostics, methods, schedules, tasks, updates
 from asyncsim.learning import oracle
 from asyncsim.methods._weights import Ratio
-from asyncsim.methods.oapl import oapl
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import ascent, population, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
@@ -39,7 +38,9 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     links = chain(updates.momentum(0.9), updates.sgd(tuple(1.5 / _BETAS**2)))
 
     def changed(count: int) -> np.ndarray:
-        spec = ascent(task, schedules.frozen(), oapl(tuple(_BETAS)), 1.0, count, replicates=_BETAS.size, initial=now)
+        spec = ascent(
+            task, schedules.frozen(), methods.oapl(tuple(_BETAS)), 1.0, count, replicates=_BETAS.size, initial=now
+        )
         return (entropy(run(spec.replace(update=links), seed, plant).parameters) - entropy(now)) * _BETAS
 
     few = float(np.abs(changed(_UPDATES)).max())

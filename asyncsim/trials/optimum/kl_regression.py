@@ -7,10 +7,9 @@ import itertools
 import numpy as np
 import torch
 
-from asyncsim import advantages, schedules, tasks, updates
+from asyncsim import advantages, methods, schedules, tasks, updates
 from asyncsim.learning import oracle
 from asyncsim.learning.spec import Spec
-from asyncsim.methods.oapl import oapl
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
@@ -28,7 +27,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
 
     def regressing(length: int) -> Spec:
         system = schedules.fixed(min(point["lag"], point["solves"] - 1), batches_per_publish=length)
-        spec = ascent(task, system, oapl(beta), 1.0, length * point["solves"])
+        spec = ascent(task, system, methods.oapl(beta), 1.0, length * point["solves"])
         return spec.replace(update=chain(updates.momentum(_MOMENTUM), updates.sgd(0.7 / beta**2)))
 
     end = settled(lambda length: policy(run(regressing(length), seed, plant).parameters[0]), _SOLVE, 0.1 * _TOLERANCE)

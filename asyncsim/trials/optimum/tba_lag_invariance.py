@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from asyncsim import schedules, tasks
+from asyncsim import methods, schedules, tasks
 from asyncsim.base import checks
 from asyncsim.learning import running
 from asyncsim.learning.step import Step
-from asyncsim.methods.tba import Tba, tba
 from asyncsim.trials._plants import with_method
 from asyncsim.trials._runs import ascent, run
 from asyncsim.trials._trial import Defect, Estimate, Plant, Point, Trial, replaced
@@ -19,6 +18,7 @@ from asyncsim.trials.optimum._frozen import arms, policy, settled
 
 _UPDATES, _LENGTH, _SAMPLES = 200, 60, 8
 _TOLERANCE, _RESOLUTION, _NUDGE, _FLOOR = 1e-4, 0.004, 1e-5, 1e-12
+_Tba: Any = type(methods.tba().weight)
 _RATES = np.geomspace(1.9, 60.0, 1200)
 """No two neighbors differ by more than the resolution; no limit is below 2, since lambda_max(F) <= 1/2."""
 
@@ -26,7 +26,7 @@ _RATES = np.geomspace(1.9, 60.0, 1200)
 def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     rewards, start = point["rewards"], np.array(point["behavior_logits"])
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", reference=point["reference_logits"])
-    method, lagged = tba(point["beta"]), schedules.fixed(point["staleness"])
+    method, lagged = methods.tba(point["beta"]), schedules.fixed(point["staleness"])
     # The product itself computes the optimum; a step of 1 shrinks deviations for every behavior.
     plain = ascent(task, schedules.frozen(), method, 1.0, _UPDATES, initial=start)
     sampled = plain.replace(system=lagged, sampling="monte_carlo", samples_per_group=_SAMPLES)
@@ -51,7 +51,7 @@ def _measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, 
     return {**arms("pi", end, _TOLERANCE), **steps}
 
 
-class _Weighted(Tba):
+class _Weighted(_Tba):
     """Residuals weighted by the sequence ratio."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class _Weighted(Tba):
         return super().score_weight(step, advantage) * step.sequence(step.log_ratio).exp()
 
 
-class _OwnNormalizer(Tba):
+class _OwnNormalizer(_Tba):
     """log Z from the mean reward alone: the group's mean log ratio to the reference is not part of it."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
