@@ -27,7 +27,6 @@ from torch import Tensor
 import asyncsim as sim
 from asyncsim.base.knobs import per_sample
 from asyncsim.learning.step import Step
-from asyncsim.methods.delight import Gated
 from experiments import _compared, league
 
 COLUMNS = ["part", "place", "failure", "quantity", "value", "task", "law", *_compared.COLUMNS]
@@ -35,10 +34,11 @@ ARMS, BATCH, SHARE, PROMPTS = 5, 16, 0.2, 32
 ADVANTAGE = np.where(np.arange(ARMS) == 0, 0.5, -0.5)
 FAILURES = [0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001]
 ACTORS = ("bug", "uniform", "older")
+_Delight: Any = type(sim.methods.delight().weight)
 
 
 @dataclass(frozen=True)
-class Blind(Gated):
+class Blind(_Delight):
     """c = sigmoid(-|A| s / temperature) A: a failure is gated as by DG, and a success as the failure."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, overload
 
 from torch import Tensor
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import checks, parts, plugins
 from asyncsim.learning.step import Step
 
 State = dict[str, Tensor]
@@ -121,3 +122,51 @@ class GroupBaseline(Baseline):
             "at least 2 for a group advantage",
             "raise samples_per_group, or use advantages.none() or offset()",
         )
+
+
+Settings = ParamSpec("Settings")
+
+
+class Declares(Protocol):
+    """What turns a rule, a function of a step and its knobs or a class, into the public function that makes it."""
+
+    @overload
+    def __call__(self, body: type[Baseline]) -> Callable[..., Baseline]: ...
+
+    @overload
+    def __call__(self, body: Callable[Concatenate[Step, Settings], Tensor]) -> Callable[Settings, Baseline]: ...
+
+
+def advantage(
+    source: str, *, group: bool = True, unit: str = "in units of reward", shape: str = "[R, G, N]", raises: str = ""
+) -> Declares:
+    """A rule of a page: a function of a step and its knobs, or a class of this name with `__call__` and more.
+
+    `group`: whether a function's rule compares with the group, so that a group of one makes no sense. `raises` says in
+    which runs a rule is refused.
+    """
+
+    def make(body: Any) -> Any:
+        name, own = body.__name__, parts.declared(body)
+        bases = (GroupBaseline if group else Baseline,)
+
+        def call(self: Any, step: Step) -> Tensor:
+            """Advantages `[R, G, N]`."""
+            return body(step, **{n: getattr(self, n) for n in own})
+
+        kind = parts.kind_of(body, own, bases, __call__=call)
+        lonely = "a run with groups of one" * (group and not isinstance(body, type))
+        told = " and in ".join(filter(None, ["settings outside their range" * bool(own), lonely, raises]))
+        usual = {n: 0.5 if k.usual is ... else k.usual for n, k in own.items()}
+        required = ", ".join("0.5" for k in own.values() if k.usual is ...)
+        doc = parts.documented(
+            body.__doc__,
+            parts.told(own),
+            f"Returns an advantage, `{shape}` {unit}.",
+            f"Raises `InputError` for {told}." * bool(told),
+            f"Source: {source}.",
+            example=f">>> {name}({required}).describe()\n{ {'advantage': name, **usual} }",
+        )
+        return parts.factory(name, body, own, kind, doc)
+
+    return make

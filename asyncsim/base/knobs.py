@@ -57,7 +57,7 @@ def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
     """Array knobs of a value called `name`, and of the values inside it, each as `part.knob`.
 
-    >>> from asyncsim.updates.sgd import sgd
+    >>> from asyncsim.updates.steps import sgd
     >>> arrays(sgd((0.1, 0.2)), "sgd")
     {'sgd.lr': (0.1, 0.2)}
     """
@@ -67,7 +67,7 @@ def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
 def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
     """All knobs of a value called `name`, and of the values inside it, each as `part.knob`.
 
-    >>> from asyncsim.updates.sgd import sgd
+    >>> from asyncsim.updates.steps import sgd
     >>> values(sgd(0.1), "sgd")
     {'sgd.lr': 0.1}
     """
@@ -80,7 +80,7 @@ def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
 def owners(part: Any, name: str) -> dict[str, Any]:
     """The part that has each knob of a value called `name`, by the knob's full name as in `values`.
 
-    >>> from asyncsim.updates.sgd import sgd
+    >>> from asyncsim.updates.steps import sgd
     >>> owners(sgd(0.1), "sgd")
     {'sgd.lr': Sgd(lr=0.1)}
     """
@@ -97,7 +97,7 @@ def with_value(part: Any, name: str, label: str, value: Any) -> Any:
     The part whose argument it is is made again by the call that made it, which may refuse the value. Copies of parts
     are copied and not checked.
 
-    >>> from asyncsim.updates.sgd import sgd
+    >>> from asyncsim.updates.steps import sgd
     >>> with_value(sgd(0.1), "sgd", "sgd.lr", 0.5).lr
     0.5
     """
@@ -150,7 +150,7 @@ def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
 def numbered(parts: Iterable[Any]) -> list[str]:
     """Names of parts such as links; the second of a kind has its number.
 
-    >>> from asyncsim.updates.sgd import sgd
+    >>> from asyncsim.updates.steps import sgd
     >>> numbered([sgd(0.1), sgd(0.2)])
     ['sgd', 'sgd2']
     """

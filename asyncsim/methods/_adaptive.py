@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
+from asyncsim.base.parts import Knob, choice, whole
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight
@@ -73,6 +75,19 @@ class Adaptive(Weight):
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
+    late: ClassVar[Mapping[str, Knob]] = {
+        "scope": choice("step", "micro_batch", words="over what the statistic is computed"),
+        "micro_batches": whole(1, "say into how many parts a step is split", 1),
+    }
+
+    def __post_init__(self) -> None:
+        checks.require(
+            self.scope == "micro_batch" or self.micro_batches == 1,
+            "micro_batches",
+            self.micro_batches,
+            "1 with scope='step', which sees all tokens together",
+            "say scope='micro_batch', or leave micro_batches out",
+        )
 
     def applied(self, step: Step) -> Tensor:
         """Token ratios to the anchor: what is kept has this weight whatever the threshold."""
@@ -81,20 +96,6 @@ class Adaptive(Weight):
     def parts(self, step: Step) -> Parts:
         """The step's tokens as the statistic sees them."""
         return Parts(step, self.micro_batches)
-
-
-def scoped(scope: str, micro_batches: int) -> dict[str, Any]:
-    """The two settings of every adaptive weight, checked."""
-    checks.one_of("scope", scope, ("step", "micro_batch"), "say over what the statistic is computed")
-    count = checks.integer("micro_batches", micro_batches, 1, "say into how many parts a step is split")
-    checks.require(
-        scope == "micro_batch" or count == 1,
-        "micro_batches",
-        count,
-        "1 with scope='step', which sees all tokens together",
-        "say scope='micro_batch', or leave micro_batches out",
-    )
-    return {"scope": scope, "micro_batches": count}
 
 
 class Ordered(NamedTuple):

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.base.knobs import MARK, knob
+from asyncsim.base.knobs import MARK
 from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._weights import movable, times
 
-COUNTS = ("code", "gradient")
 STEPS = 1000
 """Bounds that are tried on either side, at most: every one of them is compared with every token beyond the first."""
 ROUNDING = 1e-12
@@ -85,20 +84,8 @@ class Searched(Adaptive):
         return bounds[0], bounds[1], broken
 
 
-def settings(
-    target: Any, low: tuple[Any, Any, Any], high: tuple[Any, Any, Any], count: str, remedy: str, highest: float
-) -> dict[str, Any]:
-    """The settings of a search, checked; `low` and `high` are (start, cap, step)."""
-    knobs = {
-        "target": knob("target", target, remedy, 0.0, highest),
-        "low": knob("low", low[0], "the lower bound of the ratio starts there", 0.0, 1.0),
-        "low_cap": knob("low_cap", low[1], "the lower bound of the ratio ends there", 0.0, 1.0),
-        "low_step": knob("low_step", low[2], "give a positive step", 0.0, open_low=True),
-        "high": knob("high", high[0], "the upper bound of the ratio starts there", 1.0),
-        "high_cap": knob("high_cap", high[1], "the upper bound of the ratio ends there", 1.0),
-        "high_step": knob("high_step", high[2], "give a positive step", 0.0, open_low=True),
-        "count": checks.one_of("count", count, COUNTS, "say what tokens beyond a bound contribute"),
-    }
+def rising(**knobs: Any) -> None:
+    """Refuse bounds that start above their cap, or too many steps below it."""
     for name in ("low", "high"):
         start, cap = (torch.as_tensor(knobs[key], dtype=torch.float64) for key in (name, f"{name}_cap"))
         fits = start.ndim == 0 or cap.ndim == 0 or start.shape == cap.shape
@@ -112,7 +99,6 @@ def settings(
         )
         if fits:
             _limit_steps(knobs, name)
-    return knobs
 
 
 def _limit_steps(knobs: dict[str, Any], name: str) -> None:

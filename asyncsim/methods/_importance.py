@@ -10,10 +10,10 @@ from torch import Tensor
 
 from asyncsim.advantages._traces import next_generated
 from asyncsim.base import checks
-from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
-from asyncsim.methods._weights import NoRatio, Ratio, Weight, at_most, clipped, times
+from asyncsim.methods._weights import Weight, at_most, clipped, times
 
 
 @dataclass(frozen=True)
@@ -174,15 +174,3 @@ def at_least(weight: Tensor, floor: Any) -> Tensor:
     """Weights bounded from below by a number, or by one per replicate."""
     floor = per_sample(floor)
     return weight.clamp(min=floor) if isinstance(floor, float) else torch.maximum(weight, floor.to(weight.dtype))
-
-
-def lowest(floor: Any) -> Any:
-    """A floor on ratios, checked; None stays None."""
-    remedy = "a floor above 1 lifts on-policy samples; give a ratio such as 0.5, or None"
-    return None if floor is None else knob("floor", floor, remedy, 0.0, 1.0)
-
-
-def under_mask(weight: str, cap: Any, allowed: tuple[str, ...]) -> Weight:
-    """The weight on what a mask leaves: none, or the ratio of the token or sequence, truncated if there is a cap."""
-    checks.one_of("weight", weight, allowed, "say which ratio multiplies what is kept")
-    return NoRatio() if weight == "none" else Ratio(weight, cap)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim import penalties
-from asyncsim.base.knobs import MARK, knob, per_sample
-from asyncsim.learning import ratios
+from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.learning.step import Step
 from asyncsim.methods._method import Penalty
-from asyncsim.methods._weights import Clip, Weight, at_most, clipped, movable, times
+from asyncsim.methods._weights import Clip, clipped, movable
 
 _LOG2_E = math.log2(math.e)
 
@@ -32,38 +31,6 @@ class DualClip(Clip):
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
         weight = clipped(ratio, ratio, advantage, lowest, highest)
         return zero_outside(weight, ~((advantage < 0) & (ratio > per_sample(self.dual))))
-
-
-@dataclass(frozen=True)
-class Masked(Weight):
-    """c = r A where `inside` is 1, 0 elsewhere, r the token ratio to behavior."""
-
-    level: ClassVar[str] = "token"  # type: ignore[misc]
-
-    def applied(self, step: Step) -> Tensor:
-        """Token ratios to behavior as if nothing were masked, `[R, G, N, T]`."""
-        return ratios.usable(step.log_ratio)
-
-    def inside(self, step: Step, advantage: Tensor) -> Tensor:
-        """1 for tokens that are kept, 0 for others and where a log-prob is NaN; a new tensor `[R, G, N, T]`."""
-        raise NotImplementedError
-
-    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A of the tokens that are kept."""
-        inside = self.inside(step, advantage)
-        return times(passed(self.applied(step), inside), advantage)
-
-
-@dataclass(frozen=True)
-class Truncated(Masked):
-    """c = min(r, cap) A where `inside` is 1; cap None: r as it is."""
-
-    cap: Any = field(metadata=MARK)
-
-    def applied(self, step: Step) -> Tensor:
-        """Truncated token ratios to behavior as if nothing were masked, `[R, G, N, T]`."""
-        ratio = ratios.usable(step.log_ratio)
-        return ratio if self.cap is None else at_most(ratio, self.cap)
 
 
 def zero_outside(weight: Tensor, inside: Tensor) -> Tensor:
@@ -119,30 +86,6 @@ def near(step: Step, advantage: Tensor, low: Any, high: Any) -> Tensor:
     return movable(gained(step), advantage, -per_sample(low), per_sample(high))
 
 
-def band(low: Any, high: Any) -> tuple[Any, Any]:
-    """Both sides of PPO's band [1 - low, 1 + high], checked."""
-    return (
-        knob("low", low, "the lower bound is 1 - low", 0.0, 1.0),
-        knob("high", high, "the upper bound is 1 + high", 0.0),
-    )
-
-
-def square(kl: Any) -> tuple[Penalty, ...]:
+def square(kl: Any, **_: Any) -> tuple[Penalty, ...]:
     """The penalty kl l^2 of every token, masked by the method or not: it adds -2 kl l to c."""
-    coefficient = knob("kl", kl, "give the price of a squared log ratio in units of reward, 0 for none", 0.0)
-    if coefficient == 0.0:
-        return ()
-    return (penalties.k2(2.0 * np.asarray(coefficient), to="behavior"),)
-
-
-def span(low: Any, high: Any, unit: str) -> tuple[Any, Any]:
-    """Both sides of a trust region, checked; `unit` says of what."""
-    return (
-        knob("low", low, f"give how far {unit} may have moved for A < 0", 0.0),
-        knob("high", high, f"give how far {unit} may have moved for A > 0", 0.0),
-    )
-
-
-def truncation(cap: Any) -> Any:
-    """A cap on ratios, checked; None stays None."""
-    return None if cap is None else knob("cap", cap, "a cap below 1 shrinks on-policy samples; use at least 1", 1.0)
+    return () if kl == 0.0 else (penalties.k2(2.0 * np.asarray(kl), to="behavior"),)

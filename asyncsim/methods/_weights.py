@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import plugins
 from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
@@ -150,8 +150,3 @@ def at_most(weight: Tensor, cap: Any) -> Tensor:
     """Weights truncated from above by a number, or by one per replicate."""
     cap = per_sample(cap)
     return weight.clamp(max=cap) if isinstance(cap, float) else torch.minimum(weight, cap.to(weight.dtype))
-
-
-def checked_level(level: str) -> str:
-    """ "token" or "sequence"."""
-    return checks.one_of("level", level, ("token", "sequence"), "say which ratio multiplies the score")

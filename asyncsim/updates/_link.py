@@ -5,17 +5,19 @@ Order is placement: before `adam` a link acts on the gradient, after it on the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks
+from asyncsim.base import checks, parts
 from asyncsim.fusing.tape import none, surely
 from asyncsim.learning.step import Step
 
+T = TypeVar("T")
 NOTHING = "no links: the gradient itself is added, learning rate 1"
 """What the header of a run says of the empty chain."""
 LARGE, PIECE = 1 << 20, 1 << 17
@@ -148,3 +150,34 @@ def norm(direction: Tensor) -> Tensor:
 
 def _column(flag: Tensor, like: Tensor) -> Tensor:
     return flag.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
+    """A link of a page: a class of its name with `init` and `apply`; becomes the public function that checks its knobs.
+
+    `reports`: names in the trace. `joint(**knobs)` of the class raises for knobs that do not go together.
+    """
+
+    def make(body: Any) -> Any:
+        name, own = body.__name__, parts.declared(body)
+        joint = getattr(body, "joint", None)
+        kind = parts.kind_of(body, own, ())
+
+        def build(**knobs: Any) -> Any:
+            if joint is not None:
+                joint(**knobs)
+            return kind(**knobs)
+
+        given = ", ".join("0.5" for knob in own.values() if knob.usual is ...)
+        usual = ", ".join(f"{n}={0.5 if knob.usual is ... else knob.usual!r}" for n, knob in own.items())
+        doc = parts.documented(
+            body.__doc__,
+            parts.told(own),
+            f"Returns a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}.",
+            "Raises `InputError` for values outside these ranges." * bool(own),
+            f"Source: {source}.",
+            example=f">>> {name}({given})\n{kind.__name__}({usual})",
+        )
+        return parts.factory(name, body, own, build, doc)
+
+    return make

@@ -238,11 +238,13 @@ PLUGINS = [(kind, name) for kind in KINDS for name in names(kind)]
 
 
 def shared_defaults(kind, name):
-    """Numbers and flags that a factory and a class of its file both take by default: (argument, here, there)."""
-    factory = inspect.unwrap(plugins.load(f"asyncsim.{kind}", name, kind))
-    arguments = inspect.signature(factory).parameters
-    classes = [x for x in vars(inspect.getmodule(factory)).values() if dataclasses.is_dataclass(x)]
-    fields = [f for each in classes if each.__module__ == factory.__module__ for f in dataclasses.fields(each)]
+    """Numbers and flags that a factory and a class of its name both take by default: (argument, here, there)."""
+    factory = plugins.load(f"asyncsim.{kind}", name, kind)
+    arguments, factory = inspect.signature(factory).parameters, inspect.unwrap(factory)
+    classes = [
+        x for x in vars(inspect.getmodule(factory)).values() if isinstance(x, type) and dataclasses.is_dataclass(x)
+    ]
+    fields = [f for each in classes if each.__name__.lower() == name.replace("_", "") for f in dataclasses.fields(each)]
     both = [(f.name, f.default, arguments[f.name].default) for f in fields if f.name in arguments]
     return [found for found in both if all(isinstance(value, (int, float)) for value in found[1:])]
 

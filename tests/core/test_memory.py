@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.advantages.running_mean import RunningMean
+from asyncsim.advantages.baselines import RunningMean
 from asyncsim.diagnostics._diagnostic import Metric
 from tests.core.runs import identical, markov
 

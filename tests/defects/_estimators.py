@@ -10,21 +10,20 @@ import math
 import torch
 
 from asyncsim.advantages import _advantage
-from asyncsim.advantages.group_std import GroupStd
-from asyncsim.advantages.otb import Otb
+from asyncsim.advantages.baselines import GroupStd
+from asyncsim.advantages.optimal import Otb
 from asyncsim.factors._factor import Band
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 from asyncsim.methods import _bapo, _method, _parts, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._method import Method
-from asyncsim.methods.a3po import InterpolatedClip
-from asyncsim.methods.decoupled_ppo import DecoupledClip
-from asyncsim.methods.m2po_waterfill import M2poWaterfill
-from asyncsim.methods.topr import Tapered
-from asyncsim.methods.truncated_is import truncated_is
+from asyncsim.methods.adaptive import M2poWaterfill
+from asyncsim.methods.clipped import A3po, DecoupledPpo
+from asyncsim.methods.importance import truncated_is
+from asyncsim.methods.shaped import Topr
 from asyncsim.penalties.divergences import K2
-from asyncsim.updates.ess_step import EssStep
+from asyncsim.updates.steps import EssStep
 from tests.defects.plants import plant
 
 METHODS, EVERY = "tests/contracts/test_methods.py", "tests/contracts/test_every_plugin.py"
@@ -234,7 +233,7 @@ def constant_slope():
 
 @plant(25, "truncation", "behavior weight not applied", "AReaL default", PRINTED, name="decoupled_ppo")
 def no_lag_weight():
-    return [(DecoupledClip, "carried", lambda self, seen: torch.ones_like(seen.mask))]
+    return [(DecoupledPpo, "carried", lambda self, seen: torch.ones_like(seen.mask))]
 
 
 @plant(
@@ -242,7 +241,7 @@ def no_lag_weight():
     "tests/methods/test_weighted_scores.py::test_a_rollout_weight_is_not_applied_twice",
 )  # fmt: skip
 def twice():
-    return [(importlib.import_module("asyncsim.methods.cispo"), "_once", lambda anchor: None)]
+    return [(importlib.import_module("asyncsim.methods.clipped"), "_once", lambda anchor: None)]
 
 
 @plant(
@@ -254,15 +253,15 @@ def other_sign():
         ratio = ratios.usable(seen.sequence(seen.log_ratio)).clamp(max=1.0)
         return torch.where(seen.reward.unsqueeze(-1) > 0, advantage, ratio * advantage)
 
-    return [(Tapered, "score_weight", score_weight)]
+    return [(Topr, "score_weight", score_weight)]
 
 
 @plant(40, "clips", "A-3PO's snapshot not detached", "a port", PRINTED, name="a3po")
 def live_snapshot():
-    right = InterpolatedClip.score_weight
+    right = A3po.score_weight
     return [
         (
-            InterpolatedClip,
+            A3po,
             "score_weight",
             lambda self, seen, advantage: right(self, seen, advantage) / seen.staleness.clamp(min=1.0),
         )
@@ -287,7 +286,7 @@ def outside_the_sum():
     "tests/methods/test_corrections.py::test_a_product_one_token_off_is_seen",
 )  # fmt: skip
 def shifted_traces():
-    module = importlib.import_module("asyncsim.advantages.vtrace")
+    module = importlib.import_module("asyncsim.advantages.traces")
     right = module.corrected
 
     def corrected(found, discount, weight, keep):

@@ -6,7 +6,7 @@ from tests.defects.slips import slip
 
 U, L = "asyncsim.updates", "asyncsim.learning"
 
-slip(123, "links", "momentum: an average of directions, not a sum", f"{U}.momentum:Momentum.apply",
+slip(123, "links", "momentum: an average of directions, not a sum", f"{U}.steps:Momentum.apply",
      ' + record.direction\n', ' + (1.0 - self.beta) * record.direction\n',
      killer="contracts/test_links.py::test_momentum_is_torchs_momentum")  # fmt: skip
 slip(124, "links", "adam: bias correction of the first moment dropped", f"{U}.adam:Adam.apply",
@@ -15,7 +15,7 @@ slip(124, "links", "adam: bias correction of the first moment dropped", f"{U}.ad
 slip(125, "links", "adam: eps inside the root", f"{U}._moments:adam_step",
      ".sqrt_().add_(eps)", ".add_(eps).sqrt_()",
      killer="methods/test_stabilizers.py::test_gono_by_hand")  # fmt: skip
-slip(126, "links", "clip_norm: short directions are stretched", f"{U}.clip_norm:ClipNorm.apply",
+slip(126, "links", "clip_norm: short directions are stretched", f"{U}.steps:ClipNorm.apply",
      "torch.clamp(limit / length, max=1.0)", "(limit / length)",
      killer="contracts/test_links.py::test_a_zero_direction_stays_zero[dtype0-clip_norm]")  # fmt: skip
 slip(127, "links", "align: remembers what was applied where raw was asked for, and the reverse",
@@ -25,26 +25,26 @@ slip(127, "links", "align: remembers what was applied where raw was asked for, a
 slip(128, "links", "align: projection divided by the length, not by its square", f"{U}.align:Align._removed",
      ".sum(-1, keepdim=True)", ".sum(-1, keepdim=True).sqrt()",
      killer="methods/test_stabilizers.py::test_align_shrinks_the_parallel_part[0.6-0.5]")  # fmt: skip
-slip(129, "links", "ess_step: the rule's exponent forgotten", f"{U}.ess_step:EssStep._scale",
+slip(129, "links", "ess_step: the rule's exponent forgotten", f"{U}.steps:EssStep._scale",
      "scale = scale ** _POWERS[self.rule]", "pass",
      killer="contracts/test_links.py::test_ess_step_at_both_ends[sqrt-0.5]")  # fmt: skip
-slip(130, "links", "scale: divided instead of multiplied", f"{U}.scale:Scale.apply",
+slip(130, "links", "scale: divided instead of multiplied", f"{U}.steps:Scale.apply",
      "record.direction * factor", "record.direction / factor",
      killer="methods/test_stabilizers.py::test_constant_scale")  # fmt: skip
-slip(131, "links", "staleness_step: 1/(1 + staleness)", f"{U}.staleness_step:StalenessStep.apply",
+slip(131, "links", "staleness_step: 1/(1 + staleness)", f"{U}.steps:StalenessStep.apply",
      ".clamp(min=1.0)", ".clamp(min=0.0).add(1.0)",
      killer="contracts/test_links.py::test_staleness_step[ages0]")  # fmt: skip
-slip(132, "links", "lr_by_lag: by the current lag, not the largest so far", f"{U}.lr_by_lag:LrByLag.apply",
+slip(132, "links", "lr_by_lag: by the current lag, not the largest so far", f"{U}.steps:LrByLag.apply",
      'torch.maximum(state["largest"], record.step.update_staleness.unsqueeze(-1))',
      "record.step.update_staleness.unsqueeze(-1)",
      killer="methods/test_stabilizers.py::test_lr_by_lag_remembers_the_largest")  # fmt: skip
-slip(133, "links", "gono: momentum lowered where directions agree", f"{U}.gono:Gono.apply",
+slip(133, "links", "gono: momentum lowered where directions agree", f"{U}.steps:Gono.apply",
      "1.0 + self.gain", "1.0 - self.gain",
      killer="methods/test_stabilizers.py::test_gono_raises_momentum_with_the_cosine")  # fmt: skip
 slip(134, "links", "states of links move on skipped updates", f"{U}._link:Chain.apply",
      "state[name], new) for name", "new, new) for name",
      killer="methods/test_stabilizers.py::test_a_skip_by_align_is_no_lost_direction")  # fmt: skip
-slip(135, "links", "skip_nonfinite: only where every number is broken", f"{U}.skip_nonfinite:SkipNonfinite.apply",
+slip(135, "links", "skip_nonfinite: only where every number is broken", f"{U}.steps:SkipNonfinite.apply",
      ".all(-1)", ".any(-1)",
      killer="contracts/test_links.py"
      "::test_a_broken_direction_breaks_only_its_replicate[skip_nonfinite]")  # fmt: skip

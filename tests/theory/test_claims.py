@@ -142,7 +142,7 @@ def test_unknown_claim_names_the_nearest() -> None:
 
 def test_theory_loads_neither_torch_nor_compiled_kernels() -> None:
     program = (
-        "import sys, asyncsim.theory as t; light = set(sys.modules); ids = t.claims(); "
+        "import sys, asyncsim.claims as t; light = set(sys.modules); ids = t.claims(); "
         "assert not any(m.startswith('asyncsim.claims.') and '._' not in m for m in light); [t.claim(i) for i in ids]; "
         "print([m for m in ('torch', 'numba') if m in sys.modules])"
     )

@@ -121,7 +121,7 @@ class A3poInterpolation(PolicyPair, Claim):
         behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
         staleness = point["staleness"]
         task = sim.tasks.softmax_bandit(len(behavior), rewards="fixed")
-        spec = plant(lab.population(task, lab.a3po()))
+        spec = plant(lab.population(task, sim.methods.a3po()))
 
         def scored(parameters: np.ndarray) -> lab.Tensor:
             step = sim.oracle.population_step(task, spec.method, parameters, behavior, spec.policy)

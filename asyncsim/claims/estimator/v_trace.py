@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Vector
 from asyncsim.claims import lab
@@ -185,8 +186,8 @@ class VTrace(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         states = len(point["rewards"])
-        advantage = lab.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
-        method = plant(lab.actor_critic(advantage=advantage))
+        advantage = sim.advantages.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
+        method = plant(sim.methods.vtrace(advantage=advantage))
         # Targets are affine in the critic: a critic of 0, and one for each state.
         step, start, chance = _step(point, method, np.vstack([np.zeros(states), np.eye(states)]))
         targets = method.advantage.targets(step)[:, 0, :, 0].numpy()
@@ -197,10 +198,10 @@ class VTrace(Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "ratios of errors not capped": Defect(replaced(advantage=lab.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
-            "trace cap on the errors": Defect(replaced(advantage=lab.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
+            "ratios of errors not capped": Defect(replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
+            "trace cap on the errors": Defect(replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
             "product of traces one token off": Defect(
                 replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)), _ONE
             ),
-            "another discount": Defect(replaced(advantage=lab.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
+            "another discount": Defect(replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
         }

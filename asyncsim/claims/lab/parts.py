@@ -10,8 +10,6 @@ from asyncsim.advantages._traces import Tokens as Tokens
 from asyncsim.advantages._traces import behind as behind
 from asyncsim.advantages._traces import corrected as corrected
 from asyncsim.advantages._traces import tokens as tokens
-from asyncsim.advantages.vtrace import Vtrace as Vtrace
-from asyncsim.advantages.vtrace import vtrace as vtrace
 from asyncsim.base.trace import Trace as Trace
 from asyncsim.diagnostics._diagnostic import Metric as Metric
 from asyncsim.learning import running as running
@@ -31,14 +29,6 @@ from asyncsim.methods._weights import Clip as Clip
 from asyncsim.methods._weights import NoRatio as NoRatio
 from asyncsim.methods._weights import Ratio as Ratio
 from asyncsim.methods._weights import Weight as Weight
-from asyncsim.methods.a3po import InterpolatedClip as InterpolatedClip
-from asyncsim.methods.a3po import a3po as a3po
-from asyncsim.methods.oapl import oapl as oapl
-from asyncsim.methods.tba import Tba as Tba
-from asyncsim.methods.tba import tba as tba
-from asyncsim.methods.topr import Tapered as Tapered
-from asyncsim.methods.topr import topr as topr
-from asyncsim.methods.vtrace import vtrace as actor_critic
 from asyncsim.policies._engine import Engine as Engine
 from asyncsim.policies._policy import Forward as Forward
 from asyncsim.predicting import Prediction as Prediction

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim import advantages, methods
 from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
-from asyncsim.advantages.vtrace import Vtrace
 from asyncsim.claims.lab.plants import PolicyDefect
 from asyncsim.learning import ratios
 from asyncsim.learning.batch import Batch
@@ -18,9 +19,11 @@ from asyncsim.learning.step import Step
 from asyncsim.methods._corrections import Centered
 from asyncsim.methods._surrogates import DualClip, zero_outside
 from asyncsim.methods._weights import Clip
-from asyncsim.methods.a3po import InterpolatedClip
-from asyncsim.methods.tba import Tba
-from asyncsim.methods.topr import Tapered
+
+InterpolatedClip: Any = type(methods.a3po().weight)
+Vtrace: Any = type(advantages.vtrace())
+Tba: Any = type(methods.tba().weight)
+Tapered: Any = type(methods.topr().weight)
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,13 @@ class EntropyDerivative(PolicyPair, Claim):
 
         def changed(count: int) -> np.ndarray:
             spec = lab.ascent(
-                task, sim.schedules.frozen(), lab.oapl(tuple(_BETAS)), 1.0, count, replicates=_BETAS.size, initial=now
+                task,
+                sim.schedules.frozen(),
+                sim.methods.oapl(tuple(_BETAS)),
+                1.0,
+                count,
+                replicates=_BETAS.size,
+                initial=now,
             )
             return (entropy(lab.run(spec.replace(update=links), seed, plant).parameters) - entropy(now)) * _BETAS
 

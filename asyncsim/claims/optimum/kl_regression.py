@@ -146,7 +146,7 @@ class KlRegression(Arms, Claim):
 
         def regressing(length: int) -> lab.Spec:
             system = lab.fixed(min(point["lag"], point["solves"] - 1), batches_per_publish=length)
-            spec = lab.ascent(task, system, lab.oapl(beta), 1.0, length * point["solves"])
+            spec = lab.ascent(task, system, sim.methods.oapl(beta), 1.0, length * point["solves"])
             return spec.replace(update=sim.chain(sim.updates.momentum(_MOMENTUM), sim.updates.sgd(0.7 / beta**2)))
 
         end = lab.frozen.settled(

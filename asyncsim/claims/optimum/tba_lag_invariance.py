@@ -133,7 +133,7 @@ class TbaLagInvariance(Arms, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, start = point["rewards"], np.array(point["behavior_logits"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", reference=point["reference_logits"])
-        method, lagged = lab.tba(point["beta"]), lab.fixed(point["staleness"])
+        method, lagged = sim.methods.tba(point["beta"]), lab.fixed(point["staleness"])
         # The product itself computes the optimum; a step of 1 shrinks deviations for every behavior.
         plain = lab.ascent(task, sim.schedules.frozen(), method, 1.0, _UPDATES, initial=start)
         sampled = plain.replace(system=lagged, sampling="monte_carlo", samples_per_group=_SAMPLES)

@@ -119,13 +119,13 @@ class ToprNegatives(Claim):
 
         gaps = {
             "naive_gap": gap(sim.methods.reinforce(sim.advantages.none())),
-            "topr_gap": gap(lab.topr(sim.advantages.none())),
+            "topr_gap": gap(sim.methods.topr(sim.advantages.none())),
         }
         # What the weights of good and bad samples add up to, under a policy that has fallen behind.
         spec = plant(
             lab.population(
                 sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed"),
-                lab.topr(sim.advantages.offset(point["baseline"])),
+                sim.methods.topr(sim.advantages.offset(point["baseline"])),
             )
         )
         now = logits + np.array([point["setback"], 0.0])

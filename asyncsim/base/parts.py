@@ -1,0 +1,176 @@
+"""Knobs of a part, each declared once: its usual value, what is accepted, what it means.
+
+    @advantage("2506.20520")
+    def offset(step: Step, v: Any = number(..., "absolute baseline in units of reward")) -> Tensor:
+        '''A fixed baseline v: A = r - v.'''
+        return step.reward - per_sample(v, 3)
+
+A kind of part has a decorator (`advantage`, `estimator`, `link`, ...) on a function, whose body is the formula, or on a
+class of the part's name, whose methods are several. What stands on the page afterwards is the public function that
+checks each knob and makes a frozen dataclass; Arguments, Raises, Returns, Source and an example follow its docstring.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import inspect
+import math
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from asyncsim.base import checks, knobs
+
+
+@dataclasses.dataclass(frozen=True)
+class Knob:
+    """A knob: its usual value (`...`: it has to be given), its words, who reads it, whether replicates may differ."""
+
+    usual: Any
+    words: str
+    read: Callable[[str, Any], Any]
+    domain: str = ""
+    varies: bool = False
+
+    def but(self, usual: Any, *, optional: bool = False) -> Any:
+        """The same with another usual value; `optional`: None is accepted."""
+        if not optional:
+            return dataclasses.replace(self, usual=usual)
+        read = self.read
+        words = f"{self.words}, None for none"
+        return dataclasses.replace(
+            self, usual=usual, words=words, read=lambda name, value: None if value is None else read(name, value)
+        )
+
+
+def number(
+    usual: Any,
+    words: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    optional: bool = False,
+    varies: bool = True,
+    remedy: str = "",
+) -> Any:
+    """A number in [low, high], or one per replicate where it `varies`; `above`: not `low` itself; `optional`: or None.
+
+    `remedy` is the advice of a refusal (else: to give what the words say).
+    """
+    check = knobs.knob if varies else checks.real
+    advice = remedy or f"give {'' if words.startswith('how ') else 'the '}{words}"
+
+    def read(name: str, value: Any) -> Any:
+        return None if value is None and optional else check(name, value, advice, low, high, open_low=above)
+
+    domain = f"{'>' if above else '>='} {low:g}" if low > -math.inf else ""
+    if low > -math.inf and high < math.inf:
+        domain = f"in {'(' if above else '['}{low:g}, {high:g}{']' if high == round(high, 9) else ')'}"
+    return Knob(usual, words + ", None for none" * optional, read, domain, varies)
+
+
+def whole(
+    usual: Any, words: str, low: int, high: int | None = None, *, remedy: str = "", optional: bool = False
+) -> Any:
+    """A whole number of at least `low`."""
+
+    def read(name: str, value: Any) -> Any:
+        return None if value is None and optional else checks.integer(name, value, low, remedy or words, high)
+
+    return Knob(usual, words, read, f">= {low}")
+
+
+def choice(*options: str, words: str, usual: str = "") -> Any:
+    """One of some words, the first unless another is `usual`; `words` say what is chosen, as in "say how it falls"."""
+    domain = ", ".join(f'"{option}"' for option in options[:-1]) + f' or "{options[-1]}"'
+
+    def read(name: str, value: Any) -> Any:
+        return checks.one_of(name, value, options, f"say {words}")
+
+    return Knob(usual or options[0], "", read, f"{domain}, {words}")
+
+
+def handed_on(usual: Any, words: str, domain: str) -> Any:
+    """A setting that is checked by the part to which it goes."""
+    return Knob(usual, words, lambda _, value: value, domain)
+
+
+def flag(words: str, usual: bool = False) -> Any:
+    """True or False; `words` complete "whether ..."."""
+    return Knob(usual, f"whether {words}", lambda name, value: checks.boolean(name, value, f"say whether {words}"))
+
+
+def told(own: Mapping[str, Knob], *also: str) -> str:
+    """What a docstring says of knobs, and of arguments that have words of their own."""
+    words = [f"`{n}`{f' {k.domain}' * bool(k.domain)}{f', {k.words}' * bool(k.words)}" for n, k in own.items()]
+    each = [f"`{name}`" for name, knob in own.items() if knob.varies]
+    who = "Each" if len(each) == len(own) and not also else " and ".join(each)
+    varying = f" {who} may be one number per replicate." * bool(each)
+    return f"Arguments: {'; '.join([*words, *also])}.{varying}" * bool(words or also)
+
+
+def documented(doc: str | None, *sentences: str, example: str) -> str:
+    """A docstring with what its declarations say behind its own text."""
+    text = textwrap.fill(" ".join(filter(None, sentences)), 116, break_on_hyphens=False, break_long_words=False)
+    return "\n\n".join([inspect.cleandoc(doc or ""), text, example])
+
+
+def declared(body: Any) -> dict[str, Knob]:
+    """Knobs that a function declares in its signature, or a class among its attributes."""
+    if isinstance(body, type):
+        return {name: value for name, value in vars(body).items() if isinstance(value, Knob)}
+    return {n: p.default for n, p in inspect.signature(body).parameters.items() if isinstance(p.default, Knob)}
+
+
+def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **traits: Any) -> Any:
+    """The frozen dataclass of a part, under its name on the page: the class itself, or one with these traits."""
+    name = "".join(map(str.capitalize, body.__name__.split("_")))
+    fields = {n: dataclasses.field(metadata=knobs.MARK if k.varies else None) for n, k in own.items()}
+    for n, k in own.items():
+        fields[n].default = dataclasses.MISSING if k.usual is ... else k.usual
+    if isinstance(body, type):
+        for n, field in fields.items():
+            setattr(body, n, field)
+        body.__name__ = body.__qualname__ = name
+        kind: Any = dataclasses.dataclass(frozen=True)(body)
+    else:
+        kind = dataclasses.make_dataclass(
+            name, [(n, Any, field) for n, field in fields.items()], bases=bases, frozen=True, namespace=traits
+        )
+        kind.__module__, kind.__doc__ = body.__module__, f"See `{body.__name__}`."
+    setattr(sys.modules[body.__module__], name, kind)
+    return kind
+
+
+def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
+    """The public function of a part: `make` with every argument, knobs checked; others have a plain usual value."""
+    usual = {n: k.usual if isinstance(k, Knob) else k for n, k in own.items()}
+    annotations = getattr(body, "__annotations__", {})
+    empty, kind = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = inspect.Signature(
+        [
+            inspect.Parameter(n, kind, default=empty if value is ... else value, annotation=annotations.get(n, "Any"))
+            for n, value in usual.items()
+        ]
+    )
+
+    def made(*arguments: Any, **settings: Any) -> Any:
+        for unknown in settings.keys() - usual.keys():
+            near = difflib.get_close_matches(unknown, usual, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}{hint}")
+        try:
+            given = named.bind(*arguments, **settings).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        every = usual | given
+        return make(**{n: k.read(n, every[n]) if isinstance(k, Knob) else every[n] for n, k in own.items()})
+
+    functools.update_wrapper(made, body, assigned=("__module__",), updated=())
+    made.__name__, made.__qualname__, made.__doc__ = name, name, doc
+    made.__signature__ = named  # type: ignore[attr-defined]
+    return made

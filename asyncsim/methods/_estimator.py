@@ -1,0 +1,150 @@
+"""A method as one function: of a step, its advantages and its knobs, to the score weight c of every token.
+
+    @estimator("2511.20347", advantage="group_std", aggregator="sequence_mean", anchored="behavior")
+    def sapo(step: Step, a: Tensor, positive: Any = number(1.0, ...), negative: Any = number(1.05, ...)) -> Tensor:
+        '''One line.'''
+        return ...
+
+`estimator` makes a weight of the function, or of a class with `score_weight` and more. Under `method` the function
+makes the weight of its knobs itself. The public function has the knobs, then `anchor` where there is a choice,
+`advantage` and `aggregator`, then the knobs behind a `*`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim import advantages
+from asyncsim.base import parts
+from asyncsim.base.parts import Knob, handed_on, number
+from asyncsim.learning.step import Step
+from asyncsim.methods._method import Method
+from asyncsim.methods._weights import Weight
+
+CAP = number(2.0, "largest ratio", 1.0, remedy="a cap below 1 shrinks on-policy samples; use at least 1")
+LOW = number(0.2, "the lower bound is 1 - low", 0.0, 1.0, remedy="the lower bound is 1 - low")
+HIGH = number(0.2, "the upper bound is 1 + high", 0.0, remedy="the upper bound is 1 + high")
+CRITIC = handed_on(0.5, "coefficient of the value loss, per unit of reward", ">= 0")
+ENTROPY = number(
+    0.0,
+    "coefficient of an entropy bonus, reward per nat",
+    varies=False,
+    remedy="give one coefficient for all replicates, 0 for no bonus",
+)
+AT = handed_on("current", "the parameters at which scores are taken", '"current" or "behavior"')
+_ANCHOR = '`anchor` of the ratio, "behavior" or "proximal"'
+_MEANS = '`aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "constant"'
+
+
+def method(source: str, **about: Any) -> Callable[[Callable[..., Weight]], Callable[..., Method]]:
+    """A method whose weight is what a function makes of its knobs; what is said `about` it: see `_public`."""
+    return lambda body: _public(source, body, body.__name__, parts.declared(body), body, **about)
+
+
+def estimator(
+    source: str,
+    *,
+    level: str = "token",
+    applied: Callable[..., Tensor] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    **about: Any,
+) -> Callable[[Any], Callable[..., Method]]:
+    """A method with a weight of its own: a function of step, advantages and knobs, or a class with `score_weight`.
+
+    `applied(step, **knobs)`: c at A = 1 without masks, where it is another; `flags`: attributes of the weight.
+    """
+
+    def make(body: Any) -> Callable[..., Method]:
+        name, own = body.__name__, parts.declared(body)
+        inside = {n: knob for n, knob in own.items() if n not in about.get("outside", ())}
+
+        def given(self: Any) -> dict[str, Any]:
+            return {n: getattr(self, n) for n in inside}
+
+        traits: dict[str, Any] = {"level": level, "anchored": bool(about.get("anchored")), **(flags or {})}
+        traits["score_weight"] = lambda self, step, a: body(step, a, **given(self))
+        if applied is not None:
+            traits["applied"] = lambda self, step: applied(step, **given(self))
+        kind = parts.kind_of(body, inside, (Weight,), **traits)
+        return _public(source, body, name, own, kind, late=getattr(body, "late", {}), **about)
+
+    return make
+
+
+def _public(
+    source: str,
+    body: Any,
+    name: str,
+    own: Mapping[str, Knob],
+    weigh: Callable[..., Weight],
+    *,
+    advantage: str | Callable[..., Any] = "group_mean",
+    aggregator: str | Callable[..., str] = "token_mean",
+    anchored: str = "",
+    late: Mapping[str, Knob] | None = None,
+    order: str = "",
+    outside: tuple[str, ...] = (),
+    joint: Callable[..., None] | None = None,
+    shape: str = "T",
+    raises: str = "",
+    **fields: Any,
+) -> Callable[..., Method]:
+    """The public function, which checks the knobs.
+
+    `advantage`: the name of the usual one, or a function of the knobs. `anchored`: the usual anchor, where there is a
+    choice. `order`: names of all arguments where knobs do not come first. `outside`: knobs that the weight does not
+    have. `joint` raises for arguments that do not go together. Fields of the `Method` may be functions of the knobs;
+    knobs named `critic` and `at` are such fields, `entropy` is one of its constants.
+    """
+    behind = {} if isinstance(body, type) else inspect.signature(body).parameters
+    last = {n: own[n] for n, p in behind.items() if n in own and p.kind is p.KEYWORD_ONLY} | dict(late or {})
+    shared: dict[str, Any] = {"anchor": anchored} if anchored else {}
+    shared |= {"advantage": None, "aggregator": aggregator if isinstance(aggregator, str) else None}
+    knobs = {**own, **last}
+    every = {**{n: knob for n, knob in own.items() if n not in last}, **shared, **last}
+    every = {n: every[n] for n in order.split()} if order else every
+
+    def build(**given: Any) -> Method:
+        numbers = {n: given[n] for n in knobs}
+        if joint is not None:
+            joint(**given)
+        made = {n: value(**numbers) if callable(value) else value for n, value in fields.items()}
+        made |= _fields(given)
+        compared, mean = given["advantage"], given["aggregator"]
+        if compared is None:
+            compared = _usual(advantage) if isinstance(advantage, str) else advantage(**numbers)
+        if callable(aggregator):
+            mean = mean or aggregator(**numbers)
+        weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
+        return Method(name, compared, weight, mean, **made)
+
+    usual = f" (default `{advantage}()`)" if isinstance(advantage, str) else ""
+    doc = parts.documented(
+        body.__doc__,
+        parts.told(knobs, *[_ANCHOR] * bool(anchored), f"`advantage`{usual}", _MEANS),
+        f"Returns a `Method` whose weight is `[R, G, N, {shape}]`.",
+        f"Raises `InputError` for settings outside their range and unknown names{raises and f', {raises}'}.",
+        f"Source: {source}.",
+        example=f">>> {name}().name\n{name!r}",
+    )
+    return parts.factory(name, body, every, build, doc)
+
+
+def _usual(advantage: str) -> Any:
+    return getattr(advantages, advantage)()
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a method that have a name of their own among its arguments."""
+    made = {n: given[n] for n in ("anchor", "critic", "at") if n in given}
+    return made | ({"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {})
+
+
+def ones(step: Step, **_: Any) -> Tensor:
+    """1: what is applied whatever the ratio."""
+    return torch.ones_like(step.mask[..., :1])

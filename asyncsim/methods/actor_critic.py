@@ -1,0 +1,138 @@
+"""Methods with a critic, and those with a term for all actions of a token's state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim import advantages
+from asyncsim.base import checks
+from asyncsim.base.parts import choice, number, whole
+from asyncsim.methods._corrections import Centered, Corrected
+from asyncsim.methods._estimator import AT, CAP, CRITIC, ENTROPY, method
+from asyncsim.methods._weights import NoRatio, Ratio, Weight
+
+_ORDER = "advantage critic entropy aggregator"
+
+
+@method("1602.01783", advantage=lambda **_: advantages.gae(trace=1.0), order=f"{_ORDER} at")
+def a2c(critic: float = CRITIC, entropy: float = ENTROPY, at: str = AT) -> Weight:
+    """Advantage actor-critic: no ratio, returns minus the critic's values.
+
+    Actor-critic: ascend A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - target_t)^2, whatever drew the data.
+    A_t is the discounted return of the episode minus V at the draw, target_t that return. Where a future was cut off,
+    the critic's value replaces it. With `at="behavior"` all three gradients are taken at the parameters that generated
+    the data and applied to new ones, as asynchronous actors do (`a3c`). The usual advantage is `gae(trace=1.0)`.
+    Assumes a policy with the output `value`.
+    """
+    return NoRatio()
+
+
+@method(
+    "1602.01783, algorithm S3",
+    advantage=lambda steps, **_: advantages.n_step(steps),
+    order=f"steps {_ORDER}",
+    at="behavior",
+    status="reconstruction",
+)
+def a3c(
+    steps: int = whole(5, "look at least one token ahead", 1, checks.LARGEST),
+    critic: float = CRITIC,
+    entropy: float = ENTROPY,
+) -> Weight:
+    """Asynchronous actor-critic: the whole gradient belongs to the parameters that drew the data.
+
+    A2C with delayed gradients: theta_(k+1) = theta_k + eta g(theta_(k-tau)), data and scores equally stale. g ascends
+    A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - G_t)^2, with n-step returns G and A = G - V, all of it at
+    the behavior parameters; g itself is an unbiased gradient, of an older policy. `a2c` takes the score, and the
+    critic's error, at the current parameters instead: there data are old and scores new. The usual advantage is
+    `n_step(steps)`; 5 is known from second hand only. Assumes a policy with the output `value`, and late drawing.
+    Reconstruction: constants, and every token looks n steps ahead.
+    """
+    return NoRatio()
+
+
+@method(
+    "1611.01224, equation 7",
+    advantage="retrace",
+    order=f"cap {_ORDER}",
+    critic_output="action_value",
+    status="reconstruction",
+)
+def acer(
+    cap: Any = number(10.0, "largest ratio", 0.0, remedy="use 10, or 0 for the sum over all actions"),
+    critic: float = CRITIC,
+    entropy: float = ENTROPY,
+) -> Weight:
+    """ACER: a truncated ratio on the sampled action, and for all actions what the truncation took away.
+
+    Truncation with bias correction: c_t = min(cap, r_t)(Q_ret - V), e_v = pi_v [1 - cap/r_v]_+ (Q_v - V). E_mu[min(cap,
+    r) A grad log pi] + E_pi[[1 - cap/r]_+ A grad log pi] = E_pi[A grad log pi] at every state, since min(cap, r) + [r -
+    cap]_+ = r: with exact Q the mean does not depend on the cap, which exchanges variance of the first term for
+    dependence on the critic in the second. Cap 0 is the sum over all actions. On policy the second term is 0 for cap >=
+    1. The critic is trained on Retrace, critic (Q(s_t, a_t) - Q_ret)^2. There is a term for all actions, `[R, G, N, T,
+    A]`. Assumes a policy with values of actions, and rows of the behavior policy (late drawing). Reconstruction:
+    without the trust region around an average policy; the cap is known from second hand.
+    """
+    return Corrected(cap)
+
+
+@method(
+    "1606.02647, equation 3",
+    advantage="retrace",
+    order=f"cap {_ORDER}",
+    critic_output="action_value",
+    status="reconstruction",
+)
+def retrace(
+    cap: Any = number(None, "largest ratio", 0.0, above=True, optional=True, remedy="leave it out for the full ratio"),
+    critic: float = CRITIC,
+    entropy: float = ENTROPY,
+) -> Weight:
+    """Actor-critic on Retrace: the full ratio times a corrected action value minus the state's.
+
+    Actor on Retrace returns: c_t = r_t (Q_ret(s_t, a_t) - V(s_t)), critic (Q(s_t, a_t) - Q_ret)^2. Retrace evaluates a
+    policy. The actor's ratio r_t corrects for data from another one. With exact Q the mean is then right at every state
+    that the data visits. A `cap` truncates it, and leaves out what ACER adds for all actions. Assumes a policy with
+    values of actions, as `policies.mlp(critic="action")`. Reconstruction: the paper evaluates and controls by values;
+    the actor on top is ours.
+    """
+    return Ratio("token", cap)
+
+
+@method("1802.01561, section 4.2", advantage="vtrace", order=f"cap {_ORDER}")
+def vtrace(
+    cap: Any = number(1.0, "largest ratio", 0.0, above=True, remedy="use 1, or a large number for untruncated ratios"),
+    critic: float = CRITIC,
+    entropy: float = ENTROPY,
+) -> Weight:
+    """V-trace actor-critic (IMPALA): truncated ratios in the returns and on the score.
+
+    Actor-critic under stale data: c_t = min(cap, r_t)(r_t + discount v_(t+1) - V_t), critic (V_t - v_t)^2. v are
+    V-trace targets (`advantages.vtrace`), r_t in the weight is the token ratio to behavior. `cap` truncates the one on
+    the score, the caps of the advantage those in the targets. With caps that never bind and an exact critic, c times
+    the score has the gradient at each state as its mean. States count as often as the data visits them. At staleness 0
+    this is A2C with n-step returns. Assumes a policy with the output `value`.
+    """
+    return Ratio("token", cap)
+
+
+@method("2609.20807", status="reconstruction")
+def score_centering(
+    weight: str = choice("none", "truncated", words="what multiplies the score"),
+    cap: Any = CAP,
+    top: int | None = whole(
+        None, "likeliest actions", 1, checks.LARGEST, remedy="leave it out for all actions", optional=True
+    ),
+) -> Weight:
+    """Score centering: the mean score of the sampler is taken out of every token's gradient.
+
+    Weighted scores less their mean under mu: c_t = w(r_t) A, e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap). Off
+    policy E_mu[w grad log pi] is not 0, so that a mean advantage other than 0 pulls pi toward mu. The term for all
+    actions subtracts that mean at each token: with w = 1 the expected gradient is Cov_mu(A, grad log pi); with the full
+    ratio there is nothing to subtract (`estimator/score-centering`). `top` k knows only the sampler's k likeliest
+    actions H: e_v = -A (mu_v w_v - alpha pi_v) on H, alpha = rho w(1/rho), rho the odds of the rest, (1 - sum_H
+    mu)/max(1 - sum_H pi, 1e-6): exact where mu is proportional to pi outside H. A hypothesis: a paired study of others
+    found no sure gain. Assumes rows of the behavior policy (late drawing), complete and in the trainer's numerics.
+    Reconstruction: formulas from documentation, exactness derived here.
+    """
+    return Centered(weight == "truncated", cap, top)

@@ -1,0 +1,259 @@
+"""Links that make the step of a gradient, or change its size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks
+from asyncsim.base.parts import choice, number
+from asyncsim.learning import ratios
+from asyncsim.updates._link import Record, State, Stateless, link, norm
+from asyncsim.updates._moments import adam_step, cosine, forgotten, moments, remembered
+
+LR = number(..., "learning rate in units of parameter per direction", 0.0, remedy="give a non-negative learning rate")
+_POWERS = {"sqrt": 0.5, "linear": 1.0}
+_BELOW = 1.0 - 1e-12
+
+
+def _factor(usual: float) -> Any:
+    return number(usual, "factor below 1", 0.0, _BELOW, remedy="give a factor below 1")
+
+
+@link("textbook")
+class sgd(Stateless):
+    """Multiply by a learning rate.
+
+    Gradient ascent: theta <- theta + lr * direction.
+    """
+
+    lr: Any = LR
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Scale the direction."""
+        record.direction = record.direction * self.lr
+        return record, state
+
+
+@link("Polyak 1964 (textbook)")
+class momentum:
+    """Heavy-ball momentum without dampening.
+
+    Heavy ball: m <- beta m + g, direction m (no factor 1 - beta on g). With `sgd(lr)` behind it: x_(t+1) = x_t + beta
+    (x_t - x_(t-1)) + lr g_t.
+    """
+
+    beta: Any = number(..., "pure number", 0.0, 1.0, remedy="give a factor in [0, 1]")
+
+    def init(self, parameters: Tensor) -> State:
+        """Velocity 0."""
+        return {"velocity": torch.zeros_like(parameters)}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Replace the direction by the velocity."""
+        record.direction = self.beta * state["velocity"] + record.direction
+        return record, {"velocity": record.direction}
+
+
+@link("textbook (1211.5063, algorithm 1)", reports="norm_before_clip")
+class clip_norm(Stateless):
+    """Clip the norm of the direction.
+
+    One global norm over all parameters: g <- g min(1, limit / |g|).
+    """
+
+    limit: Any = number(1.0, "norm in units of the direction", 0.0, above=True, remedy="give a positive norm")
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Shorten long directions and report the norm before."""
+        length = norm(record.direction)
+        record.statistics["norm_before_clip"] = length[:, 0]
+        # A zero direction gives limit / 0 = inf, clamped to 1. A plain number is made a tensor because torch divides it
+        # by way of a reciprocal, rounded twice: one limit for all would differ from the same limit for each.
+        limit = torch.as_tensor(self.limit, dtype=length.dtype)
+        record.direction = record.direction * torch.clamp(limit / length, max=1.0)
+        return record, state
+
+
+@link("textbook (loss scaling of 1710.03740 skips so)", reports="skip_nonfinite_skipped, 0 or 1")
+class skip_nonfinite(Stateless):
+    """Skip the update of a replicate whose direction is not finite.
+
+    Skip the update where the direction is not finite: step = 0 where any g_p is NaN or infinite, else unchanged.
+    Without it a replicate that meets one such direction stays where it is from then on. The update counts and
+    publishes; links behind keep their state, but those that compare directions forget their reference. Put it first.
+    """
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Skip, and count it."""
+        broken = ~torch.isfinite(record.direction).all(-1)
+        record.statistics["skip_nonfinite_skipped"] = broken.double()
+        # The direction stays as it is: links behind see that it was lost, not merely skipped.
+        record.skip = record.skip | broken
+        return record, state
+
+
+@link("this package", reports="scale")
+class scale(Stateless):
+    """Multiply the learning rate by a constant: the control with the mean scale of an adaptive rule.
+
+    Constant control: step <- factor * step. Give it the mean of the scales that `ess_step` or `staleness_step`
+    reported, at the same place in the chain. The remaining difference is due to adapting, not to a smaller step.
+    """
+
+    factor: Any = number(1.0, "pure number", 0.0, remedy="give a non-negative factor")
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Scale the direction and report the scale."""
+        size = record.direction.shape[:1]
+        factor = torch.zeros((*size, 1), dtype=torch.float64, device=record.direction.device) + self.factor
+        record.statistics["scale"] = factor[:, 0]
+        record.direction = record.direction * factor.to(record.direction.dtype)
+        return record, state
+
+
+@link("2206.07638, 2206.08307", reports="staleness_step_scale, a pure number")
+class staleness_step(Stateless):
+    """Divide the learning rate by the staleness of the batch.
+
+    Delay-adaptive step: step <- step / max(1, tau), tau the largest update staleness in the batch. Put it behind
+    `adam`: a factor on the gradient before it is nearly without effect.
+    """
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Scale the direction and report the scale."""
+        scale = 1.0 / record.step.update_staleness.clamp(min=1.0)
+        record.statistics["staleness_step_scale"] = scale
+        record.direction = record.direction * scale.unsqueeze(-1).to(record.direction.dtype)
+        return record, state
+
+
+@link("1909.12340", reports="lr_by_lag_scale, a pure number")
+class lr_by_lag:
+    """Divide the learning rate by the largest staleness of the run so far.
+
+    Step size by maximum lag: step <- step / max(1, S), S the largest update staleness realized so far. The stable step
+    of delayed gradient descent falls as 1/S, and S is realized, not configured. The scale never rises again
+    (`staleness_step` follows each batch). Put it behind `adam`.
+    """
+
+    def init(self, parameters: Tensor) -> State:
+        """Nothing was stale yet."""
+        R = parameters.shape[0]
+        return {"largest": torch.zeros((R, 1), dtype=torch.float64, device=parameters.device)}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Scale the direction and report the scale."""
+        largest = torch.maximum(state["largest"], record.step.update_staleness.unsqueeze(-1))
+        scale = 1.0 / largest.clamp(min=1.0)
+        record.statistics["lr_by_lag_scale"] = scale[:, 0]
+        record.direction = record.direction * scale.to(record.direction.dtype)
+        return record, {"largest": largest}
+
+
+@link("2602.17616", reports="ess_step_scale, ess_step_broken, ess_step_ess and ess_step_log_mean (nats)")
+class ess_step(Stateless):
+    """Scale the learning rate by the effective sample size of the batch (VCPO).
+
+    VCPO's step rule: step <- step * min(1, rho / reference)^power, rho = ESS/N of the unclipped sequence ratios. rho
+    pools all groups of the optimizer step; power is 1/2 for "sqrt" (behind `adam`) and 1 for "linear" (behind `sgd`).
+    Never raises the step; no lower limit. With a deadband D the scale is 1 while rho >= reference / D and jumps to the
+    rule below (a continuous band would be the rule with a smaller reference). Where rho is not finite the scale is
+    `floor`, or the update is skipped. rho is blind to a common factor of the ratios, so log E W is reported beside.
+    Assumes a policy with log-probs.
+    """
+
+    rule: str = choice("sqrt", "linear", words="by which power; sqrt goes with adam, linear with sgd")
+    reference: Any = number(
+        1.0,
+        "on-policy ESS/N, to be measured where engine mismatch makes it differ from 1",
+        0.0,
+        1.0,
+        above=True,
+        remedy="give the on-policy ESS/N",
+    )
+    floor: Any = number(0.1, "scale for an ESS that is not finite", 0.0, 1.0)
+    deadband: Any = number(1.0, "pure number, 3 in a fork of the release", 1.0, remedy="1 is no band")
+    on_broken: str = choice("floor", "skip", words="what an ESS that is not finite does")
+
+    outputs = ("log_prob",)
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Scale the direction and report the scale, the ESS and what the ESS is blind to."""
+        log_weight, mass = record.step.sequence_log_ratio, record.step.step_mass
+        ess = ratios.ess(log_weight, mass)
+        scale, broken = self._scale(ess.unsqueeze(-1))
+        if self.on_broken == "skip":
+            record.skip = record.skip | broken[:, 0]
+        record.statistics["ess_step_scale"] = scale[:, 0]
+        record.statistics["ess_step_broken"] = broken[:, 0].double()
+        record.statistics["ess_step_ess"] = ess
+        record.statistics["ess_step_log_mean"] = ratios.log_mean_weight(log_weight, mass)
+        record.direction = record.direction * scale.to(record.direction.dtype)
+        return record, state
+
+    def _scale(self, ess: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale `[R, 1]`, and whether the ESS was not finite."""
+        scale = torch.clamp(ess / self.reference, max=1.0)
+        # At the edge of the band rounding must not decide, and without a band there is none.
+        scale = torch.where(ess * self.deadband >= self.reference, torch.ones_like(scale), scale)
+        scale = scale ** _POWERS[self.rule]
+        # Fail closed: a statistic that is not finite brakes as hard as allowed, and is counted.
+        broken = ~torch.isfinite(scale) | ~torch.isfinite(ess)
+        lowest = torch.as_tensor(self.floor, dtype=scale.dtype).expand_as(scale)
+        return torch.where(broken, lowest, scale), broken
+
+
+@link("the rule of 2605.06575, known at second hand", reports="gono_cosine and gono_beta1")
+class gono:
+    """Adam whose momentum rises when consecutive gradients align (a reconstruction; an adversarial control).
+
+    Adam with beta1_t = min(max(beta1 (1 + gain cos_t), low), high), cos_t that of consecutive gradients. A control that
+    does the opposite of `align`: it trusts directions that agree and raises their momentum. Where a high cosine
+    precedes collapse it makes things worse. Where the mean gradient merely exceeds the noise it does not. Without a
+    valid cosine beta1 is not changed. The first moment is corrected by one minus the product of all beta1_t; with gain
+    0 this is `adam`. A reconstruction: constants are ours.
+    """
+
+    lr: Any = LR
+    gain: Any = number(0.1, "pure number", 0.0, remedy="0 is adam")
+    beta1: Any = _factor(0.9)
+    beta2: Any = _factor(0.999)
+    low: Any = _factor(0.0)
+    high: Any = _factor(0.99)
+    eps: float = number(1e-8, "in units of the gradient", 0.0, varies=False, remedy="use a small non-negative number")
+
+    @staticmethod
+    def joint(low: Any, high: Any, **_: Any) -> None:
+        """The limits do not cross."""
+        crossed = np.any(np.asarray(low) > np.asarray(high))
+        checks.require(not crossed, "low", low, f"at most high = {high}", "swap the limits")
+
+    def init(self, parameters: Tensor) -> State:
+        """Moments 0, nothing decayed, no reference."""
+        zeros = torch.zeros_like(parameters)
+        ones = torch.ones((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
+        return {"first": zeros, "second": zeros.clone(), "reference": zeros.clone(), "left1": ones, "left2": ones}
+
+    def lost(self, state: State, flag: Tensor) -> State:
+        """A gradient that was lost leaves nothing to compare the next one with."""
+        return {**state, "reference": forgotten(state["reference"], flag)}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """Replace the direction by the step and report the cosine and beta1."""
+        g = record.direction
+        kappa, _ = cosine(g, state["reference"])
+        lr, beta1, beta2, low, high = (
+            torch.zeros_like(kappa) + knob for knob in (self.lr, self.beta1, self.beta2, self.low, self.high)
+        )
+        raised = torch.minimum(torch.maximum(beta1 * (1.0 + self.gain * torch.nan_to_num(kappa)), low), high)
+        # Weights of a moment with changing factors add up to one minus their product.
+        left1, left2 = state["left1"] * raised, state["left2"] * beta2
+        first, second = moments(g, state["first"], state["second"], raised, beta2)
+        record.direction = adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
+        record.statistics["gono_cosine"], record.statistics["gono_beta1"] = kappa[:, 0], raised[:, 0]
+        memory = {"reference": remembered(g), "left1": left1, "left2": left2}
+        return record, {"first": first, "second": second, **memory}
