@@ -21,7 +21,7 @@ formula. Reading a claim loads neither torch nor numba: the measured side names 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,7 +77,6 @@ class Claim(Declared):
         raise NotImplementedError
 
 
-@cache
 def stated(claim: type[Claim], id: str) -> records.Claim:
     """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name."""
 
@@ -103,7 +102,6 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
     )
 
 
-@cache
 def tried(claim: type[Claim]) -> Trial:
     """How a claim is measured."""
     return Trial(

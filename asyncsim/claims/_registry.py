@@ -24,21 +24,28 @@ def claims() -> dict[str, Path]:
     return {id: file for id, file in found.items() if file.parent.name != "lab"}
 
 
-@cache
-def found(id: str) -> tuple[str, type[_claim.Claim]]:
-    """A claim's id and class; underscores in place of dashes are accepted.
-
-    Raises `InputError` naming the nearest id when there is none.
-    """
+def known(id: str) -> str:
+    """A claim's id; underscores in place of dashes are accepted. Raises `InputError` naming the nearest id where there
+    is none."""
     key = str(id).replace("_", "-")
     if key not in claims():
         near = difflib.get_close_matches(key, claims(), n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
         raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
+    return key
+
+
+@cache
+def found(key: str) -> type[_claim.Claim]:
+    """The class of a claim."""
     family, _, name = key.partition("/")
     home = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}")
     classes = (each for each in vars(home).values() if isinstance(each, type) and each.__module__ == home.__name__)
-    return key, next(each for each in classes if issubclass(each, _claim.Claim))
+    return next(each for each in classes if issubclass(each, _claim.Claim))
+
+
+_stated = cache(lambda key: _claim.stated(found(key), key))
+_tried = cache(lambda key: _claim.tried(found(key)))
 
 
 def claim(id: str) -> records.Claim:
@@ -47,10 +54,11 @@ def claim(id: str) -> records.Claim:
     >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["largest_inverse"]
     1.5625
     """
-    key, home = found(id)
-    return _claim.stated(home, key)
+    said: records.Claim = _stated(known(id))
+    return said
 
 
 def trial(id: str) -> Trial:
     """How the claim of that id is measured. Raises `InputError` when there is none."""
-    return _claim.tried(found(id)[1])
+    measured: Trial = _tried(known(id))
+    return measured
