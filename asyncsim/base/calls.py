@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import functools
 import inspect
 import os
@@ -34,6 +35,7 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @functools.wraps(make)
     def made(*arguments: Any, **named: Any) -> Any:
+        _refuse_unknown(make, signature, named)
         part = make(*arguments, **named)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
@@ -43,6 +45,15 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
         return part
 
     return made
+
+
+def _refuse_unknown(make: Callable[..., Any], signature: inspect.Signature, named: Mapping[str, Any]) -> None:
+    """Refuse a keyword that is nearly the name of an argument with that name; Python's own words suggest nothing."""
+    known = signature.parameters
+    for each in named.keys() - known.keys() - set(getattr(make, "renamed", ())):
+        near = difflib.get_close_matches(each, known, n=1, cutoff=0.7)
+        if near and all(p.kind is not p.VAR_KEYWORD for p in known.values()):
+            raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}; did you mean {near[0]}?")
 
 
 def _snapshot(value: Any) -> Any:

@@ -1,121 +1,160 @@
-"""What presets share: arguments beyond a trainer's own knobs, readers of knobs, equal places."""
+"""A preset is a table: a trainer's knobs, each declared once in the signature, and settings of the event model."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import math
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, TypedDict, cast, get_type_hints
+from typing import Any, NamedTuple
 
 from asyncsim.base import checks, plugins, records
-from asyncsim.base.laws import Law
+from asyncsim.base.laws import as_law
 from asyncsim.systems._system import PLACES, System
 
-Length = Law | float | str
-Time = Law | float | str | None
-
-Knobs = ParamSpec("Knobs")
+REQUIRED = inspect.Parameter.empty
 
 
-class Times(TypedDict, total=False):
-    """Arguments of every preset behind `length`: settings of a system, with their defaults there; see `preset`."""
+class Knob(NamedTuple):
+    """An argument of a preset: what its docstring says of it, its default, how it is read, its type as text."""
 
-    load: float | None
-    train_time: Time
-    sync_time: float
-
-
-_SHARED = (
-    "`length`, distribution of a sample's work at one unit a second; `load`, generation over training rate, or "
-    "`train_time`, seconds of a batch; `sync_time`, seconds of a publish. Returns a system. Raises `InputError`. "
-    "Source:"
-)
-"""Words that docstrings of presets share: on `length` and `Times`, and behind them."""
-_OTHERS = (
-    "`model`, other settings of the event model by name, such as {'rate': 30} (tokens a second of a sample) or "
-    "{'reward': '@delays.csv:ms*0.001'}"
-)
-_MODEL = "Mapping[str, Any] | None"
+    words: str
+    default: Any
+    read: Callable[[str, Any], Any] = lambda _, value: value
+    kind: str = ""
 
 
-def preset(make: Callable[Knobs, System]) -> Callable[Knobs, System]:
-    """A preset with the argument `model`; of one that ends in `**times` signature and docstring name each of them.
-
-    The system records its own knobs as they were given, but for those that the preset records itself.
-
-    Its docstring lists the trainer's own knobs ("Arguments: ... Source: ..."); one that describes `length` itself stays
-    as it is. Raises `TypeError` for arguments that are not in the signature.
-    """
-    signature = _full_signature(make)
-
-    @functools.wraps(make)
-    def build(*knobs: Knobs.args, **settings: Knobs.kwargs) -> System:
-        for name in settings:
-            if name not in signature.parameters:
-                raise TypeError(f"{make.__name__}() got an unexpected keyword argument {name!r}")
-        model = settings.pop("model", None)
-        system = make(*knobs, **settings)
-        object.__setattr__(system, "knobs", _own(signature, knobs, settings) | dict(system.knobs))
-        if model is None:
-            return system
-        checks.require(isinstance(model, Mapping), "model", model, "settings by name", "write model={'rate': 30}")
-        return system.modeled(cast(Mapping[str, Any], model))
-
-    build.__signature__ = signature  # type: ignore[attr-defined]
-    build.__doc__ = _full_docstring(inspect.getdoc(make) or "")
-    return build
-
-
-def _own(signature: inspect.Signature, arguments: tuple[Any, ...], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The trainer's own knobs of a call, as JSON can hold them; infinity as None."""
-    bound = signature.bind(*arguments, **settings)
-    bound.apply_defaults()
-    own = [p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    return {name: records.plain(bound.arguments[name]) for name in own}
-
-
-def _full_signature(make: Callable[..., Any]) -> inspect.Signature:
-    """The signature with each of `Times` in place of `**times`; types are text where they are in the preset's file."""
-    signature = inspect.signature(make)
-    model = inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_MODEL)
-    *knobs, last = signature.parameters.values()
-    if last.kind is not last.VAR_KEYWORD:
-        return signature.replace(parameters=[*knobs, last, model])
-    text = isinstance(signature.return_annotation, str)
-    types = inspect.get_annotations(Times) if text else get_type_hints(Times)
-    defaults = {field.name: field.default for field in dataclasses.fields(System)}
-    times = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=defaults[name],
-            annotation=kind.__forward_arg__ if text else kind,
-        )
-        for name, kind in types.items()
-    ]
-    return signature.replace(parameters=[*knobs, *times, model])
-
-
-def _full_docstring(doc: str) -> str:
-    """The docstring with the shared arguments added to its own."""
-    paragraphs = doc.split("\n\n")
-    for number, paragraph in enumerate(paragraphs):
-        if paragraph.startswith("Arguments:"):
-            told = " ".join(paragraph.split())
-            if "`length`" not in told and "`service`" not in told:
-                knobs, _, source = told.partition(". Source:")
-                told = f"{knobs}; {_SHARED}{source}"
-            told = told.replace(". Returns a system.", f"; {_OTHERS}. Returns a system.")
-            paragraphs[number] = textwrap.fill(told, 116, break_on_hyphens=False)
-    return "\n\n".join(paragraphs)
-
-
-def count(name: str, value: Any, low: int = 1, remedy: str = "count groups", high: int = PLACES) -> int:
+def count(
+    words: str, default: Any = REQUIRED, remedy: str = "count groups", low: int = 1, high: int | None = PLACES
+) -> Any:
     """A number of groups, batches or versions."""
-    return checks.integer(name, value, low, remedy, high)
+    return Knob(words, default, lambda name, value: checks.integer(name, value, low, remedy, high))
+
+
+def samples(words: str, default: Any = REQUIRED, remedy: str = "count samples", low: int = 1) -> Any:
+    """A number of samples, of which there may be more than places."""
+    return count(words, default, remedy, low, checks.LARGEST)
+
+
+def limit(words: str, remedy: str, low: int = 1) -> Any:
+    """A number, or None (or infinity) for no limit, which is the default."""
+    return Knob(words, None, lambda name, value: optional(name, value, low, remedy))
+
+
+def given(words: str, default: Any = REQUIRED) -> Any:
+    """As it is given: the preset reads it beside other knobs."""
+    return Knob(words, default)
+
+
+def whether(words: str, default: bool, remedy: str) -> Any:
+    """Yes or no."""
+    return Knob(f"whether {words}", default, lambda name, value: checks.boolean(name, value, remedy))
+
+
+def choice(words: str, allowed: tuple[str, ...], remedy: str) -> Any:
+    """One of several words, the first unless given."""
+    return Knob(words, allowed[0], lambda name, value: checks.one_of(name, value, allowed, remedy))
+
+
+def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
+    """A share of something, whole or not, to be multiplied as its trainer does.
+
+    Trainers round the product of floats. Truncated, 115 % of 100 are 114; rounded up, 110 % of 100 are 111.
+    """
+
+    def read(name: str, value: Any) -> int | float:
+        number = checks.real(name, value, remedy, low, high, **more)
+        return int(number) if number.is_integer() else number
+
+    return Knob(words, default, read)
+
+
+_LAW, _TIME = "distribution of a sample's work at one unit a second", "seconds of a batch"
+_SHARED = {
+    "length": Knob(_LAW, REQUIRED, as_law, "Law | float | str"),
+    "load": Knob("generation over training rate (else `train_time`)", None, kind="float | None"),
+    "train_time": Knob(_TIME, None, kind="Law | float | str | None"),
+    "sync_time": Knob("seconds of a publish", 0.0, kind="float"),
+}
+"""Arguments of presets behind their own knobs: settings of a system under the same names."""
+ALONE = {
+    "length": Knob(_LAW, 1.0, as_law, "Law | float | str"),
+    "train_time": Knob(_TIME, 1.0, kind="Law | float | str"),
+    "sync_time": _SHARED["sync_time"],
+}
+"""The same where nothing depends on the time of training."""
+_MODEL = Knob(
+    "other settings of the event model by name, such as {'rate': 30} (tokens a second of a sample) or "
+    "{'reward': '@delays.csv:ms*0.001'}",
+    None,
+    kind="Mapping[str, Any] | None",
+)
+
+
+def preset(
+    source: str, places: str, times: Mapping[str, Knob] = _SHARED
+) -> Callable[[Callable[..., dict[str, Any]]], Callable[..., System]]:
+    """The preset of a function of read knobs that returns `settings`; each parameter's default is its `Knob`.
+
+    The preset takes `times` and `model` besides. It records its knobs as they were given, but for those in the settings
+    under `knobs`. Too many places are refused under the knob `places`. What a docstring says of arguments, what is
+    returned and raised, and the `source` stand before its example.
+    """
+
+    def make(function: Callable[..., dict[str, Any]]) -> Callable[..., System]:
+        name, own = function.__name__, inspect.signature(function).parameters
+        knobs: dict[str, Knob] = {each: parameter.default for each, parameter in own.items()}
+        more = {**times, "model": _MODEL}
+        signature = inspect.Signature(
+            [*(p.replace(default=p.default.default) for p in own.values()), *map(_keyword, more, more.values())],
+            return_annotation="System",
+        )
+
+        @functools.wraps(function)
+        def build(*arguments: Any, **named: Any) -> System:
+            for each in named.keys() - signature.parameters.keys():
+                raise TypeError(f"{name}() got an unexpected keyword argument {each!r}")
+            try:
+                bound = signature.bind(*arguments, **named)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+            bound.apply_defaults()
+            given = bound.arguments
+            event = function(**{each: knob.read(each, given[each]) for each, knob in knobs.items()})
+            recorded = {each: records.plain(given[each]) for each in knobs} | event.pop("knobs", {})
+            event |= {each: knob.read(each, given[each]) for each, knob in times.items()}
+            if "places" in event:
+                event["rates"] = _alike(places, recorded[places], event.pop("places"))
+            system, model = System(name, recorded, **event), given["model"]
+            if model is None:
+                return system
+            checks.require(isinstance(model, Mapping), "model", model, "settings by name", "write model={'rate': 30}")
+            return system.modeled(model)
+
+        words = "; ".join(f"`{each}`, {knob.words}" for each, knob in (knobs | more).items())
+        told = f"Arguments: {words}. Returns a system. Raises `InputError`. Source: {source}."
+        text, mark, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>> ")
+        build.__doc__ = f"{text}\n\n{textwrap.fill(told, 116, break_on_hyphens=False)}{mark}{example}"
+        build.__signature__ = signature  # type: ignore[attr-defined]
+        return build
+
+    return make
+
+
+def _keyword(name: str, knob: Knob) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=knob.default, annotation=knob.kind)
+
+
+def settings(places: int, batch: int, **more: Any) -> dict[str, Any]:
+    """Settings of the event model with places of rate 1 and so many groups of a batch; others are as in `System`."""
+    return {"places": places, "groups_per_batch": batch, **more}
+
+
+def ahead(batch: int, versions: int, places: int | None = None, **more: Any) -> dict[str, Any]:
+    """Settings of K = (versions + 1) batches of permits that return at the publish, with a place for each."""
+    tickets = (versions + 1) * batch
+    return settings(tickets if places is None else places, batch, tickets=tickets, **more)
 
 
 def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., System]]:
@@ -127,10 +166,16 @@ def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., Sys
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
     """A number, or None (or infinity) for no limit."""
     endless = value is None or (isinstance(value, float) and value == math.inf)
-    return None if endless else count(name, value, low, f"{remedy}, or None for no limit")
+    return None if endless else checks.integer(name, value, low, f"{remedy}, or None for no limit", PLACES)
 
 
-def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
+def groups_of(name: str, samples: int, size: int, by: str) -> int:
+    """Groups in so many samples, of which a group has `size`, the knob `by`."""
+    checks.require(samples % size == 0, name, samples, f"a multiple of {by} = {size}", "train whole groups")
+    return samples // size
+
+
+def _alike(name: str, value: Any, places: int) -> tuple[float, ...]:
     """Places of rate 1; too many are refused under the name of their knob."""
     checks.require(
         1 <= places <= PLACES,
@@ -140,19 +185,3 @@ def alike(name: str, value: Any, places: int) -> tuple[float, ...]:
         f"{places} generator slots follow from it; choose a smaller number",
     )
     return (1.0,) * places
-
-
-def share(name: str, value: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> int | float:
-    """A knob that is a share of something, whole or not, to be multiplied as its trainer does.
-
-    Trainers round the product of floats. Truncated, 115 % of 100 are 114; rounded up, 110 % of 100 are 111.
-    """
-    number = checks.real(name, value, remedy, low, high, **more)
-    return int(number) if number.is_integer() else number
-
-
-def groups_of(name: str, samples: Any, size: int, by: str) -> int:
-    """Groups in so many samples, of which a group has `size`, the knob `by`."""
-    number = count(name, samples, 1, "count samples", checks.LARGEST)
-    checks.require(number % size == 0, name, number, f"a multiple of {by} = {size}", "train whole groups")
-    return number // size

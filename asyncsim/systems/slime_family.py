@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.base.laws import as_law
-from asyncsim.systems._knobs import Length, Times, alike, count, optional, preset, share
-from asyncsim.systems._system import System
+from asyncsim.systems._knobs import choice, count, limit, preset, settings, share
 
 
-@preset
+@preset("slime", "rollout_batch_size")
 def slime_train_async(
-    rollout_batch_size: int, update_weights_interval: int = 1, *, length: Length, **times: Unpack[Times]
-) -> System:
+    rollout_batch_size: int = count("P in groups"),
+    update_weights_interval: int = count("n in rollouts", 1, "count rollouts"),
+) -> dict[str, Any]:
     """slime train_async: the next rollout runs while this one trains, weights move every few of them.
 
     K = q = C = P, back at the dequeue, a publish after every n rollouts, drained: staleness 0 or 1, mean 1 / n.
@@ -21,38 +20,21 @@ def slime_train_async(
     Only the first rollout behind a publish was generated before it; in batches the age cycles through 1 .. n. Hard, law
     `systems/cap-binds` with K = M / n at the dequeue. slime stamps no version here, it counts rollouts.
 
-    Arguments: `rollout_batch_size` P in groups; `update_weights_interval` n in rollouts. Source: slime.
-
     >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
     """
-    batch = count("rollout_batch_size", rollout_batch_size)
-    every = count("update_weights_interval", update_weights_interval, 1, "count rollouts")
-    return System(
-        "slime_train_async",
-        {},
-        as_law("length", length),
-        alike("rollout_batch_size", batch, batch),
-        groups_per_batch=batch,
-        batches_per_publish=every,
-        tickets=batch,
-        release="dequeue",
-        quantum=batch,
-        order="done",
-        mode="drain",
-        **times,
+    batch, every = rollout_batch_size, update_weights_interval
+    return settings(
+        batch, batch, batches_per_publish=every, tickets=batch, release="dequeue", quantum=batch, mode="drain"
     )
 
 
-@preset
+@preset("slime", "sglang_server_concurrency")
 def slime_fully_async(
-    rollout_batch_size: int,
-    sglang_server_concurrency: int = 512,
-    engines: int = 1,
-    *,
-    length: Length,
-    **times: Unpack[Times],
-) -> System:
+    rollout_batch_size: int = count("P in groups"),
+    sglang_server_concurrency: int = count("permits of an engine, C in all, P at least", 512),
+    engines: int = count("engines", 1, "count engines"),
+) -> dict[str, Any]:
     """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
 
     An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P + 1 at most; soft.
@@ -63,54 +45,34 @@ def slime_fully_async(
     publish, below 2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go on
     from their tokens. slime stamps the versions of engine calls when they return.
 
-    Arguments: `rollout_batch_size` P in groups; `sglang_server_concurrency` times `engines`, C, P at least. Source:
-    slime.
-
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 4.0]
     """
-    batch = count("rollout_batch_size", rollout_batch_size)
-    per_engine = count("sglang_server_concurrency", sglang_server_concurrency)
-    servers = count("engines", engines, 1, "count engines")
-    places = per_engine * servers
+    batch, places = rollout_batch_size, sglang_server_concurrency * engines
     checks.require(
         places >= batch,
         "sglang_server_concurrency",
-        per_engine,
-        f"at least rollout_batch_size / engines = {batch} / {servers}",
+        sglang_server_concurrency,
+        f"at least rollout_batch_size / engines = {batch} / {engines}",
         "the buffer has to hold a rollout",
     )
-    return System(
-        "slime_fully_async",
-        {},
-        as_law("length", length),
-        alike("sglang_server_concurrency", per_engine, places),
-        groups_per_batch=batch,
-        slots=places,
-        prefetch=1,
-        capacity=places,
-        overflow="close",
-        order="done",
-        mode="reprefill",
-        publish_waits=True,
-        **times,
-    )
+    queue = {"prefetch": 1, "capacity": places, "overflow": "close", "publish_waits": True}
+    return settings(places, batch, slots=places, mode="reprefill", **queue)
 
 
-@preset
+@preset("miles", "async_max_concurrent_samples")
 def miles(
-    rollout_batch_size: int,
-    max_weight_staleness: int | None = None,
-    async_data_buffer_capacity_factor: float = 2.0,
-    async_unused_samples_handler: str = "drop",
-    pause_generation_mode: str = "retract",
-    async_max_concurrent_samples: int | None = None,
-    num_steps_per_rollout: int = 1,
-    n_samples_per_prompt: int = 1,
-    *,
-    length: Length,
-    **times: Unpack[Times],
-) -> System:
+    rollout_batch_size: int = count("P in groups"),
+    max_weight_staleness: int | None = limit("m in publishes, or None", "count publishes", 0),
+    async_data_buffer_capacity_factor: float = share("c >= 1 in batches", 2.0, "hold a batch", 1.0),
+    async_unused_samples_handler: str = choice("drop or retry", ("drop", "retry"), "say what becomes of stale groups"),
+    pause_generation_mode: str = choice(
+        "retract or in_place", ("retract", "in_place"), "say how samples see new weights"
+    ),
+    async_max_concurrent_samples: int | None = limit("for C whole groups (else P)", "count samples"),
+    num_steps_per_rollout: int = count("U", 1, "count updates on a rollout"),
+    n_samples_per_prompt: int = count("samples of a group, as in the run", 1, "count samples"),
+) -> dict[str, Any]:
     """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
 
     C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c + 1 where the trainer is slower.
@@ -121,42 +83,20 @@ def miles(
     group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are
     recommended, an update on each.
 
-    Arguments: `rollout_batch_size` P in groups; `max_weight_staleness` m in publishes, or None;
-    `async_data_buffer_capacity_factor` c >= 1 in batches; `async_unused_samples_handler`, drop or retry;
-    `pause_generation_mode`, retract or in_place; `async_max_concurrent_samples`, for C whole groups (else P);
-    `num_steps_per_rollout` U; `n_samples_per_prompt`, samples of a group, as in the run. Source: miles.
-
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     """
-    # Convert ratios to groups.
-    batch = count("rollout_batch_size", rollout_batch_size)
-    limit = optional("max_weight_staleness", max_weight_staleness, 0, "count publishes")
-    factor = async_data_buffer_capacity_factor
-    room = int(share("async_data_buffer_capacity_factor", factor, "hold a batch", 1.0) * batch)
-    handler, pause_mode = async_unused_samples_handler, pause_generation_mode
-    checks.one_of("async_unused_samples_handler", handler, ("drop", "retry"), "say what becomes of stale groups")
-    checks.one_of("pause_generation_mode", pause_mode, ("retract", "in_place"), "say how samples see new weights")
-    size = count("n_samples_per_prompt", n_samples_per_prompt, 1, "count samples")
-    samples = optional("async_max_concurrent_samples", async_max_concurrent_samples, 1, "count samples")
-    places = batch if samples is None else max(1, samples // size)
-    steps = count("num_steps_per_rollout", num_steps_per_rollout, 1, "count updates on a rollout")
-    return System(
-        "miles",
-        {},
-        as_law("length", length),
-        alike("async_max_concurrent_samples", places, places),
-        groups_per_batch=batch,
+    batch, concurrent, steps = rollout_batch_size, async_max_concurrent_samples, num_steps_per_rollout
+    return settings(
+        batch if concurrent is None else max(1, concurrent // n_samples_per_prompt),
+        batch,
         prefetch=1,
-        capacity=room,
-        overflow="block",
-        order="done",
+        capacity=int(async_data_buffer_capacity_factor * batch),
         # The engines' version at the dequeue is one below that at which the batch trains.
-        max_age=None if limit is None else limit + 1,
-        age_action="drop" if handler == "drop" else "requeue",
+        max_age=None if max_weight_staleness is None else max_weight_staleness + 1,
+        age_action="drop" if async_unused_samples_handler == "drop" else "requeue",
         age_reference="end",
-        mode="reprefill" if pause_mode == "retract" else "keep",
+        mode="reprefill" if pause_generation_mode == "retract" else "keep",
         publish_waits=True,
         recommended={"minibatches": steps, "cut": "samples"} if steps > 1 else {},
-        **times,
     )

@@ -83,13 +83,13 @@ drawn(276, "systems", "staleness: every realization is the first", f"{S}._system
 drawn(277, "predicting", "trailing mean over one number less", f"{R}.courses:trailing",
      "range(min(width, len(values)))", "range(min(width, len(values)) - 1)")  # fmt: skip
 drawn(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",
-     'alike("lag", staleness, tickets)', 'alike("lag", staleness, batch)')  # fmt: skip
+     "groups_per_batch, lag, ", "groups_per_batch, lag, groups_per_batch, ")  # fmt: skip
 drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}._mdp:TabularMDP.exact",
      "self.discount**t * pairs", "pairs")  # fmt: skip
-drawn(280, "systems", "OpenRLHF: the batch in training has a ticket too", f"{S}.openrlhf:openrlhf",
-     "tickets=queue * batch", "tickets=(queue + 1) * batch")  # fmt: skip
+drawn(280, "systems", "OpenRLHF: the batch in training has a ticket too", f"{S}.labs:openrlhf",
+     "tickets=async_queue_size * batch", "tickets=(async_queue_size + 1) * batch")  # fmt: skip
 drawn(281, "systems", "verl: tickets rounded, not cut off", f"{S}.verl:verl_fully_async",
-     "int(batch * parts", "round(batch * parts")  # fmt: skip
+     "int(ppo_mini_batch_size", "round(ppo_mini_batch_size")  # fmt: skip
 drawn(282, "schedules", "log: trainers' versions taken for steps counted from one", f"{C}._log_table:_trained",
      "declared.stack.train_offset if theirs else 0", "declared.stack.train_offset if theirs else -1")  # fmt: skip
 drawn(283, "programs", "the program of a batch's first update serves the later ones", f"{L}.fused:Fused.__call__",

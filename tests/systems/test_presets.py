@@ -319,7 +319,9 @@ def test_a_preset_takes_no_setting_of_the_model_unasked():
     for name in ("difficulty", "hope", "order"):
         with pytest.raises(TypeError, match=rf"^tba\(\) got an unexpected keyword argument '{name}'$"):
             built("tba", (4,), **{name: 1.0})
-    with pytest.raises(TypeError, match="required keyword-only argument: 'length'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sync_intervall'; did you mean sync_interval"):
+        built("tba", (4,), sync_intervall=2)
+    with pytest.raises(TypeError, match=r"^tba\(\) missing a required .*argument: 'length'"):
         presets.tba(4, load=1.0)
 
 

@@ -1,0 +1,417 @@
+"""Trainers in the order of their names, but for those of a family with a page of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.systems._knobs import (
+    PLACES,
+    ahead,
+    count,
+    given,
+    groups_of,
+    limit,
+    optional,
+    preset,
+    renamed,
+    samples,
+    settings,
+    share,
+    whether,
+)
+
+
+@preset("AReaL (2505.24298)", "max_concurrent_rollouts")
+def areal(
+    max_head_offpolicyness: int = count("eta in versions", remedy="give a number of versions", low=0),
+    consumer_batch_size: int = count("P in groups"),
+    max_concurrent_rollouts: int | None = given("C in groups (P unless given)", None),
+) -> dict[str, Any]:
+    """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted.
+
+    K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
+
+    Where the cap binds the mean staleness is eta (`systems/cap-binds`); single samples may exceed it
+    (`systems/straggler-tail`). A generator of C places that is the slower side stays near C / P whatever eta is
+    (`systems/cap-idle`). AReaL stamps every token with a version and counts in publishes from the first of them. At an
+    install a running sample is interrupted and reads again what it has: give `prompt` and `prefill_speedup` for the
+    cost.
+
+    >>> from asyncsim.base.laws import constant
+    >>> system = areal(2, 4, 12, length=constant(1.0), load=2.0)
+    >>> system.schedule(8, 1, 1, 1, seed=0).staleness().mean(axis=(0, 2, 3, 4)).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, places = consumer_batch_size, max_concurrent_rollouts
+    places = batch if places is None else checks.integer("max_concurrent_rollouts", places, 1, "count groups", PLACES)
+    knobs = {"max_concurrent_rollouts": places}
+    return ahead(batch, max_head_offpolicyness, places, knobs=knobs, order="oldest_start", mode="reprefill")
+
+
+@preset("open-instruct", "async_steps")
+def open_instruct(
+    num_unique_prompts_rollout: int = count("P in groups"),
+    async_steps: int = count("a >= 1 in steps", 8, "count steps"),
+    inflight_updates: bool = whether(
+        "samples go on under new weights, else they are drained", True, "say whether weights move in flight"
+    ),
+) -> dict[str, Any]:
+    """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled.
+
+    K = a P tickets back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
+
+    Tickets and packed batches together reach 2 a batches, so with a slow trainer the mass sits at a with discards: law
+    `systems/mean-staleness-identity` with drops. Each discarded group is replaced. The stamp is the step at which the
+    engine got the prompt, compared with the step the batch is packed for; a step is a publish.
+
+    >>> open_instruct(2, 2, length=1.0, train_time=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, steps = num_unique_prompts_rollout, async_steps
+    return settings(
+        steps * batch,
+        batch,
+        prefetch=steps,
+        tickets=steps * batch,
+        release="dequeue",
+        max_age=steps,
+        age_reference="submit",
+        mode="keep" if inflight_updates else "drain",
+    )
+
+
+@preset("OpenRLHF", "rollout_batch_size")
+def openrlhf(
+    rollout_batch_size: int = count("P in groups"),
+    async_queue_size: int = count("Q in batches", 1, "count batches"),
+    partial_rollout_enable: bool = whether(
+        "weights move under running samples", False, "say whether samples are interrupted"
+    ),
+) -> dict[str, Any]:
+    """OpenRLHF asynchronous: a queue of whole batches between generator and trainer.
+
+    K = Q P tickets back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
+
+    A slow generator is one batch behind, a slow trainer Q (`systems/cap-binds` at the dequeue). A lock keeps weights
+    from moving while a batch is generated (drain); partial rollouts pause and go on instead. OpenRLHF stamps no
+    version, a batch is a publish.
+
+    >>> [openrlhf(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
+    [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
+    """
+    batch, mode = rollout_batch_size, "keep" if partial_rollout_enable else "drain"
+    return settings(batch, batch, tickets=async_queue_size * batch, release="dequeue", quantum=batch, mode=mode)
+
+
+@preset("PipelineRL (2509.19128)", "llm_max_rollouts")
+def pipeline_rl(
+    train_batch_size: int = samples("samples of an optimizer step of P groups"),
+    max_lag: int | None = limit("in samples, or None", "count samples", 0),
+    weight_update_interval: int = samples("in samples, S steps", 1),
+    attempts: int = count("samples of a group, as in the run", 8, "count samples of a group"),
+    llm_max_rollouts: int = given("samples at once in an engine", 64),
+    llms: int = count("engines", 1, "count engines"),
+    ring_buffer_size: int = samples("samples of the open loop's queue (a batch at least)", 128),
+    max_ready_samples_per_lead: int = samples("samples that await the trainer", 64, low=0),
+    pop_old_data: bool = whether("a full ring drops its oldest", True, "say whether a full ring loses its oldest"),
+) -> dict[str, Any]:
+    """PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead.
+
+    K = ceil(max_lag / attempts) + G tickets back at the publish of G groups: mean (K - G) / G when ahead.
+
+    Law `systems/cap-binds`, tokens after `systems/token-staircase` (samples go on under new weights). Knobs and
+    versions count samples, and its logged lag is the maximum of a batch: divide by samples per publish. With a lag
+    nothing is dropped. Without one the loop is open, and a full ring loses its oldest (`pop_old_data`): law
+    `systems/mean-staleness-identity`; where old data stay, nothing bounds the queue. Batches are made up while the
+    samples handed to the trainer are at most the ready ones. A group begins when an engine has room for one sample.
+
+    >>> pipeline_rl(4, 8, attempts=2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    size, remedy = attempts, "let one group run at least"
+    batch = groups_of("train_batch_size", train_batch_size, size, "attempts")
+    permits = llms * checks.integer("llm_max_rollouts", llm_max_rollouts, size, remedy, checks.LARGEST)
+    drops = pop_old_data and max_lag is None
+    every = -(-weight_update_interval // (batch * size))
+    tickets = None if max_lag is None else -(-max_lag // size) + batch * every
+    return settings(
+        permits if tickets is None else min(permits, tickets),
+        batch,
+        batches_per_publish=every,
+        permits=permits,
+        tickets=tickets,
+        prefetch=max_ready_samples_per_lead // (batch * size),
+        capacity=max(batch, ring_buffer_size // size) if drops else None,
+        overflow="drop_oldest" if drops else "block",
+    )
+
+
+@renamed(rollouts_per_example="group_size")
+@preset("prime-rl", "max_inflight")
+def prime_rl(
+    batch_size: int = samples("in rollouts"),
+    max_off_policy_steps: int = count("m in steps", 8, "count steps", 0),
+    max_inflight: int = given("in rollouts", 1024),
+    group_size: int = count(
+        "samples of a group, as in the run (`rollouts_per_example` in earlier revisions)", 1, "count rollouts"
+    ),
+) -> dict[str, Any]:
+    """prime-rl since May 2026: an open loop with a fixed lead, which drops what is too many steps off-policy.
+
+    So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
+
+    Law `systems/mean-staleness-identity`: the mean is (in flight + ready + packed at a publish) / P where nothing is
+    dropped. Groups that would be more than m versions old are cut: ready ones at the dequeue, running ones only when a
+    version arrives. A batch that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's
+    first and last token and counts steps, of which each is a publish. A permit returns with each rollout, and a group
+    begins when one is free. Its concurrency adapts below the ceiling to what the engines' caches hold; here it is the
+    ceiling.
+
+    >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
+    """
+    batch = groups_of("batch_size", batch_size, group_size, "group_size")
+    ceiling = checks.integer("max_inflight", max_inflight, group_size, "let one group run at least", checks.LARGEST)
+    age: dict[str, Any] = {"max_age": max_off_policy_steps, "age_at_publish": "all"}
+    return settings(ceiling, batch, permits=ceiling, prefetch=1, lead=1, **age)
+
+
+@preset("prime-rl", "max_async_level")
+def prime_rl_before(
+    batch_size: int = count("P in groups"),
+    max_async_level: int = count("L in steps", 1, "count steps", 0),
+    strict_async_level: bool = whether(
+        "batches use no newer weights than they must", False, "say whether the level is exact"
+    ),
+) -> dict[str, Any]:
+    """prime-rl until May 2026: whole batches of rollouts, each for one step, a bounded number of steps ahead.
+
+    K = (L + 1) P tickets back at the publish, batch by batch: staleness 0 .. L, hard.
+
+    One batch is generated at a time (C = P), so a slow generator stays 1 step behind and a slow trainer L. The strict
+    level waits for the weights of exactly step b - L: staleness min(version, L), here by generating (L + 1) batches at
+    once. Law `systems/hard-bounds`; a step is a publish.
+
+    >>> [prime_rl_before(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
+    [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
+    """
+    places = None if strict_async_level else batch_size
+    return ahead(batch_size, max_async_level, places, quantum=batch_size, order="target")
+
+
+@preset("SkyRL", "num_parallel_generation_workers")
+def skyrl(
+    policy_mini_batch_size: int = count("P in groups", 256),
+    max_staleness_steps: int = count("S' in steps", 4, "count steps", 0),
+    num_parallel_generation_workers: int = given("C in groups, within P .. P (S' + 1)", 768),
+    num_steps_per_epoch: int | None = limit(
+        "E, prompts of the data set over P, or None for an epoch without an end", "count steps"
+    ),
+) -> dict[str, Any]:
+    """SkyRL fully asynchronous: a capacity that grows with every publish, workers that never stop.
+
+    K = (S' + 1) P tickets back at the publish, C workers, first done first trained: mean staleness S' at most.
+
+    Where the cap binds the mean is S' (`systems/cap-binds`), else near C / P (`systems/cap-idle`); a single group may
+    exceed S', SkyRL counts the violation and trains it. It drains at the end of every epoch: the workers of the next
+    begin when all groups of this one are trained. So over whole epochs of E steps the mean is S' - S' (S' + 1) / (2 E).
+    It stamps a group with the step at which it was scheduled and counts in steps, of which each is a publish. Samples
+    are paused at an install and go on.
+
+    >>> skyrl(4, 2, 12, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    >>> skyrl(4, 2, 12, 4, length=1.0, train_time=2.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 0.0, 1.0, 2.0, 2.0]
+    """
+    batch, workers = policy_mini_batch_size, num_parallel_generation_workers
+    most, remedy = batch * (max_staleness_steps + 1), "fewer never fill a batch, more could never all be busy"
+    places = checks.integer("num_parallel_generation_workers", workers, batch, remedy, most)
+    return ahead(batch, max_staleness_steps, places, epoch=num_steps_per_epoch)
+
+
+@preset("tinker-cookbook", "groups_per_batch")
+def tinker_cookbook(
+    groups_per_batch: int = count("P in groups"),
+    max_steps_off_policy: int = count("m in steps", remedy="count steps", low=0),
+) -> dict[str, Any]:
+    """tinker-cookbook asynchronous: workers that never stop; a prompt whose answer is too old is asked again.
+
+    An open loop of C = P workers, older than m is asked again at the dequeue: staleness 0 .. m, hard.
+
+    Prompts that take long are asked again and again, so batches are biased to the quick ones
+    (`systems/age-cut-length-bias`); a slow generator is at `systems/cap-idle`. A sample keeps the sampling client that
+    it started with (pin), whose step is its stamp; a step is a publish.
+
+    >>> tinker_cookbook(4, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    batch = groups_per_batch
+    return settings(batch, batch, max_age=max_steps_off_policy, age_action="requeue", mode="pin")
+
+
+@preset("tinker-cookbook", "pipeline_depth")
+def tinker_cookbook_pipelined(
+    groups_per_batch: int = count("P in groups"),
+    max_steps_off_policy: int = count("m >= k in steps", remedy="count steps", low=0),
+    pipeline_depth: int = count("k in steps", 1, "count steps", 0),
+) -> dict[str, Any]:
+    """tinker-cookbook with a pipeline of batches, as proposed: the trainer waits for the oldest instead of dropping it.
+
+    K = (k + 1) P tickets back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
+
+    Laws `systems/cap-binds` and `systems/hard-bounds`; nothing is dropped, so lengths are unbiased. A sample keeps the
+    sampling client that it started with (pin), whose step is its stamp; a step is a publish. From a pull request,
+    number 822, that was not checked against running code.
+
+    >>> tinker_cookbook_pipelined(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    depth, oldest = pipeline_depth, max_steps_off_policy
+    checks.require(
+        oldest >= depth,
+        "max_steps_off_policy",
+        oldest,
+        f"at least pipeline_depth = {depth}",
+        "a full pipeline is that old; with a lower limit the trainer would wait for ever",
+    )
+    return ahead(groups_per_batch, depth, order="oldest_start", max_age=oldest, age_action="wait", mode="pin")
+
+
+_SCORING = 18
+"""Groups that TRL keeps between generation and a full queue: 16 to be scored, one being scored, one that waits."""
+
+
+@preset("TRL", "max_inflight_tasks")
+def trl(
+    samples_per_step: int = samples(
+        "samples of an optimizer step (TRL: device batch x accumulation x processes), P = that / num_generations groups"
+    ),
+    max_staleness: int = count("m in publishes", 4, "count publishes", 0),
+    max_inflight_tasks: int = given(
+        "in samples, -1 for m steps of them (with m = 0 TRL starts no task, so give a number)", -1
+    ),
+    queue_maxsize: int = given("in samples", 1024),
+    weight_sync_steps: int = count("S", 1, "count steps"),
+    num_generations: int = count("samples of a group, as in the run", 8, "count samples"),
+) -> dict[str, Any]:
+    """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones.
+
+    An open loop of tasks before a queue that closes it, older than m is discarded at the dequeue: 0 .. m, hard.
+
+    With a slow trainer the mass is at m and much is discarded; law `systems/mean-staleness-identity` with drops. The
+    stamp is the version at a group's first dispatch, in publishes. Samples are paused at an install and go on. A task
+    ends with its sample, and a group begins when one is free; none begins while the queue and the scoring before it are
+    full.
+
+    >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    size, tasks = num_generations, max_inflight_tasks
+    batch = groups_of("samples_per_step", samples_per_step, size, "num_generations")
+    if tasks != -1:
+        tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
+    remedy = "the queue has to hold a step"
+    queue = checks.integer("queue_maxsize", queue_maxsize, batch * size, remedy, checks.LARGEST)
+    checks.require(
+        tasks != -1 or max_staleness > 0,
+        "max_inflight_tasks",
+        tasks,
+        "a number of samples with max_staleness = 0",
+        "-1 is max_staleness steps of them, and TRL would start no task",
+    )
+    permits = max_staleness * batch * size if tasks == -1 else tasks
+    return settings(
+        permits,
+        batch,
+        batches_per_publish=weight_sync_steps,
+        permits=permits,
+        capacity=queue // size + _SCORING,
+        overflow="close",
+        max_age=max_staleness,
+        age_reference="submit",
+    )
+
+
+@preset("UniRL's asynchronous trainer of language models", "max_inflight")
+def unirl(
+    batch_size: int = count("P in groups"),
+    weight_sync_interval: int = count("S in batches", 1, "count batches"),
+    buffer_max_staleness: int | None = given("b in batches, S - 1 at least, or None for that", None),
+    max_inflight: int = count("F, batches generated at once", 1, "count batches"),
+    num_updates_per_batch: int = count("U minibatches, recommended", 1, "count updates"),
+) -> dict[str, Any]:
+    """UniRL asynchronous: whole batches are admitted on a budget of staleness in batches, and drained before a publish.
+
+    UniRL: a published snapshot serves so many batches, its budget of staleness, and no sample straddles a publish.
+
+    K = min(b + 1, F + S) P tickets back at the publish, batch by batch, drained: staleness 0 .. floor(b / S), hard.
+
+    At most b batches of the trainer's lie between a group's weights and its training, b U updates. Where generation is
+    ahead the mean is K / M - 1 publishes (`systems/cap-binds`). Unless a budget is given it is b = S - 1: a snapshot
+    serves the S batches up to the next publish, and all are 0 publishes old. Law `systems/hard-bounds`. UniRL stamps
+    each turn with the updates in its weights.
+
+    >>> unirl(2, 1, 2, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, every, updates = batch_size, weight_sync_interval, num_updates_per_batch
+    least = f"allow the {every - 1} batches between two publishes"
+    budget = optional("buffer_max_staleness", buffer_max_staleness, every - 1, least)
+    # Beside the budget, F batches may be out besides the one in training: that is F + S at the publish.
+    out = min(every if budget is None else budget + 1, max_inflight + every)
+    return settings(
+        max_inflight * batch,
+        batch,
+        batches_per_publish=every,
+        tickets=out * batch,
+        quantum=batch,
+        mode="drain",
+        recommended={"minibatches": updates, "cut": "samples"} if updates > 1 else {},
+    )
+
+
+@preset("xtuner", "over_sample_threshold")
+def xtuner(
+    train_batch_size: int = count("P in groups"),
+    max_staleness: int = count("m in syncs", 0, "count syncs", 0),
+    over_sample_threshold: float = share("share of a batch that may run beyond it", 0.0, "give a share of a batch"),
+    sync_weights_interval: int = count("S in steps", 1, "count steps"),
+    enable_partial_rollout: bool = whether(
+        "samples go on after a sync or begin anew", False, "say whether samples go on after a sync"
+    ),
+    tail_batch_trigger_size: int = count(
+        "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None
+    ),
+) -> dict[str, Any]:
+    """xtuner: a producer that fills one future step after another, and expires what is too many syncs old.
+
+    xtuner with separate generators: steps are filled in order, a bounded number of syncs ahead.
+
+    K = (m + 1) M + B tickets back at the publish, C = P + B, B = ceil(threshold P): staleness 0 .. m, hard.
+
+    Law `systems/hard-bounds`. Without oversampling a step's groups start when those of the step before are done, and
+    nothing expires. With it the B groups of a publish that come last would be m + 1 old, and expire where generation is
+    ahead. xtuner stamps each token with the step of its weights. A limit m allows (m + 1) S steps from the oldest token
+    on, which is m publishes. It is checked when a batch is taken, for finished groups, and at the sync, for groups that
+    still run too.
+
+    >>> xtuner(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, every, extra = train_batch_size, sync_weights_interval, math.ceil(over_sample_threshold * train_batch_size)
+    # Without oversampling steps are generated and trained one after the other, the last of them m publishes late.
+    cut: dict[str, Any] = {"quantum": batch}
+    if extra:
+        action = "drop" if tail_batch_trigger_size < 0 else "requeue"
+        cut = {"max_age": max_staleness, "age_action": action, "age_at_publish": "all"}
+    return settings(
+        batch + extra,
+        batch,
+        batches_per_publish=every,
+        tickets=(max_staleness + 1) * batch * every + extra,
+        order="oldest_start",
+        mode="reprefill" if enable_partial_rollout else "restart",
+        **cut,
+    )

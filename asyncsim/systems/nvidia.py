@@ -1,0 +1,196 @@
+"""NVIDIA: the gate of NeMo-RL's first releases, the buffers that came after it, and Megatron-RL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.systems._knobs import (
+    REQUIRED,
+    ahead,
+    choice,
+    count,
+    given,
+    limit,
+    optional,
+    preset,
+    settings,
+    share,
+    whether,
+)
+
+_SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
+
+
+@preset(_SOURCE, "max_trajectory_age_steps")
+def nemo_rl_legacy(
+    num_prompts_per_step: int = count("P in groups"),
+    max_trajectory_age_steps: int = count("N >= 1 in steps", 1, _VERSIONS),
+    in_flight_weight_updates: bool = whether(
+        "samples go on under new weights", False, "say whether weights move in flight"
+    ),
+) -> dict[str, Any]:
+    """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead.
+
+    K = (N + 1) P^pub, targets up to N steps ahead: staleness 1 .. N after the first batch, hard.
+
+    A collector at version V aims at steps V + 1 .. V + N, so nothing but the first batch is fresh, and all mass is on N
+    when generation is ahead (`systems/hard-bounds`). NeMo-RL stamps the version a trajectory starts with and the step
+    it is meant for; a step is a publish. A refit waits for running samples unless weights move in flight.
+
+    >>> nemo_rl_legacy(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    mode = "keep" if in_flight_weight_updates else "drain"
+    return _gate(num_prompts_per_step, max_trajectory_age_steps, order="target", mode=mode)
+
+
+@preset(_SOURCE, "max_lookahead_versions")
+def nemo_rl_in_order(
+    num_prompts_per_step: int = count("P in groups"),
+    max_lookahead_versions: int = count("N in versions", 1, _VERSIONS, 0),
+) -> dict[str, Any]:
+    """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch.
+
+    Batch i of prompts starts once version i - N is installed and is trained as batch i: staleness 0 .. N, hard.
+
+    K = (N + 1) P tickets back at the publish, targets: all mass is on N when the gate is what limits generation
+    (`systems/hard-bounds`). NeMo-RL stamps the weight version at the start and the step a group is meant for, in
+    publishes.
+
+    >>> nemo_rl_in_order(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    return _gate(num_prompts_per_step, max_lookahead_versions, order="target")
+
+
+@preset(_SOURCE, "max_staleness_versions")
+def nemo_rl_ready_first(
+    num_prompts_per_step: int = count("P in groups"),
+    max_staleness_versions: int = count("N in versions", 1, _VERSIONS, 0),
+) -> dict[str, Any]:
+    """NeMo-RL, sampler ready_first: whatever is finished is trained.
+
+    The gate of K = (N + 1) P tickets, first done first trained, nothing evicted: mean staleness N when ahead; soft.
+
+    Law `systems/cap-binds`; single groups are unbounded (`systems/straggler-tail` plus the queue). Stamped with the
+    weight version at the start, in publishes.
+
+    >>> nemo_rl_ready_first(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0]
+    """
+    return _gate(num_prompts_per_step, max_staleness_versions)
+
+
+@preset(_SOURCE, "max_staleness_versions")
+def nemo_rl_weight_fifo(
+    num_prompts_per_step: int = count("P in groups"),
+    max_staleness_versions: int = count("N in versions", 1, _VERSIONS, 0),
+) -> dict[str, Any]:
+    """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first.
+
+    The gate of K = (N + 1) P tickets, no group before all of an older version: staleness 0 .. N, hard.
+
+    Law `systems/hard-bounds`. Finished groups staler than N would be evicted at the dequeue. The gate counts dispatched
+    batches, so their permits would be lost. Order and gate together leave none. Stamped with the weight version at the
+    start, in publishes.
+
+    >>> nemo_rl_weight_fifo(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0]
+    """
+    age = {"max_age": max_staleness_versions, "release_dropped": "never"}
+    return _gate(num_prompts_per_step, max_staleness_versions, order="version_strict", **age)
+
+
+@preset(_SOURCE, "max_inflight_prompts")
+def nemo_rl_windowed(
+    num_prompts_per_step: int = count("P in groups"),
+    max_staleness_versions: int = count("N in versions", 1, "count versions", 0),
+    sample_freshest_first: bool = whether(
+        "the latest start goes first", False, "say whether the latest start goes first"
+    ),
+    max_inflight_prompts: int | None = limit("C in groups (P unless given)", "count groups"),
+    max_buffered_rollouts: int | None = given("K, groups in generation or finished, ((N + 1) P unless given)", None),
+) -> dict[str, Any]:
+    """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped.
+
+    K groups may be out, back at the dequeue, C in generation, older than N is cut: staleness 0 .. N, hard.
+
+    Law `systems/mean-staleness-identity` with drops. What is over age is cut: ready groups at the dequeue, running ones
+    at the install. Long samples are lost more often (`systems/age-cut-length-bias`). Stamped with the weight version at
+    the start, in publishes.
+
+    >>> nemo_rl_windowed(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    batch, most = num_prompts_per_step, max_staleness_versions
+    places, room = max_inflight_prompts or batch, f"hold a batch of num_prompts_per_step = {batch}"
+    tickets = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (most + 1) * batch
+    return settings(
+        places,
+        batch,
+        knobs={"max_inflight_prompts": places, "max_buffered_rollouts": tickets},
+        tickets=tickets,
+        release="dequeue",
+        order="freshest" if sample_freshest_first else "done",
+        max_age=most,
+        age_at_publish="all",
+    )
+
+
+def _gate(batch: int, versions: int, **more: Any) -> dict[str, Any]:
+    """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, asked for P at a time."""
+    return ahead(batch, versions, quantum=batch, **more)
+
+
+@preset("Megatron-LM", "rl_generation_lag")
+def megatron_rl(
+    grpo_prompts_per_step: int = count("P in groups"),
+    rl_generation_lag: float = share(
+        "L >= 0 in batches, a fraction too", REQUIRED, "0 is synchronous; below it less than a batch is generated"
+    ),
+    rl_submission_granularity: str = choice(
+        "the unit that frees capacity", ("B", "G", "R"), "name rollouts (R), groups (G) or batches (B)"
+    ),
+    rl_consumption_granularity: str = given("G or B, no finer than that", "B"),
+    grpo_group_size: int = count("samples of a group, as in the run", 2, "count samples"),
+    rl_kv_cache_management_mode: str = choice(
+        "persist, offload or recompute", ("persist", "offload", "recompute"), "say what becomes of it"
+    ),
+    grpo_iterations: int = count("epochs, recommended", 2, "count epochs"),
+) -> dict[str, Any]:
+    """Megatron-RL with partial rollouts: a gate of rollouts, groups or batches, consumed by groups or by batches.
+
+    Megatron-RL with `--rl-partial-rollouts`: generation runs (L + 1) batches deep, counted in units of submission.
+
+    Batches: K = round(L + 1) P tickets back at the publish, in order: staleness min(version, L), exactly.
+
+    Law `systems/hard-bounds`. Groups: K = round((L + 1) P) tickets back at the dequeue, mean L + 1 where generation is
+    ahead (`systems/cap-binds`), long groups staler. Rollouts: so many sample permits for samples and no bound on what
+    is finished, law `systems/mean-staleness-identity`. Consumption by batches keeps the order of submission,
+    consumption by groups that of completion. Megatron stamps every token with the update of its weights; a publish
+    comes before each collection. Samples keep their cache at an install, or read it again (recompute).
+
+    >>> megatron_rl(4, 2, length="lognormal:1.0:0.8", load=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, lag, unit = grpo_prompts_per_step, rl_generation_lag, rl_submission_granularity
+    coarser = ("B",) if unit == "B" else ("G", "B")
+    taken = checks.one_of("rl_consumption_granularity", rl_consumption_granularity, coarser, "no finer than submission")
+    most, bound = (lag + 1) * batch * grpo_group_size, f"such that at most {checks.LARGEST} samples are out"
+    checks.require(most <= checks.LARGEST, "rl_generation_lag", lag, bound, "count batches")
+    # Halves are rounded to even, as by Python's round in Megatron.
+    places = {"B": round(lag + 1) * batch, "G": round((lag + 1) * batch), "R": round(most)}[unit]
+    gates: dict[str, dict[str, Any]] = {
+        "B": {"tickets": places, "quantum": batch},
+        "G": {"tickets": places, "release": "dequeue"},
+        "R": {"permits": places},
+    }
+    return settings(
+        places,
+        batch,
+        order="target" if taken == "B" else "done",
+        mode="reprefill" if rl_kv_cache_management_mode == "recompute" else "keep",
+        recommended={"epochs": grpo_iterations} if grpo_iterations > 1 else {},
+        **gates[unit],
+    )
