@@ -9,11 +9,13 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asyncsim.app import announcing, logs, streams, wording
+from asyncsim.app.options import KINDS
 from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from asyncsim.base.trace import Trace
     from asyncsim.learning.spec import Spec
 
-KINDS = (*plugins.PARTS, "claims", "papers", "logs")
-"""What can be listed."""
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
 SETTINGS = 10
@@ -156,38 +156,14 @@ def show(spec: Spec, as_json: bool) -> int:
     return 0
 
 
-class Keeping(NamedTuple):
-    """Where a run is kept and logged while it is under way: `checkpoint`, `every`, `resume` as in `sim.run`.
+def _keeping(o: SimpleNamespace) -> dict[str, Any]:
+    """Arguments of `sim.run` that keep and log a run while it is under way, but for those left at their defaults."""
+    from asyncsim.learning import callbacks
 
-    `log`: ready callbacks in words; `workers`: processes that train; `other_code` as in `sim.run`.
-    """
-
-    checkpoint: Path | None = None
-    every: str | None = None
-    resume: Path | None = None
-    log: Sequence[str] = ()
-    workers: int | None = None
-    other_code: bool = False
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `sim.run` that are not left at their defaults."""
-        from asyncsim.learning import callbacks
-
-        wanted = {
-            "checkpoint": self.checkpoint,
-            "checkpoint_every": self.every,
-            "resume": self.resume,
-            "callback": [callbacks.named(text) for text in self.log] or None,
-            "workers": self.workers,
-            "other_code": self.other_code or None,
-        }
-        return {name: value for name, value in wanted.items() if value is not None}
-
-    @property
-    def remedy(self) -> str:
-        """What makes a stopped run whole."""
-        path = self.checkpoint or self.resume
-        return "start it again" if path is None else f"go on with asyncsim run --resume {path}"
+    names = ("checkpoint", "checkpoint_every", "resume", "workers")
+    given = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
+    logs = {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
+    return given | logs | ({"other_code": True} if o.other_code else {})
 
 
 def remade(path: Path, seed: int | None, trust: Sequence[str]) -> tuple[Spec, int]:
@@ -198,23 +174,15 @@ def remade(path: Path, seed: int | None, trust: Sequence[str]) -> tuple[Spec, in
     return saved.remade(trust), saved.seed if seed is None else seed
 
 
-def run(
-    spec: Spec,
-    seed: int,
-    plot: Path | None,
-    save: Path | None,
-    json_path: Path | None = None,
-    keeping: Keeping | None = None,
-) -> tuple[dict[str, Any], int]:
-    """Run, print the header, write what is asked for, then print where the metrics ended; JSON object and exit status.
+def run(spec: Spec, o: SimpleNamespace) -> int:
+    """Run, print the header, write what is asked for, then print where the metrics ended; the exit status.
 
     A run that a signal stops is written and printed as far as it came.
     """
     from asyncsim.learning import running
 
     # Print what the result depends on.
-    keeping = keeping or Keeping()
-    arguments = keeping.arguments()
+    arguments = _keeping(o)
     header = spec.describe()
     _print_header(header)
     print("\n".join(_notes(header)), flush=True)
@@ -222,7 +190,7 @@ def run(
     stopped: running.Interrupted | None = None
     try:
         with announcing.announced():
-            trace = running.run(spec, seed, **arguments)
+            trace = running.run(spec, o.seed, **arguments)
     except running.Interrupted as interrupted:
         if interrupted.trace is None:
             raise
@@ -231,22 +199,23 @@ def run(
     outputs = streams.Files()
     # A second signal must not lose what the first one left.
     with stopping.deferred() as received:
-        outputs.write("--save", save, trace.save)
+        outputs.write("--save", o.save, trace.save)
         ends = _ends(trace)
-        result = _result(trace, ends)
-        outputs.write("--json", json_path, lambda path: write_json(path, result))
-        drawn = outputs.write("--plot", plot, lambda path: draw(trace, path))
+        outputs.write("--json", o.json, lambda path: write_json(path, _result(trace, ends)))
+        drawn = outputs.write("--plot", o.plot, lambda path: draw(trace, path))
     # Print where the metrics ended.
     _print_ends(trace, ends)
     if drawn:
-        print(f"plot: {plot}")
+        print(f"plot: {o.plot}")
     if stopped is not None:
+        path = o.checkpoint or o.resume
+        remedy = "start it again" if path is None else f"go on with asyncsim run --resume {path}"
         streams.complain(
             f"stopped by {stopped.by} after {running.how_far(trace)}; what was recorded is kept. For the whole run "
-            f"{keeping.remedy}; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
+            f"{remedy}; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
         )
-        return result, 128 + stopped.number
-    return result, outputs.status(128 + received[0] if received else 0)
+        return int(128 + stopped.number)
+    return outputs.status(128 + received[0] if received else 0)
 
 
 def _notes(header: dict[str, Any]) -> list[str]:
@@ -317,32 +286,24 @@ def _has_errors(trace: Trace) -> bool:
     return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
 
-def timeline(
-    preset: str,
-    knobs: dict[str, Any],
-    model: dict[str, Any],
-    updates: int,
-    samples: int,
-    seed: int,
-    paths: dict[str, Path | None],
-) -> tuple[dict[str, Any], int]:
+def timeline(o: SimpleNamespace, knobs: dict[str, Any], model: dict[str, Any]) -> int:
     """Simulate a preset, write the requested files (`save`, `json`, `plot`, `trace`), print staleness and costs.
 
-    The realized staleness stands beside the predicted one. Returns JSON object and exit status.
+    The realized staleness stands beside the predicted one. Returns the exit status.
     """
     from asyncsim.app import timelines
 
-    system = wording.system(preset, knobs, model, "--model")
+    system = wording.system(o.preset, knobs, model, "--model")
     with announcing.announced():
-        recorded = any(path for name, path in paths.items() if name != "json")
-        result, record = timelines.timeline(system, updates, samples, seed, recorded)
+        recorded = any(path for name, path in o.paths.items() if name != "json")
+        result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)
     outputs = streams.Files()
     with stopping.deferred() as received:
-        outputs.write("--json", paths.get("json"), lambda path: write_json(path, result))
-        written = timelines.write(record, paths, outputs) if record is not None else []
-    _print_header(timelines.header(system, samples, seed))
+        outputs.write("--json", o.json, lambda path: write_json(path, result))
+        written = timelines.write(record, o.paths, outputs) if record is not None else []
+    _print_header(timelines.header(system, o.samples, o.seed))
     print("\n".join(["", *timelines.lines(result), *written]))
-    return result, outputs.status(128 + received[0] if received else 0)
+    return outputs.status(128 + received[0] if received else 0)
 
 
 def write_json(path: Path, value: Any) -> None:

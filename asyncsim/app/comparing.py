@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from asyncsim.app import announcing, commands, streams, wording
 from asyncsim.base import checks
@@ -14,35 +14,32 @@ from asyncsim.base import checks
 if TYPE_CHECKING:
     from asyncsim.learning.spec import Spec
 
+PASSED = (
+    *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval", "max_replicates"),
+    *("seed", "store", "workers"),
+)
+"""Options that `sim.compare` has under the same names."""
 UNDECIDED = 3
 """Exit status of a comparison that ended undecided."""
 
 
-def compare(
-    arms: Sequence[str],
-    common: Sequence[str],
-    also: Sequence[str],
-    options: Mapping[str, Any],
-    plot: Path | None,
-    json_path: Path | None,
-) -> tuple[dict[str, Any], int]:
-    """Compare arms given as words, print the answer and write what is asked for; JSON object and exit status."""
-    specs = specs_of(arms, common)
-    shared = [word for word in common if not _of_task(word)]
-    tasks = [wording.of_words([*shared, *_task(common, other)], "--also").task for other in also]
+def compare(o: SimpleNamespace) -> int:
+    """Compare arms given as words, print the answer and write what is asked for; the exit status."""
+    specs = specs_of(o.arms, o.set)
+    shared = [word for word in o.set if not _of_task(word)]
+    tasks = [wording.of_words([*shared, *_task(o.set, other)], "--also").task for other in o.also]
     from asyncsim import comparing
 
     with announcing.announced():
-        answer = comparing.compare(specs, tasks=tasks, **options)
-    result = answer.row()
+        answer = comparing.compare(specs, tasks=tasks, **{name: vars(o)[name] for name in PASSED})
     outputs = streams.Files()
-    outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
-    drawn = outputs.write("--plot", plot, lambda path: commands.draw(answer, path))
+    outputs.write("--json", o.json, lambda path: commands.write_json(path, answer.row()))
+    drawn = outputs.write("--plot", o.plot, lambda path: commands.draw(answer, path))
     print(answer)
     if drawn:
-        print(f"plot: {plot}")
+        print(f"plot: {o.plot}")
     undecided = any(on.word_of(pair) == "undecided" for on in answer.tasks for pair in on.pairs)
-    return result, outputs.status(UNDECIDED if undecided else 0)
+    return outputs.status(UNDECIDED if undecided else 0)
 
 
 def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import wording
@@ -14,55 +14,37 @@ from asyncsim.base import checks, outside
 if TYPE_CHECKING:
     from asyncsim.conformance import LossReport
 
+PACKAGES = ("trl", "torchrl")
+"""Installed packages whose losses are known."""
 _PARTS = ("adapter", "controller", "names")
 
 
-@dataclass(frozen=True)
-class Request:
-    """How a loss is to be checked; `hazards`, whether the print has them."""
+def check(o: SimpleNamespace) -> tuple[dict[str, Any], int]:
+    """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates.
 
-    like: str | None = None
-    adapter: str | None = None
-    advantages_per: str | None = None
-    strict: bool = False
-    allow: Sequence[str] = ()
-    seed: int = 0
-    hazards: bool = True
-    metric: bool = False
-    """Whether it is a metric and no loss."""
-
-
-def check(
-    target: str, request: Request, pairs: list[str] | None, names: list[str] | None = None
-) -> tuple[dict[str, Any], int]:
-    """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates."""
-    if request.metric:
-        return _metric(target, request, {"--set": pairs, "--names": names})
-    arguments, parts = _settings(pairs or [])
-    parts["names"] |= _names(names or [])
-    subject = None if target in _list_packages() else outside.loaded(target)
-    if subject is not None and _is_controller(subject, request):
-        options = {
-            "--like": request.like,
-            "--adapter": request.adapter,
-            "--strict": request.strict or None,
-            "--allow": request.allow or None,
-            "--advantages-per": request.advantages_per,
-        }
-        for option, value in options.items():
-            checks.require(value is None, option, value, "left out for an admission controller", "it is for losses")
+    `o`: options of `asyncsim conformance`; `hazards`, whether the print has them.
+    """
+    if o.metric:
+        return _metric(o)
+    arguments, parts = _settings(o.set)
+    parts["names"] |= _names(o.names)
+    subject = None if o.target in PACKAGES else outside.loaded(o.target)
+    if subject is not None and _is_controller(subject, o.adapter):
+        for name in ("like", "adapter", "strict", "allow", "advantages_per"):
+            option, value = f"--{name.replace('_', '-')}", vars(o)[name]
+            checks.require(not value, option, value, "left out for an admission controller", "it is for losses")
         return _admission(subject, arguments, parts)
-    return _loss(target, subject, request, arguments, parts)
+    return _loss(o, subject, arguments, parts)
 
 
-def _metric(target: str, request: Request, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
+def _metric(o: SimpleNamespace) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import check_metric
 
-    options |= {"--adapter": request.adapter, "--advantages-per": request.advantages_per}
-    for option, value in options.items():
+    for name in ("set", "names", "adapter", "advantages_per"):
+        option, value = f"--{name.replace('_', '-')}", vars(o)[name]
         checks.require(not value, option, value, "left out beside --metric", "it is for losses and controllers")
-    fn = outside.loaded(target)
-    report = check_metric(fn, request.like, allow=tuple(request.allow), strict=request.strict, seed=request.seed)
+    fn = outside.loaded(o.target)
+    report = check_metric(fn, o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed)
     print(report)
     return report.record(), 0 if report.conforms else 1
 
@@ -91,34 +73,30 @@ def _names(pairs: list[str]) -> dict[str, Any]:
     return methods
 
 
-def _list_packages() -> tuple[str, ...]:
-    return "trl", "torchrl"
-
-
-def _is_controller(subject: Any, request: Request) -> bool:
+def _is_controller(subject: Any, adapter: str | None) -> bool:
     """Whether this is a controller: a class that is no module of torch, or a function that makes one."""
     if inspect.isclass(subject):
-        return not hasattr(subject, "forward") and request.adapter is None
+        return not hasattr(subject, "forward") and adapter is None
     # A loss takes tensors; a function without arguments makes a controller.
     return inspect.isfunction(subject) and not inspect.signature(subject).parameters
 
 
 def _loss(
-    target: str, subject: Any, request: Request, arguments: dict[str, Any], parts: Mapping[str, dict[str, Any]]
+    o: SimpleNamespace, subject: Any, arguments: dict[str, Any], parts: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import adapters, check_loss
 
     # Refuse settings of controllers.
     for part, option in (("controller", "--set"), ("names", "--names")):
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
-    like, adapter = request.like, request.adapter
+    like, adapter = o.like, o.adapter
     remedy = "name the method; settings of an adapter are adapter.KEY=VALUE"
     checks.require(like is not None or not arguments, "--set", ", ".join(arguments), "used with --like", remedy)
     if subject is None:
         checks.require(adapter is None, "--adapter", adapter, "left out for an installed package", "it has its own")
     # Build the method and adapt the loss.
     method = None if like is None else wording.build("methods", like, arguments)
-    name = target if subject is None else adapter
+    name = o.target if subject is None else adapter
     if name is None:
         checks.require(not parts["adapter"], "--set adapter", parts["adapter"], "used with --adapter", "name one")
         fn = subject
@@ -129,15 +107,9 @@ def _loss(
     # Check and print.
     anchor = "either" if method is not None and "anchor" not in arguments else None
     report = check_loss(
-        fn,
-        method,
-        anchor=anchor,
-        advantages_per=request.advantages_per,
-        strict=request.strict,
-        allow=tuple(request.allow),
-        seed=request.seed,
+        fn, method, anchor=anchor, advantages_per=o.advantages_per, strict=o.strict, allow=tuple(o.allow), seed=o.seed
     )
-    _print(report, request.hazards)
+    _print(report, o.hazards)
     return report.record(), 0 if report.conforms else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,38 +17,34 @@ from asyncsim.base.store import TRASH, opened
 if TYPE_CHECKING:
     from asyncsim.base.swept import Sweep
     from asyncsim.sweeping.grids import Grid
-    from asyncsim.sweeping.sweeps import Question, Work
+    from asyncsim.sweeping.sweeps import Question
 
 FAILED = 1
 """Exit status where a unit failed, or a file of a store is not as it was written."""
-STORE = "asyncsim-results"
-"""The store of the command line, unless one is named."""
 FORM = "write NAME=V1,V2,... or NAME=LOW:HIGH:COUNT for values on a logarithmic scale"
 
 
-def sweep(
-    words: Sequence[str], grid: Sequence[str], reading: Mapping[str, Any], replicates: int, seed: int, work: Work,
-    claim: tuple[str | None, Sequence[str]], outputs: Mapping[str, Path | None], dry: bool,
-) -> tuple[dict[str, Any], int]:  # fmt: skip
-    """Sweep over words, print the table, write what is asked for; JSON object and exit status."""
+def sweep(o: SimpleNamespace) -> int:
+    """Sweep over words, print the table, write what is asked for; the exit status."""
     from dataclasses import replace
 
     from asyncsim.sweeping import plans, sweeps
 
-    chosen = grid_of(words, grid)
-    own = plans.reading_of(reading["metrics"], reading["over"], reading["target"], reading["better"])
-    question = plans.Question(chosen, own, replicates, seed)
-    at = {key: wording.understood(value, None) for key, value in wording.settings(claim[1], "--at").items()}
-    lines = plans.lines(chosen, claim[0], at) if claim[0] else ()
-    if dry:
-        return _plan(question, outputs)
+    work = sweeps.Work(o.store, o.workers, o.backend, o.address, other_code=o.other_code)
+    chosen = grid_of(o.set, o.grid)
+    metrics = [name.strip().replace("-", "_") for name in o.metric.split(",")]
+    question = plans.Question(chosen, plans.reading_of(metrics, o.over, o.target, o.better), o.replicates, o.seed)
+    at = {key: wording.understood(value, None) for key, value in wording.settings(o.at, "--at").items()}
+    lines = plans.lines(chosen, o.claim, at) if o.claim else ()
+    if o.dry_run:
+        return _plan(question, o.json)
     with announcing.announced():
         answer = sweeps.answer(question, work)
-    return show(replace(answer, lines=lines), outputs)
+    return show(replace(answer, lines=lines), o.paths)
 
 
-def _plan(question: Question, outputs: Mapping[str, Path | None]) -> tuple[dict[str, Any], int]:
-    """Print how much work a sweep is; JSON object and exit status."""
+def _plan(question: Question, to: Path | None) -> int:
+    """Print how much work a sweep is; the exit status."""
     from asyncsim.sweeping import plans
 
     plan = plans.planned(question)
@@ -56,21 +53,20 @@ def _plan(question: Question, outputs: Mapping[str, Path | None]) -> tuple[dict[
     )
     result = {"id": plan.id, "settings": question.grid.size, "units": len(plan.keys)}
     files = streams.Files()
-    files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, result))
-    return result, files.status(0)
+    files.write("--json", to, lambda path: commands.write_json(path, result))
+    return files.status(0)
 
 
-def show(answer: Sweep, paths: Mapping[str, Path | None]) -> tuple[dict[str, Any], int]:
-    """Write and print the answer of a sweep; JSON object and exit status."""
-    result = answer.row()
+def show(answer: Sweep, paths: Mapping[str, Path | None]) -> int:
+    """Write and print the answer of a sweep; the exit status."""
     outputs = streams.Files()
-    outputs.write("--json", paths.get("json"), lambda path: commands.write_json(path, result))
+    outputs.write("--json", paths.get("json"), lambda path: commands.write_json(path, answer.row()))
     outputs.write("--csv", paths.get("csv"), lambda path: _write_table(answer, path))
     drawn = outputs.write("--plot", paths.get("plot"), lambda path: commands.draw(answer, path))
     print(answer)
     if drawn:
         print(f"plot: {paths['plot']}")
-    return result, outputs.status(FAILED if answer.failed else 0)
+    return outputs.status(FAILED if answer.failed else 0)
 
 
 def _write_table(answer: Sweep, path: Path) -> None:
@@ -138,27 +134,24 @@ def _number(option: str, text: str) -> float:
         raise checks.InputError(option, text, "a number", FORM) from None
 
 
-def timeline(
-    preset: str, knobs: Mapping[str, Any], model: Mapping[str, Any], over: Sequence[str], updates: int, samples: int,
-    realizations: int, seed: int, outputs: Mapping[str, Path | None],
-) -> tuple[dict[str, Any], int]:  # fmt: skip
+def timeline(o: SimpleNamespace, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> int:
     """Simulate a system at every value of its knobs, all else equal, and print what each costs."""
     from asyncsim.sweeping import grids, plans, sweeps
 
-    values = {name: {label: label for label in each} for name, each in values_of(over, "--sweep").items()}
+    values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}
     first = {name: next(iter(each)) for name, each in values.items()}
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
-    system = wording.system(preset, own, {**model, **changed}, "--model")
-    grid = grids.system_grid(system, values, samples)
-    question = plans.Question(grid, None, realizations, seed, updates, samples)
+    system = wording.system(o.preset, own, {**model, **changed}, "--model")
+    grid = grids.system_grid(system, values, o.samples)
+    question = plans.Question(grid, None, o.realizations, o.seed, o.updates, o.samples)
     with announcing.announced():
         answer = sweeps.answer(question, sweeps.Work(workers=1))
     if knobs.get("load") is not None and "load" not in values:
         where = ", ".join(f"{name}={value}" for name, value in first.items())
-        time = system.mean_train_time(samples)
+        time = system.mean_train_time(o.samples)
         print(f"training time {time:.4g} s at every value, from load {knobs['load']} at {where}")
-    return show(answer, outputs)
+    return show(answer, {"plot": o.plot, "json": o.json})
 
 
 def results_ls(where: str, outputs: Mapping[str, Path | None]) -> int:
@@ -177,7 +170,7 @@ def results_show(where: str, name: str | None, outputs: Mapping[str, Path | None
     from asyncsim.sweeping import keeping, plans
 
     store = opened(where, make=False)
-    return show(plans.answered(store, keeping.chosen(store, name), 0, 0.0), outputs)[1]
+    return show(plans.answered(store, keeping.chosen(store, name), 0, 0.0), outputs)
 
 
 def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outputs: Mapping[str, Path | None]) -> int:

@@ -8,11 +8,12 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asyncsim.app.options import DESCRIBES, PARTS, SIZES
 from asyncsim.base import checks, plugins
 
 if TYPE_CHECKING:
@@ -117,77 +118,45 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     return other.modeled(changes, option)
 
 
-def spec(
-    parts: dict[str, str | None],
-    links: Sequence[str],
-    staleness: int | None,
-    coupled: bool,
-    pairs: Sequence[str],
-    sizes: dict[str, Any],
-) -> Spec:
-    """A spec from the words of `asyncsim run`."""
+def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
+    """A spec from options that describe one, by name, and PART.KEY=VALUE pairs."""
     from asyncsim.learning.spec import Spec
     from asyncsim.updates._link import chain
 
     # Build task and policy.
-    grouped = _group(pairs)
-    _check_task(str(parts["task"]))
-    task = build("tasks", str(parts["task"]), grouped.get("task", {}), "task.")
+    grouped, parts = _group(pairs), {name: words[name] for name in PARTS}
+    _check_task(parts["task"])
+    task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
     policy = _policy(parts["policy"], task, grouped.get("policy", {}))
     # Fill links and replicates by default.
     usual = _usual(policy or task.policy())
-    links = [name if ":" in name else name.replace("-", "_") for name in links] or list(usual.settings)
+    links = [name if ":" in name else name.replace("-", "_") for name in words["link"] or ()] or list(usual.settings)
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, links)
+    sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
     if sizes.get("replicates") is None:
-        sizes = {**sizes, "replicates": usual.replicates}
+        sizes["replicates"] = usual.replicates
     # Build the method's advantage.
     method = by_part.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
         checks.require(not twice, "--set", "method.advantage", "left out beside --advantage", "name the advantage once")
         method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
-    if parts.get("rewards"):
-        sizes = {**sizes, "rewards": build("rewards", str(parts["rewards"]), by_part.get("rewards", {}), "rewards.")}
+    if parts["rewards"]:
+        sizes["rewards"] = build("rewards", parts["rewards"], by_part.get("rewards", {}), "rewards.")
     # Build the update chain.
+    own = {"sgd": {"lr": 0.1}, **usual.settings}
     update = [
-        build(
-            "updates",
-            name,
-            {
-                **({"lr": 0.1} if name == "sgd" else {}),
-                **usual.settings.get(name, {}),
-                **by_part.get(_called(name), {}),
-            },
-            f"{_called(name)}.",
-        )
+        build("updates", name, own.get(name, {}) | by_part.get(_called(name), {}), f"{_called(name)}.")
         for name in links
     ]
     return Spec(
         task=task,
         policy=policy,
-        system=_source(parts, staleness, coupled, by_part),
-        method=build("methods", str(parts["method"]), method, "method."),
+        system=_source(parts, words["staleness"], words["coupled"], by_part),
+        method=build("methods", parts["method"], method, "method."),
         update=chain(*update),
         **sizes,
     )
-
-
-SIZES = (
-    "samples",
-    "updates",
-    "epochs",
-    "minibatches",
-    "cut",
-    "advantages_from",
-    "replicates",
-    "every",
-    "dtype",
-    "device",
-    "sampling",
-)
-"""Words of a spec that belong to no part."""
-UPDATES = 200
-"""Optimizer updates of a run whose command does not say."""
 
 
 def of_words(pairs: Sequence[str], option: str) -> Spec:
@@ -197,25 +166,14 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     """
     given = settings(pairs, option)
     own = {key: value for key, value in given.items() if "." not in key}
-    named = ("policy", "advantage", "system", "schedule", "rewards")
-    known = ("task", "method", *named, "staleness", "coupled", "link", *SIZES)
+    known = [name for name in DESCRIBES if name not in ("set", "diagnostics")]
     for key in own:
         checks.one_of(option, key, known, "name a part of the spec, or PART.KEY")
-    parts: dict[str, str | None] = {name: str(own[name]) if name in own else None for name in named}
-    parts |= {"task": str(own.get("task", "softmax_bandit")), "method": str(own.get("method", "reinforce"))}
-    links = [word for word in str(own.get("link", "")).split(",") if word]
-    sizes = {"updates": UPDATES} | {name: understood(own[name], None) for name in SIZES if name in own}
-    if "samples" in sizes:
-        sizes["samples_per_group"] = sizes.pop("samples")
-    dotted = [pair for pair in pairs if "." in pair.partition("=")[0]]
-    return spec(parts, links, own.get("staleness"), bool(own.get("coupled", False)), dotted, sizes)
-
-
-BESIDE = (
-    *("file", "seed", "plot", "save", "json_path", "print_spec", "dry_run"),
-    *("checkpoint", "checkpoint_every", "resume", "log", "workers", "trust", "other_code"),
-)
-"""Options that go with a spec from a file."""
+    words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
+    words |= {name: str(own[name]) if name in PARTS else own[name] for name in own}
+    words |= {name: understood(own[name], None) for name in SIZES if name in own}
+    words["link"] = [word for word in str(own.get("link", "")).split(",") if word]
+    return spec(words, [pair for pair in pairs if "." in pair.partition("=")[0]])
 
 
 def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
@@ -224,13 +182,8 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
 
     for name in given:
         option = "--" + name.replace("_", "-")
-        checks.require(name in BESIDE, option, "given", f"left out beside {path}", "change the file instead")
+        checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
     return Spec.load(path, trust)
-
-
-def describe_nothing(given: Sequence[str]) -> bool:
-    """Whether none of the given options describes a run."""
-    return "file" not in given and set(given) <= set(BESIDE)
 
 
 def _check_task(name: str) -> None:

@@ -118,6 +118,7 @@ FLOORS = {
             "commands",
             "completing",
             "complaints",
+            "options",
             "cli",
         )
     },
@@ -201,11 +202,13 @@ BESIDE = {
     "app.conforming": {"app.wording"},
     "app.logs": {"app.wording"},
     "app.diagnosing": {"app.markdown", "app.reporting"},
-    "app.commands": {"app.logs", "app.wording", "app.streams", "app.announcing", "app.timelines"},
+    "app.wording": {"app.options"},
+    "app.commands": {"app.options", "app.logs", "app.wording", "app.streams", "app.announcing", "app.timelines"},
     "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
     "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.wording"},
     "app.completing": {"app.commands"},
     "app.cli": {
+        "app.options",
         "app.commands",
         "app.comparing",
         "app.completing",

@@ -321,6 +321,7 @@ def test_a_message_names(name: str) -> None:
 def test_help_is_no_error(words: list[str]) -> None:
     result = call(*words)
     assert result.exit_code == 0 and "Usage: asyncsim" in result.output and not result.stderr
+    assert not any(line.endswith("...") or len(line) > 80 for line in result.output.splitlines()[2:])
 
 
 def test_no_command_shows_the_help() -> None:

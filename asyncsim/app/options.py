@@ -1,0 +1,106 @@
+"""Options and arguments of the command line, each declared once: its type, its default, its help, what completes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asyncsim.base import notation, plugins
+
+KINDS = (*plugins.PARTS, "claims", "papers", "logs")
+"""What can be listed."""
+STORE = "asyncsim-results"
+"""The store of the command line, unless one is named."""
+STDOUT = Path("-")
+TEXT, COUNT, NUMBER, FILE, WORDS = str | None, int | None, float | None, Path | None, list[str] | None
+
+
+class Row(NamedTuple):
+    """One option: `of`, the kind whose names complete it; `written`, whether it is a file that the command writes."""
+
+    kind: Any
+    default: Any
+    help: str
+    metavar: str | None = None
+    of: str | None = None
+    written: bool = False
+    positional: bool = False
+
+
+def argument(kind: Any, default: Any, text: str, of: str | None = None) -> Row:
+    """What stands on the command line without a name; `...` is no default."""
+    return Row(kind, default, text, of=of, positional=True)
+
+
+def writes(text: str) -> Row:
+    """A file that is written where it is asked for."""
+    return Row(FILE, None, text, written=True)
+
+
+DESCRIBES = {
+    "task": Row(str, "softmax-bandit", "What is trained; see `asyncsim list tasks`.", of="tasks"),
+    "policy": Row(TEXT, None, "Instead of the task's; see `asyncsim list policies`.", of="policies"),
+    "method": Row(str, "reinforce", "Estimator; see `asyncsim list methods`.", of="methods"),
+    "advantage": Row(TEXT, None, "Baseline; see `asyncsim list advantages`.", of="advantages"),
+    "staleness": Row(COUNT, None, "Constant staleness in versions (a fixed schedule)."),
+    "system": Row(TEXT, None, "Instead of --staleness; see `asyncsim list systems`.", of="systems"),
+    "coupled": Row(bool, False, "Lengths from the policy, not --system's distribution."),
+    "schedule": Row(TEXT, None, "Instead of --staleness; see `asyncsim list schedules`.", of="schedules"),
+    "rewards": Row(TEXT, None, "Late rewards; see `asyncsim list rewards late`.", of="rewards"),
+    "link": Row(
+        WORDS, None, "Update link; repeat for a chain (default: sgd for tables, else clip-norm, adam).", of="updates"
+    ),
+    "set": Row(
+        WORDS,
+        None,
+        "Argument of a part: task.arms=5, adam.lr=0.01, system.load=2; or of the system's event model: model.rate=30. "
+        "Repeat for more.",
+        "PART.KEY=VALUE",
+    ),
+    "samples": Row(int, 16, "Samples per group, N."),
+    "updates": Row(int, 200, "Optimizer updates."),
+    "epochs": Row(COUNT, None, "Passes over a batch (default: the system's, or 1)."),
+    "minibatches": Row(COUNT, None, "Parts of a batch (default: the system's, or 1)."),
+    "cut": Row(TEXT, None, "Where to cut: groups (default), parts, samples, tokens."),
+    "advantages_from": Row(str, "batch", "Where advantages are made: batch or minibatch."),
+    "replicates": Row(COUNT, None, "Independent seeds, R (default: 64, language models 1)."),
+    "sampling": Row(str, "monte_carlo", "monte_carlo, counts or enumerate."),
+    "diagnostics": Row(str, "default", "default, none, or names separated by commas."),
+    "every": Row(int, 1, "Record each so many updates."),
+    "dtype": Row(TEXT, None, "float64 or float32 (default: the policy's)."),
+    "device": Row(str, "cpu", "cpu or cuda (networks only)."),
+}
+"""Options that describe a run; none of them stands beside the file of a spec."""
+PARTS = ("task", "policy", "method", "advantage", "system", "schedule", "rewards")
+SIZES = tuple(DESCRIBES)[tuple(DESCRIBES).index("samples") :]
+"""Words of a spec that belong to no part."""
+
+OPTIONS = {
+    **DESCRIBES,
+    "seed": Row(int, 0, "Seed of everything."),
+    "plot": writes("Draw a picture to this path (.png, .pdf or .svg)."),
+    "save": writes("Save the trace; load it with sim.Trace.load."),
+    "csv": writes("Write the table to this path."),
+    "json": writes("Write the result as JSON to this path."),
+    "checkpoint": writes("Keep what is reached in this file, for --resume."),
+    "checkpoint_every": Row(TEXT, None, 'Time between checkpoints (default: 60), or "500 updates".', "SECONDS"),
+    "resume": Row(FILE, None, "Go on from this checkpoint, without other options."),
+    "trust": Row(WORDS, None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
+    "other_code": Row(bool, False, "Go on with other code than the checkpoint's."),
+    "workers": Row(COUNT, None, "Processes that train (default: one a core if long)."),
+    "log": Row(
+        WORDS,
+        None,
+        "Log metrics: tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live, live:METRIC. Repeat for more.",
+        "WHERE",
+    ),
+    "print_spec": Row(bool, False, "Print the spec as JSON, ready for a file, and stop."),
+    "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),
+    "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),
+    "over": Row(str, "mean", "mean (over updates), end, time, reached, collapse."),
+    "target": Row(NUMBER, None, "Value to reach, for --over time and reached."),
+    "better": Row(str, "higher", "higher or lower values of the metric."),
+    "store": Row(str, STORE, "Folder or address of the store."),
+    "at": Row(WORDS, None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),
+}
+"""Every option that several commands have, or that describes a run."""
