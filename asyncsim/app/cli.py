@@ -141,7 +141,7 @@ def everything(
     app,
     "kind name json",
     called="list",
-    kind=argument(TEXT, None, "One of " + ", ".join(KINDS) + " (or metrics).", "kinds"),
+    kind=argument(TEXT, None, "A kind, such as methods (default: all kinds).", "kinds"),
     name=argument(TEXT, None, "One of them: its arguments and what it is.", "of_kind"),
 )
 def list_names(o: SimpleNamespace) -> int:
@@ -176,13 +176,16 @@ def list_names(o: SimpleNamespace) -> int:
     f"file {' '.join(DESCRIBES)} seed plot save checkpoint checkpoint_every resume trust other_code workers log "
     "print_spec dry_run json",
     file=argument(FILE, None, "A spec as JSON or YAML, in place of its options."),
+    set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
     seed="Seed of the run.",
     plot="Draw the trace to this path (.png, .pdf or .svg).",
 )
 def run(o: SimpleNamespace) -> int:
     """Train many replicates on the staleness of a system.
 
-    Aggregators of methods differ in scale: tune learning rates, or use --link adam.
+    Aggregators of methods differ in scale: tune learning rates, or use --link adam. Arguments of parts are
+    PART.KEY=VALUE: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2, and model.rate=30 for settings of the
+    system's event model. Logs go to tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
     """
     if o.resume is not None and not {"file", *DESCRIBES} & set(o.given):
         spec, o.seed = commands.remade(o.resume, o.seed if "seed" in o.given else None, o.trust)
@@ -198,18 +201,13 @@ def run(o: SimpleNamespace) -> int:
     app,
     "arms smallest set metric over statistic error tune also target better interval max_replicates seed store workers "
     "plot json",
-    arms=argument(
-        list[str],
-        ...,
-        'Two or more arms, each the words that are its own: "method=grpo method.low=0.1" or "staleness=0"; '
-        "NAME: in front names it. Others are compared with the first.",
-    ),
-    smallest=Row(float, ..., "Smallest difference that matters, in the metric's units."),
-    set=Row(WORDS, None, "Words of all arms: task=token-bandit, staleness=16, link=adam.", "KEY=VALUE"),
+    arms=argument(list[str], ..., 'Two or more, such as "method=grpo method.low=0.1".'),
+    smallest=Row(float, ..., "Smallest difference of the metric that matters."),
+    set="Words of all arms: task=token-bandit, staleness=16.",
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
     error=Row(float, 0.05, "Probability of a wrong word."),
     tune=Row(str, "lr", "Knob in which each arm is tuned first, or none."),
-    also=Row(WORDS, None, 'Another task: "task.actions=8 task.horizon=32". Repeat for more.', "WORDS"),
+    also=Row(WORDS, None, 'Another task: "task.actions=8 task.horizon=32". Repeat.', "WORDS"),
     interval=Row(str, "auto", "auto, planned or betting."),
     max_replicates=Row(int, 1024, "Where an undecided comparison ends."),
     store=Row(TEXT, None, "Folder or address that keeps each training."),
@@ -218,7 +216,9 @@ def run(o: SimpleNamespace) -> int:
 def compare(o: SimpleNamespace) -> int:
     """Say which of several arms is better, and how surely.
 
-    And by how much, each arm at its own best learning rate.
+    And by how much, each arm at its own best learning rate. An arm is the words that are its own; NAME: in front of
+    them names it. Others are compared with the first. Words of all arms are those of a spec: task.horizon=32,
+    link=adam.
     """
     o.metric, o.tune = o.metric.replace("-", "_"), None if o.tune.lower() == "none" else o.tune
     return comparing.compare(o)
@@ -228,14 +228,8 @@ def compare(o: SimpleNamespace) -> int:
     app,
     "grid set metric over target better replicates seed store workers backend address claim at plot csv other_code "
     "dry_run json",
-    grid=Row(
-        list[str],
-        ...,
-        "What is varied: staleness=0,4,16, method=grpo,reinforce, lr=0.01:1:9 (low:high:count, logarithmic). "
-        "Repeat for more.",
-        "NAME=V1,V2,...",
-    ),
-    set=Row(WORDS, None, "Words of every setting: task=token-bandit, link=adam.", "KEY=VALUE"),
+    grid=Row(list[str], ..., "What is varied: staleness=0,4,16. Repeat for more.", "NAME=V1,V2,..."),
+    set="Words of every setting: task=token-bandit, link=adam.",
     metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
     replicates=Row(int, 64, "Replicates of each setting."),
     store="Folder or address (s3://bucket/folder) of the numbers.",
@@ -251,7 +245,8 @@ def compare(o: SimpleNamespace) -> int:
 def sweep(o: SimpleNamespace) -> int:
     """Run every setting of a grid and keep all its numbers.
 
-    Resumably, on all cores or a cluster; numbers are those of all replicates.
+    Resumably, on all cores or a cluster; numbers are those of all replicates. What is varied: staleness=0,4,16,
+    method=grpo,reinforce, lr=0.01:1:9 (low:high:count, logarithmic). What is in the store is not done again.
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
         checks.require(not (o.dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
@@ -260,7 +255,7 @@ def sweep(o: SimpleNamespace) -> int:
 
 @command(results, "store json", called="ls")
 def results_ls(o: SimpleNamespace) -> int:
-    """The sweeps of a store, the latest first, and how far each is."""
+    """Sweeps of a store, the latest first, how far each is."""
     return sweeping.results_ls(o.store, o.paths)
 
 
@@ -303,22 +298,18 @@ def results_gc(o: SimpleNamespace) -> int:
     app,
     "claims size defects at seed report evidence workers json",
     claims=argument(WORDS, None, "Claims (default: all); see `asyncsim list claims`.", "claims"),
-    size=Row(
-        str, "quick", "quick, full (half the effect, more points), or long (fresh seeds that add up in --evidence)."
-    ),
+    size=Row(str, "quick", "quick, full or long."),
     defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
     seed=Row(COUNT, None, "Seed (default: 0, or a fresh one with --size long)."),
-    report=writes(
-        "HTML with a figure per claim, or Markdown for a path in .md (default: build/report.html of all claims, "
-        "build/report-part.html of fewer)."
-    ),
-    evidence=writes("Where --size long adds up (default: build/evidence.json)."),
+    report=writes("HTML with figures, or Markdown for a path in .md."),
+    evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one a core for many claims).",
 )
 def verify(o: SimpleNamespace) -> int:
     """Measure claims of the theory beside their predictions.
 
-    Verdicts have stated error rates.
+    Verdicts have stated error rates. Size full has half the effect and more points; long is full at fresh seeds, which
+    add up in --evidence. The report is build/report.html, or build/report-part.html where not all claims are checked.
     """
     from asyncsim.app import verdicts
 
@@ -334,19 +325,10 @@ def verify(o: SimpleNamespace) -> int:
     app,
     "preset set model updates samples sweep realizations seed plot trace save json",
     preset=argument(str, ..., "A system; see `asyncsim list systems`.", "systems"),
-    set=Row(WORDS, None, "Set an argument; repeat for more.", "KEY=VALUE"),
-    model=Row(
-        WORDS,
-        None,
-        "Change a setting of the event model: rate=30 (tokens a second of a sample), slots=64, reward=exponential:2, "
-        "reward=@delays.csv:reward_ms*0.001.",
-        "KEY=VALUE",
-    ),
+    model=Row(WORDS, None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
     updates="Optimizer updates to simulate.",
     samples=Row(int, 1, "Samples per group."),
-    sweep=Row(
-        WORDS, None, "Simulate at every value: staleness, speed, idle shares, knee. Repeat for more.", "KNOB=V1,V2,..."
-    ),
+    sweep=Row(WORDS, None, "Simulate at every value. Repeat for more.", "KNOB=V1,V2,..."),
     realizations=Row(int, 16, "Realizations of each value, with --sweep."),
     seed="Seed of the works.",
     plot="Draw the timeline to this path.",
@@ -356,7 +338,9 @@ def verify(o: SimpleNamespace) -> int:
 def timeline(o: SimpleNamespace) -> int:
     """Simulate a system: its staleness, losses and costs.
 
-    How stale its data is beside the prediction, what is lost and what it costs.
+    How stale its data is beside the prediction, what is lost and what it costs. The event model has settings for which
+    a preset has no knob: rate=30 (tokens a second of a sample), slots=64, reward=exponential:2,
+    reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every value, and the knee.
     """
     knobs, changes = wording.settings(o.set), wording.settings(o.model, "--model")
     if not o.sweep:
@@ -372,14 +356,8 @@ def timeline(o: SimpleNamespace) -> int:
     called="log",
     path=argument(Path, ..., "A file of the log, a folder, or a pattern in quotes."),
     stack=Row(TEXT, None, "The trainer that wrote it; see `asyncsim list logs`."),
-    columns=Row(TEXT, None, "Ours to theirs: start_version=gen_step,train_version=path:step_#."),
-    set=Row(
-        WORDS,
-        None,
-        "unit, batches_per_publish, updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is or "
-        "first_version, as sim.schedules.replay has them; repeat for more.",
-        "KEY=VALUE",
-    ),
+    columns=Row(TEXT, None, "Ours to theirs, as train_version=path:step_#."),
+    set="Setting of sim.schedules.replay; repeat for more.",
     delays=Row(TEXT, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
     staleness=Row(TEXT, None, "Expected: constant:4, uniform, geometric:7 or capped."),
     plot="Draw the staleness to this path.",
@@ -388,7 +366,8 @@ def read_log(o: SimpleNamespace) -> int:
     """How stale a real run was by its own log.
 
     Its staleness, their distribution, fates, and what the log cannot tell. Versions that it lacks stay unknown. With
-    --delays: how correlated measured delays are.
+    --delays: how correlated measured delays are, of a column or a multiple of it, ms*0.001. Settings: unit,
+    batches_per_publish, updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
     """
     own = {"stack": o.stack, "columns": o.columns}
     outputs = streams.Files()
@@ -404,22 +383,10 @@ def read_log(o: SimpleNamespace) -> int:
 @command(
     app,
     "target like metric set names adapter advantages_per strict allow hazards seed json",
-    target=argument(str, ..., "Your loss, metric or controller, module:name or file.py:name; or trl, torchrl."),
+    target=argument(str, ..., "Your code, file.py:name or module:name; trl, torchrl."),
     like=Row(TEXT, None, "The method or metric that it is to be (default: any)."),
     metric=Row(bool, False, "It is a metric, such as an ESS: say which."),
-    set=Row(
-        WORDS,
-        None,
-        "Argument of the method of --like (high=0.28), of the adapter (adapter.old=behavior), or, for a controller, "
-        "of its check (batch_size=4) and of its class (controller.KEY). Repeat for more.",
-        "KEY=VALUE",
-    ),
-    names=Row(
-        WORDS,
-        None,
-        "Your controller's name of a call (capacity=get_capacity), none to leave it out. Repeat for more.",
-        "CALL=METHOD",
-    ),
+    names=Row(WORDS, None, "Your controller's name of a call, or none. Repeat.", "CALL=METHOD"),
     adapter=Row(TEXT, None, "Style of the loss: verl, areal, roll or openrlhf."),
     advantages_per=Row(TEXT, None, "token or sequence (default: as the adapter says)."),
     strict=Row(bool, False, "Count hazards like bugs."),
@@ -430,7 +397,9 @@ def read_log(o: SimpleNamespace) -> int:
 def conformance(o: SimpleNamespace) -> int:
     """Say which method a loss is, and its known mistakes.
 
-    Or which metric a number is; or check a controller.
+    Or which metric a number is; or check a controller. Arguments are those of the method of --like (high=0.28), of the
+    adapter (adapter.old=behavior), or, for a controller, of its check (batch_size=4) and of its class (controller.KEY).
+    Names: capacity=get_capacity; a call named none is left out.
     """
     o.hazards = o.hazards or o.strict or (o.json is None and sys.stdout.isatty())
     result, status = conforming.check(o)
@@ -442,7 +411,7 @@ def conformance(o: SimpleNamespace) -> int:
 @command(
     app,
     "path tokens batch staleness learning_rate curvature momentum cap floor html json",
-    path=argument(Path, ..., "Telemetry: .csv, .jsonl or .parquet, a row a step or a token."),
+    path=argument(Path, ..., ".csv, .jsonl or .parquet, a row a step or a token."),
     tokens=Row(FILE, None, "A second file, a row a token, of the same steps."),
     batch=Row(NUMBER, None, "Weights that the logged ESS counts."),
     staleness=Row(TEXT, None, "Expected: 4, sawtooth, uniform, geometric or capped."),

@@ -47,16 +47,8 @@ DESCRIBES = {
     "coupled": Row(bool, False, "Lengths from the policy, not --system's distribution."),
     "schedule": Row(TEXT, None, "Instead of --staleness; see `asyncsim list schedules`.", of="schedules"),
     "rewards": Row(TEXT, None, "Late rewards; see `asyncsim list rewards late`.", of="rewards"),
-    "link": Row(
-        WORDS, None, "Update link; repeat for a chain (default: sgd for tables, else clip-norm, adam).", of="updates"
-    ),
-    "set": Row(
-        WORDS,
-        None,
-        "Argument of a part: task.arms=5, adam.lr=0.01, system.load=2; or of the system's event model: model.rate=30. "
-        "Repeat for more.",
-        "PART.KEY=VALUE",
-    ),
+    "link": Row(WORDS, None, "Update link (default: sgd, or clip-norm, adam). Repeat.", of="updates"),
+    "set": Row(WORDS, None, "Set an argument; repeat for more.", "KEY=VALUE"),
     "samples": Row(int, 16, "Samples per group, N."),
     "updates": Row(int, 200, "Optimizer updates."),
     "epochs": Row(COUNT, None, "Passes over a batch (default: the system's, or 1)."),
@@ -83,17 +75,12 @@ OPTIONS = {
     "csv": writes("Write the table to this path."),
     "json": writes("Write the result as JSON to this path."),
     "checkpoint": writes("Keep what is reached in this file, for --resume."),
-    "checkpoint_every": Row(TEXT, None, 'Time between checkpoints (default: 60), or "500 updates".', "SECONDS"),
+    "checkpoint_every": Row(TEXT, None, 'Between checkpoints (default: 60), or "500 updates".', "SECONDS"),
     "resume": Row(FILE, None, "Go on from this checkpoint, without other options."),
     "trust": Row(WORDS, None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
     "other_code": Row(bool, False, "Go on with other code than the checkpoint's."),
     "workers": Row(COUNT, None, "Processes that train (default: one a core if long)."),
-    "log": Row(
-        WORDS,
-        None,
-        "Log metrics: tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live, live:METRIC. Repeat for more.",
-        "WHERE",
-    ),
+    "log": Row(WORDS, None, "Log metrics, live or as tensorboard:FOLDER. Repeat.", "WHERE"),
     "print_spec": Row(bool, False, "Print the spec as JSON, ready for a file, and stop."),
     "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),
     "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),

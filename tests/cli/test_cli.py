@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
-from asyncsim.app import wording
+from asyncsim.app import cli, wording
 from asyncsim.app.cli import KINDS, main
 
 SMALL = ["--updates", "6", "--replicates", "4"]
@@ -322,6 +323,13 @@ def test_help_is_no_error(words: list[str]) -> None:
     result = call(*words)
     assert result.exit_code == 0 and "Usage: asyncsim" in result.output and not result.stderr
     assert not any(line.endswith("...") or len(line) > 80 for line in result.output.splitlines()[2:])
+
+
+def test_help_of_an_option_and_of_a_command_is_short() -> None:
+    group = typer.main.get_command(cli.app)
+    commands = [*group.commands.values(), *group.commands["results"].commands.values()]
+    texts = [each.help.partition("\n")[0] for each in commands] + [p.help or "" for c in commands for p in c.params]
+    assert len(texts) > 150 and [text for text in texts if len(text) > 55] == []
 
 
 def test_no_command_shows_the_help() -> None:
