@@ -89,9 +89,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
         return {"name": claim.id, "signature": "", "arguments": point, "doc": doc.rstrip(), **facts}
     about = plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     if kind == "systems":
-        from asyncsim.systems._sources import SOURCES
-
-        read = SOURCES.get(name)
+        read = getattr(plugins.load("asyncsim.systems", name, "system"), "source", None)
         about |= {"doc": f"{about['doc']}\n\n{read.line()}", "read": read._asdict()} if read else {}
     return about
 

@@ -93,13 +93,13 @@ _MODEL = Knob(
 
 
 def preset(
-    source: str, places: str, times: Mapping[str, Knob] = _SHARED
+    reference: str, places: str, times: Mapping[str, Knob] = _SHARED
 ) -> Callable[[Callable[..., dict[str, Any]]], Callable[..., System]]:
     """The preset of a function of read knobs that returns `settings`; each parameter's default is its `Knob`.
 
     The preset takes `times` and `model` besides. It records its knobs as they were given, but for those in the settings
     under `knobs`. Too many places are refused under the knob `places`. What a docstring says of arguments, what is
-    returned and raised, and the `source` stand before its example.
+    returned and raised, and the `reference` stand before its example.
     """
 
     def make(function: Callable[..., dict[str, Any]]) -> Callable[..., System]:
@@ -133,7 +133,7 @@ def preset(
             return system.modeled(model)
 
         words = "; ".join(f"`{each}`, {knob.words}" for each, knob in (knobs | more).items())
-        told = f"Arguments: {words}. Returns a system. Raises `InputError`. Source: {source}."
+        told = f"Arguments: {words}. Returns a system. Raises `InputError`. Source: {reference}."
         text, mark, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>> ")
         build.__doc__ = f"{text}\n\n{textwrap.fill(told, 116, break_on_hyphens=False)}{mark}{example}"
         build.__signature__ = signature  # type: ignore[attr-defined]
@@ -155,6 +155,35 @@ def ahead(batch: int, versions: int, places: int | None = None, **more: Any) -> 
     """Settings of K = (versions + 1) batches of permits that return at the publish, with a place for each."""
     tickets = (versions + 1) * batch
     return settings(tickets if places is None else places, batch, tickets=tickets, **more)
+
+
+class Source(NamedTuple):
+    """What a preset was read from: a repository at a commit, a paper or a textbook, and the date of what was read."""
+
+    origin: str
+    date: str
+    path: str
+    kind: str = "source"
+
+    def line(self) -> str:
+        """One line for a reader.
+
+        >>> Source("owner/name@1234567", "2026-08-22", "name/gate.py").line()
+        'Read: owner/name@1234567 name/gate.py, of 2026-08-22 (source)'
+        """
+        place = f"{self.origin} {self.path}".strip()
+        dated = ", ".join(part for part in (place, f"of {self.date}" if self.date else "") if part)
+        return f"Read: {dated} ({self.kind})" if dated else f"Read: no trainer's source ({self.kind})"
+
+
+def source(origin: str = "", date: str = "", path: str = "", kind: str = "source") -> Callable[[Any], Any]:
+    """Say what a preset was read from, in November 2026: its attribute `source`."""
+
+    def add(make: Any) -> Any:
+        make.source = Source(origin, date, path, kind)
+        return make
+
+    return add
 
 
 def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., System]]:

@@ -19,10 +19,12 @@ from asyncsim.systems._knobs import (
     samples,
     settings,
     share,
+    source,
     whether,
 )
 
 
+@source("inclusionAI/AReaL@4aef98d", "2026-05-21", "areal/infra/staleness_manager.py")
 @preset("AReaL (2505.24298)", "max_concurrent_rollouts")
 def areal(
     max_head_offpolicyness: int = count("eta in versions", remedy="give a number of versions", low=0),
@@ -50,6 +52,7 @@ def areal(
     return ahead(batch, max_head_offpolicyness, places, knobs=knobs, order="oldest_start", mode="reprefill")
 
 
+@source("allenai/open-instruct@e6c3044", "2026-08-20", "open_instruct/data_loader.py")
 @preset("open-instruct", "async_steps")
 def open_instruct(
     num_unique_prompts_rollout: int = count("P in groups"),
@@ -82,6 +85,7 @@ def open_instruct(
     )
 
 
+@source("OpenRLHF/OpenRLHF@3c3be62", "2026-08-13", "openrlhf/trainer/ppo_trainer_async.py")
 @preset("OpenRLHF", "rollout_batch_size")
 def openrlhf(
     rollout_batch_size: int = count("P in groups"),
@@ -105,6 +109,7 @@ def openrlhf(
     return settings(batch, batch, tickets=async_queue_size * batch, release="dequeue", quantum=batch, mode=mode)
 
 
+@source("ServiceNow/PipelineRL@58d3934", "2026-06-19", "pipelinerl/actor.py")
 @preset("PipelineRL (2509.19128)", "llm_max_rollouts")
 def pipeline_rl(
     train_batch_size: int = samples("samples of an optimizer step of P groups"),
@@ -148,6 +153,7 @@ def pipeline_rl(
     )
 
 
+@source("PrimeIntellect-ai/prime-rl@559b447", "2026-08-21", "src/prime_rl/orchestrator/dispatcher.py")
 @renamed(rollouts_per_example="group_size")
 @preset("prime-rl", "max_inflight")
 def prime_rl(
@@ -178,6 +184,7 @@ def prime_rl(
     return settings(ceiling, batch, permits=ceiling, prefetch=1, lead=1, **age)
 
 
+@source("PrimeIntellect-ai/prime-rl", "2026-05", "", "an earlier revision, not read again")
 @preset("prime-rl", "max_async_level")
 def prime_rl_before(
     batch_size: int = count("P in groups"),
@@ -201,6 +208,7 @@ def prime_rl_before(
     return ahead(batch_size, max_async_level, places, quantum=batch_size, order="target")
 
 
+@source("NovaSky-AI/SkyRL@a956457", "2026-08-21", "skyrl/train/fully_async_trainer.py")
 @preset("SkyRL", "num_parallel_generation_workers")
 def skyrl(
     policy_mini_batch_size: int = count("P in groups", 256),
@@ -231,6 +239,7 @@ def skyrl(
     return ahead(batch, max_staleness_steps, places, epoch=num_steps_per_epoch)
 
 
+@source("thinking-machines-lab/tinker-cookbook@9dfcc3a", "2026-08-19", "tinker_cookbook/rl/train.py")
 @preset("tinker-cookbook", "groups_per_batch")
 def tinker_cookbook(
     groups_per_batch: int = count("P in groups"),
@@ -251,6 +260,7 @@ def tinker_cookbook(
     return settings(batch, batch, max_age=max_steps_off_policy, age_action="requeue", mode="pin")
 
 
+@source("thinking-machines-lab/tinker-cookbook", "", "pull request 822", "a proposal, not in the trainer")
 @preset("tinker-cookbook", "pipeline_depth")
 def tinker_cookbook_pipelined(
     groups_per_batch: int = count("P in groups"),
@@ -283,6 +293,7 @@ _SCORING = 18
 """Groups that TRL keeps between generation and a full queue: 16 to be scored, one being scored, one that waits."""
 
 
+@source("huggingface/trl@f2cd577", "2026-07-24", "trl/experimental/async_grpo/async_rollout_worker.py")
 @preset("TRL", "max_inflight_tasks")
 def trl(
     samples_per_step: int = samples(
@@ -334,6 +345,7 @@ def trl(
     )
 
 
+@source("Tencent-Hunyuan/UniRL@7fc7f53", "2026-08", "unirl/trainer/async_rollout.py")
 @preset("UniRL's asynchronous trainer of language models", "max_inflight")
 def unirl(
     batch_size: int = count("P in groups"),
@@ -372,6 +384,7 @@ def unirl(
     )
 
 
+@source("InternLM/xtuner@b934f46", "2026-08-21", "xtuner/v1/rl/agent_loop_manager/disagg_producer.py")
 @preset("xtuner", "over_sample_threshold")
 def xtuner(
     train_batch_size: int = count("P in groups"),

@@ -16,12 +16,14 @@ from asyncsim.systems._knobs import (
     preset,
     settings,
     share,
+    source,
     whether,
 )
 
 _SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
 
 
+@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/trajectory_collector.py")
 @preset(_SOURCE, "max_trajectory_age_steps")
 def nemo_rl_legacy(
     num_prompts_per_step: int = count("P in groups"),
@@ -45,6 +47,7 @@ def nemo_rl_legacy(
     return _gate(num_prompts_per_step, max_trajectory_age_steps, order="target", mode=mode)
 
 
+@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @preset(_SOURCE, "max_lookahead_versions")
 def nemo_rl_in_order(
     num_prompts_per_step: int = count("P in groups"),
@@ -64,6 +67,7 @@ def nemo_rl_in_order(
     return _gate(num_prompts_per_step, max_lookahead_versions, order="target")
 
 
+@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @preset(_SOURCE, "max_staleness_versions")
 def nemo_rl_ready_first(
     num_prompts_per_step: int = count("P in groups"),
@@ -82,6 +86,7 @@ def nemo_rl_ready_first(
     return _gate(num_prompts_per_step, max_staleness_versions)
 
 
+@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @preset(_SOURCE, "max_staleness_versions")
 def nemo_rl_weight_fifo(
     num_prompts_per_step: int = count("P in groups"),
@@ -102,6 +107,7 @@ def nemo_rl_weight_fifo(
     return _gate(num_prompts_per_step, max_staleness_versions, order="version_strict", **age)
 
 
+@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @preset(_SOURCE, "max_inflight_prompts")
 def nemo_rl_windowed(
     num_prompts_per_step: int = count("P in groups"),
@@ -143,6 +149,7 @@ def _gate(batch: int, versions: int, **more: Any) -> dict[str, Any]:
     return ahead(batch, versions, quantum=batch, **more)
 
 
+@source("NVIDIA/Megatron-LM@d98e8a6", "2026-08-22", "megatron/rl/agent/rollout_pipeline.py")
 @preset("Megatron-LM", "rl_generation_lag")
 def megatron_rl(
     grpo_prompts_per_step: int = count("P in groups"),

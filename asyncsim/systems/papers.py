@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import PLACES, ahead, count, given, preset, settings, share
+from asyncsim.systems._knobs import PLACES, ahead, count, given, preset, settings, share, source
 
 
+@source("Infini-AI-Lab/M2PO@af54a3e", "2025-10-08", "verl/trainer/ppo/ray_trainer.py")
 @preset("M2PO (2510.01161)", "stale_iteration")
 def m2po(
     train_batch_size: int = count("P in groups"), stale_iteration: int = count("k in batches", 64, "count batches", 0)
@@ -27,6 +28,7 @@ def m2po(
     return ahead(train_batch_size, stale_iteration, order="oldest_start", window=1, recommended=recommended)
 
 
+@source("arXiv 2605.26494", "2026-05-26", "section 6.2.4", "reconstruction from a paper")
 @preset("MiniMax-M2 (2605.26494), section 6.2.4; a reconstruction", "generation_batch_size")
 def minimax_forge(
     train_batch_size: int = count("P in groups"),
@@ -53,6 +55,7 @@ def minimax_forge(
     return settings(tasks, batch, tickets=tasks, release="dequeue", order="oldest_start", window=window)
 
 
+@source("arXiv 2602.19362", "2026-02", "", "reconstruction from a paper")
 @preset("OAPL (2602.19362)", "period")
 def oapl(
     groups_per_batch: int = count("P"), period: int = count("L in batches", remedy="count batches")
@@ -71,6 +74,7 @@ def oapl(
     return settings(groups, groups_per_batch, batches_per_publish=period, tickets=groups, mode="drain")
 
 
+@source("bbartoldson/TBA@c6075e2", "2025-04-09", "src/tba_trainer_gsm8k.py")
 @preset("TBA (2503.18929)", "n_searchers")
 def tba(
     groups_per_batch: int = count("P"),

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import ahead, count, given, optional, preset, settings
+from asyncsim.systems._knobs import ahead, count, given, optional, preset, settings, source
 
 
+@source("meta-pytorch/torchforge@6e77f0b", "2025-11-15", "src/forge/actors/replay_buffer.py")
 @preset("torchforge", "rollout_threads")
 def torchforge(
     batch_size: int = count("P in groups"),
@@ -44,6 +45,7 @@ def torchforge(
 _FRACTION = 0.3
 
 
+@source("pytorch/torchtitan@b5bcd76", "2026-08-21", "torchtitan/experiments/rl/controller.py")
 @preset("torchtitan; the window is that of MiniMax (2605.26494)", "target_offpolicy_steps")
 def torchtitan(
     num_prompts_per_train_step: int = count("P in groups"),

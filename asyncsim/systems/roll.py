@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim.systems._knobs import ahead, count, preset, settings, share, whether
+from asyncsim.systems._knobs import ahead, count, preset, settings, share, source, whether
 
 _SOURCE = "ROLL Flash (2510.11345)"
 
 
+@source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/generate_scheduler.py")
 @preset(_SOURCE, "async_generation_ratio")
 def roll_single_turn(
     rollout_batch_size: int = count("P in groups"),
@@ -35,6 +36,7 @@ def roll_single_turn(
     return settings(tickets, batch, tickets=tickets, order="version_strict", mode="reprefill", **age)
 
 
+@source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/rollout_scheduler.py")
 @preset(_SOURCE, "num_env_groups")
 def roll_environment_groups(
     num_env_groups: int = count("E"),

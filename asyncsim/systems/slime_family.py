@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import choice, count, limit, preset, settings, share
+from asyncsim.systems._knobs import choice, count, limit, preset, settings, share, source
 
 
+@source("THUDM/slime@624b824", "2026-08-21", "train_async.py")
 @preset("slime", "rollout_batch_size")
 def slime_train_async(
     rollout_batch_size: int = count("P in groups"),
@@ -29,6 +30,7 @@ def slime_train_async(
     )
 
 
+@source("THUDM/slime@624b824", "2026-08-21", "slime/rollout/fully_async_rollout.py")
 @preset("slime", "sglang_server_concurrency")
 def slime_fully_async(
     rollout_batch_size: int = count("P in groups"),
@@ -60,6 +62,7 @@ def slime_fully_async(
     return settings(places, batch, slots=places, mode="reprefill", **queue)
 
 
+@source("radixark/miles@31f1ca9", "2026-08-21", "miles/rollout/fully_async_data_buffer.py")
 @preset("miles", "async_max_concurrent_samples")
 def miles(
     rollout_batch_size: int = count("P in groups"),

@@ -7,9 +7,10 @@ from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law, as_law
-from asyncsim.systems._knobs import ALONE, ahead, count, given, preset, whether
+from asyncsim.systems._knobs import ALONE, ahead, count, given, preset, source, whether
 
 
+@source(kind="textbook")
 @preset("textbook", "groups_per_batch", ALONE)
 def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
     """Synchronous training: generate, then train, never both.
@@ -27,6 +28,7 @@ def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
     return ahead(groups_per_batch, 0, quantum=groups_per_batch, mode="drain")
 
 
+@source(kind="textbook")
 @preset("textbook", "lag")
 def fixed_lag(
     lag: int = count("L in versions", remedy="give a number of versions", low=0), groups_per_batch: int = count("P", 1)
@@ -53,6 +55,7 @@ _STAGGER = whether(
 )
 
 
+@source(kind="textbook")
 @preset("Mnih et al. (1602.01783)", "workers", {})
 def update_on_arrival(
     workers: int = count("N", remedy="give a number of workers"),
@@ -74,6 +77,7 @@ def update_on_arrival(
     return _arrivals(workers, service, rates, stagger) | {"tickets": workers}
 
 
+@source(kind="textbook")
 @preset("FedBuff (2106.06639)", "workers", {})
 def buffered(
     workers: int = count("N", remedy="give a number of workers"),

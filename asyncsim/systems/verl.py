@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import ALONE, choice, count, groups_of, preset, samples, settings, share, whether
+from asyncsim.systems._knobs import ALONE, choice, count, groups_of, preset, samples, settings, share, source, whether
 
 _PARTIAL = whether("samples go on after a publish", True, "say whether samples go on after a publish")
 _MINI_BATCH = count("groups of a mini-batch")
@@ -16,6 +16,7 @@ _REPLICAS = count("inference replicas", 1, "count inference replicas")
 _TAU = "give the share of a publish window to run ahead"
 
 
+@source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/fully_async_policy/fully_async_rollouter.py")
 @preset("verl's fully asynchronous policy", "concurrent_samples_per_replica")
 def verl_fully_async(
     ppo_mini_batch_size: int = _MINI_BATCH,
@@ -58,6 +59,7 @@ def verl_fully_async(
     )
 
 
+@source("mit-han-lab/vcpo@c7f030f", "2026-03-02", "recipe/fully_async_policy/fully_async_rollouter.py")
 @preset("VCPO (2602.17616)", "concurrent_samples_per_replica")
 def vcpo(
     ppo_mini_batch_size: int = _MINI_BATCH,
@@ -83,6 +85,7 @@ def vcpo(
     return inspect.unwrap(verl_fully_async)(**locals())
 
 
+@source("verl-project/verl@1dda039", "2026-08-22", "verl/trainer/ppo/v1/replay_buffer.py")
 @preset("verl's v1 trainer, separate_async", "num_warmup_batches")
 def verl_separate_async(
     train_batch_size: int = samples("M, groups of a publish, in mini-batches of P = M / S"),
@@ -123,6 +126,7 @@ def verl_separate_async(
     )
 
 
+@source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/one_step_off_policy/ray_trainer.py")
 @preset("verl's one-step-off recipe", "groups_per_batch", ALONE)
 def one_step_off(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
     """One step off-policy (verl one-step-off): the next batch is generated while this one trains.

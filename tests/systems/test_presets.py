@@ -19,7 +19,7 @@ from asyncsim.app import commands, wording
 from asyncsim.base import plugins, records
 from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
-from asyncsim.systems import _sources
+from asyncsim.systems._knobs import Source
 from asyncsim.systems._system import System
 from tests.statistics import assert_rate
 from tests.systems.preset_table import (
@@ -270,18 +270,19 @@ def test_the_page_of_presets_knows_every_preset():
     table, _, sources = page.partition("## Sources")
     for name in plugins.summaries("asyncsim.systems"):
         assert f"| `{name}` " in table, f"add a row for {name} to the table of asyncsim/systems/PRESETS.md"
-    assert _sources.table() in sources, f"Sources of asyncsim/systems/PRESETS.md has to be:\n{_sources.table()}"
+        s = getattr(presets, name).source
+        row = f"| `{name}` | {s.origin} | {s.path} | {s.date} | {s.kind} |"
+        assert row in sources, f"Sources of asyncsim/systems/PRESETS.md have to have:\n{row}"
+    assert sources.count("\n| `") == len(plugins.summaries("asyncsim.systems"))
 
 
 def test_every_preset_says_where_it_was_read():
-    differing = set(plugins.summaries("asyncsim.systems")) ^ set(_sources.SOURCES)
-    assert not differing and list(_sources.SOURCES) == sorted(_sources.SOURCES), f"SOURCES of _sources.py: {differing}"
-    for name, read in _sources.SOURCES.items():
+    for name in plugins.summaries("asyncsim.systems"):
+        read = getattr(presets, name).source
         if read.kind == "source":
             assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{7}", read.origin) and read.path.endswith(".py"), name
             assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", read.date), name
-        assert commands.described("systems", name)["doc"].endswith(f"\n\n{read.line()}")
-    assert len(_sources.SOURCES) >= 36
+        assert isinstance(read, Source) and commands.described("systems", name)["doc"].endswith(f"\n\n{read.line()}")
 
 
 @pytest.mark.parametrize("name", REQUIRED)
