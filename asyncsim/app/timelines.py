@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,22 +14,20 @@ from asyncsim.base import checks, feeds, files, records
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
-    from asyncsim.theory._settings import PredictedStaleness
 
 
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
     """What the result depends on: the settings that are not as they are in a system of which nothing is said."""
     usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
     settings = system.describe_at(samples)
-    return {name: value for name, value in settings.items() if name not in usual or value != usual[name]} | {
-        "seed": seed
-    }
+    changed = {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
+    return changed | {"seed": seed}
 
 
-def simulated(
+def timeline(
     system: System, updates: int, samples: int, seed: int, recorded: bool
-) -> tuple[dict[str, Any], PredictedStaleness, records.Timeline | None]:
-    """Summary of one realization, its predicted staleness, and the full record where one is asked for."""
+) -> tuple[dict[str, Any], records.Timeline | None]:
+    """Simulate: the JSON object of the result, and the full record where one is asked for."""
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
@@ -44,17 +42,11 @@ def simulated(
         summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
     else:
         summary = system.summary(batches, samples, seed)
-    return summary, theory.predicted_staleness(system.describe_at(samples), samples), record
-
-
-def timeline(
-    system: System, updates: int, samples: int, seed: int, recorded: bool
-) -> tuple[dict[str, Any], records.Timeline | None]:
-    """Simulate: the JSON object of the result, and the full record where one is asked for."""
-    summary, predicted, record = simulated(system, updates, samples, seed, recorded)
-    result = {"system": system.describe_at(samples) | {"seed": seed}, **summary, "predicted": predicted.row()}
+    about = system.describe_at(samples)
+    predicted = theory.predicted_staleness(about, samples).row()
+    result = {"system": about | {"seed": seed}, **summary, "predicted": predicted}
     # A group is as likely to be trained at any update of a version.
-    each = system.batches_per_publish * feeds.updates_of(system)
+    each = system.batches_per_publish * passes
     result["update_staleness"] = each * summary["staleness"]["mean"] + (each - 1) / 2
     return result, record
 
@@ -154,22 +146,19 @@ def _unit(settings: Mapping[str, Any]) -> str:
 
 def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:
     """Write what is asked for of `save`, `plot` and `trace`; a line for each that stands."""
-    written = []
-    for name, (put, line) in WRITERS.items():
-        path = paths.get(name)
-        if outputs.write(f"--{name}", path, lambda to, put=put: put(record, to)):  # type: ignore[misc]
-            written.append(line.format(path))
-    return written
-
-
-def _save(record: records.Timeline, path: Path) -> None:
-    record.save(path)
+    writers: dict[str, tuple[Callable[[Path], Any], str]] = {
+        "save": (record.save, "timeline: {}"),
+        "plot": (lambda path: _plot(record, path), "plot: {}"),
+        "trace": (lambda path: _trace(record, path), "trace: {} (open it at ui.perfetto.dev)"),
+    }
+    found = {name: outputs.write(f"--{name}", paths.get(name), put) for name, (put, _) in writers.items()}
+    return [line.format(paths[name]) for name, (_, line) in writers.items() if found[name]]
 
 
 def _plot(record: records.Timeline, path: Path) -> None:
-    from asyncsim.plotting import plot as draw
+    from asyncsim.plotting import plot
 
-    draw(record, path)
+    plot(record, path)
 
 
 def _trace(record: records.Timeline, path: Path) -> None:
@@ -177,11 +166,3 @@ def _trace(record: records.Timeline, path: Path) -> None:
 
     text = json.dumps(records.plain(perfetto(record)))
     files.write_atomically(path, lambda file: file.write(text.encode()))
-
-
-WRITERS = {
-    "save": (_save, "timeline: {}"),
-    "plot": (_plot, "plot: {}"),
-    "trace": (_trace, "trace: {} (open it at ui.perfetto.dev)"),
-}
-"""How each output of a record is written, and the line that says so."""
