@@ -21,6 +21,24 @@ def loop(places, batch, **more):
     return {"places": places, "groups_per_batch": batch, **more}
 
 
+def verl(tickets, batch, places, **more):
+    """Permits of a queue that drops its oldest; those of dropped groups return at the publish."""
+    return ahead(tickets, batch, places, release_dropped="publish", capacity=tickets, overflow="drop_oldest", **more)
+
+
+def slime(places, batch):
+    return loop(places, batch, slots=places, prefetch=1, capacity=places, overflow="close", publish_waits=True, **READ)
+
+
+def trl(permits, batch, capacity, age, **more):
+    more = {"overflow": "close", "age_reference": "submit", **more}
+    return loop(permits, batch, permits=permits, capacity=capacity, max_age=age, **more)
+
+
+def submitted(tickets, batch, age, places=None, **more):
+    return ahead(tickets, batch, places, max_age=age, age_reference="submit", **more)
+
+
 def gate(tickets, batch, **more):
     return ahead(tickets, batch, quantum=batch, **more)
 
@@ -39,46 +57,18 @@ ROWS = [
     ("one_step_off", (3,), {}, gate(3, 3, release="dequeue", mode="drain")),
     ("fixed_lag", (2, 3), {}, ahead(9, 3, window=1, **OLDEST)),
     # int(10 * 1.1 * 4) tickets for windows of four batches.
-    (
-        "verl_fully_async",
-        (10,),
-        {},
-        ahead(
-            44, 10, 16, batches_per_publish=4, release_dropped="publish", capacity=44, overflow="drop_oldest", **READ
-        ),
-    ),
+    ("verl_fully_async", (10,), {}, verl(44, 10, 16, batches_per_publish=4, **READ)),
     # 1.15 * 20 is below 23 in floats, and 10 * 1.15 * 2 is not: the order of the factors is verl's.
     (
         "verl_fully_async",
         (5, 0.15, 2, 2),
         {"partial_rollout": False, "replicas": 3},
-        ahead(
-            23,
-            10,
-            48,
-            batches_per_publish=2,
-            release_dropped="publish",
-            capacity=23,
-            overflow="drop_oldest",
-            servers=3,
-            recommended={"minibatches": 2},
-            **DRAIN,
-        ),
+        verl(23, 10, 48, batches_per_publish=2, servers=3, recommended={"minibatches": 2}, **DRAIN),
     ),
     # 100 * 1.15 is below 115 in floats, so verl has 114 tickets.
-    (
-        "verl_fully_async",
-        (100, 0.15, 1),
-        {},
-        ahead(114, 100, 16, release_dropped="publish", capacity=114, overflow="drop_oldest", **READ),
-    ),
-    ("vcpo", (4,), {}, ahead(516, 4, 16, release_dropped="publish", capacity=516, overflow="drop_oldest", **READ)),
-    (
-        "vcpo",
-        (4, 3),
-        {"concurrent_samples_per_replica": 5, "replicas": 2},
-        ahead(16, 4, 10, release_dropped="publish", capacity=16, overflow="drop_oldest", servers=2, **READ),
-    ),
+    ("verl_fully_async", (100, 0.15, 1), {}, verl(114, 100, 16, **READ)),
+    ("vcpo", (4,), {}, verl(516, 4, 16, **READ)),
+    ("vcpo", (4, 3), {"concurrent_samples_per_replica": 5, "replicas": 2}, verl(16, 4, 10, servers=2, **READ)),
     ("verl_separate_async", (8,), {}, ahead(16, 2, batches_per_publish=4, max_age=7, **OLDEST, **READ)),
     (
         "verl_separate_async",
@@ -91,37 +81,12 @@ ROWS = [
     ("skyrl", (), {}, ahead(1280, 256, 768)),
     ("skyrl", (4, 2, 6), {}, ahead(12, 4, 6)),
     ("skyrl", (4, 2, 6, 25), {}, ahead(12, 4, 6, epoch=25)),
-    (
-        "roll_single_turn",
-        (4,),
-        {},
-        ahead(8, 4, order="version_strict", max_age=1, age_reference="submit", **LATE, **READ),
-    ),
-    (
-        "roll_single_turn",
-        (5, 1.3, True, 6),
-        {},
-        ahead(18, 5, order="version_strict", max_age=2, age_reference="submit", **LATE, **READ),
-    ),
+    ("roll_single_turn", (4,), {}, submitted(8, 4, 1, order="version_strict", **LATE, **READ)),
+    ("roll_single_turn", (5, 1.3, True, 6), {}, submitted(18, 5, 2, order="version_strict", **LATE, **READ)),
     # 100 * 1.1 is above 110 in floats, so ROLL rounds it up to 111.
-    (
-        "roll_single_turn",
-        (100, 1.1),
-        {},
-        ahead(211, 100, order="version_strict", max_age=2, age_reference="submit", **LATE, **READ),
-    ),
-    (
-        "roll_environment_groups",
-        (3, 2, 2),
-        {},
-        ahead(18, 6, 3, order="target", max_age=2, age_reference="submit", **ALL),
-    ),
-    (
-        "roll_environment_groups",
-        (3, 2, 2, 4),
-        {},
-        ahead(18, 6, 3, redundant=4, order="target", max_age=2, age_reference="submit", **ALL),
-    ),
+    ("roll_single_turn", (100, 1.1), {}, submitted(211, 100, 2, order="version_strict", **LATE, **READ)),
+    ("roll_environment_groups", (3, 2, 2), {}, submitted(18, 6, 2, 3, order="target", **ALL)),
+    ("roll_environment_groups", (3, 2, 2, 4), {}, submitted(18, 6, 2, 3, redundant=4, order="target", **ALL)),
     ("prime_rl", (4,), {}, loop(1024, 4, permits=1024, prefetch=1, lead=1, max_age=8, **ALL)),
     ("prime_rl", (8, 2, 25, 2), {}, loop(25, 4, permits=25, prefetch=1, lead=1, max_age=2, **ALL)),
     ("prime_rl_before", (4,), {}, gate(8, 4, places=4, order="target")),
@@ -136,18 +101,8 @@ ROWS = [
     ),
     ("slime_train_async", (4,), {}, gate(4, 4, release="dequeue", **DRAIN)),
     ("slime_train_async", (4, 3), {}, gate(4, 4, batches_per_publish=3, release="dequeue", **DRAIN)),
-    (
-        "slime_fully_async",
-        (4,),
-        {},
-        loop(512, 4, slots=512, prefetch=1, capacity=512, overflow="close", publish_waits=True, **READ),
-    ),
-    (
-        "slime_fully_async",
-        (4, 6, 2),
-        {},
-        loop(12, 4, slots=12, prefetch=1, capacity=12, overflow="close", publish_waits=True, **READ),
-    ),
+    ("slime_fully_async", (4,), {}, slime(512, 4)),
+    ("slime_fully_async", (4, 6, 2), {}, slime(12, 4)),
     ("miles", (4,), {}, loop(4, 4, capacity=8, **MILES, **READ)),
     (
         "miles",
@@ -176,26 +131,16 @@ ROWS = [
     ("nemo_rl_ready_first", (4,), {}, gate(8, 4)),
     ("nemo_rl_windowed", (4,), {}, ahead(8, 4, 4, release="dequeue", max_age=1, **ALL)),
     ("nemo_rl_windowed", (4, 2, True, 6, 5), {}, ahead(5, 4, 6, release="dequeue", order="freshest", max_age=2, **ALL)),
-    ("trl", (32,), {}, loop(128, 4, permits=128, capacity=146, overflow="close", max_age=4, age_reference="submit")),
+    ("trl", (32,), {}, trl(128, 4, 146, 4)),
     (
         "trl",
         (8, 0, 8),
         {"num_generations": 2, "queue_maxsize": 9, "weight_sync_steps": 3},
-        loop(8, 4, permits=8, batches_per_publish=3, capacity=22, overflow="close", max_age=0, age_reference="submit"),
+        trl(8, 4, 22, 0, batches_per_publish=3),
     ),
-    (
-        "trl",
-        (8, 2, 7),
-        {"num_generations": 2},
-        loop(7, 4, permits=7, capacity=530, overflow="close", max_age=2, age_reference="submit"),
-    ),
-    ("open_instruct", (4,), {}, ahead(32, 4, release="dequeue", prefetch=8, max_age=8, age_reference="submit")),
-    (
-        "open_instruct",
-        (4, 2, False),
-        {},
-        ahead(8, 4, release="dequeue", prefetch=2, max_age=2, age_reference="submit", **DRAIN),
-    ),
+    ("trl", (8, 2, 7), {"num_generations": 2}, trl(7, 4, 530, 2)),
+    ("open_instruct", (4,), {}, submitted(32, 4, 8, release="dequeue", prefetch=8)),
+    ("open_instruct", (4, 2, False), {}, submitted(8, 4, 2, release="dequeue", prefetch=2, **DRAIN)),
     ("tinker_cookbook", (4, 2), {}, loop(4, 4, max_age=2, age_action="requeue", mode="pin")),
     ("tinker_cookbook_pipelined", (4, 2), {}, ahead(8, 4, max_age=2, age_action="wait", mode="pin", **OLDEST)),
     ("torchtitan", (4, 2), {}, ahead(12, 4, window=3, **OLDEST)),
