@@ -111,7 +111,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 def guide(name: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """The example of the extension guide that defines a name, as a module."""
     found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
-    code = next(text for language, text in found if language == "python" and f"def {name}(" in text)
+    code = next(text for language, text in found if language == "python" and re.search(rf"(def|class) {name}\(", text))
     made = types.ModuleType("guide")
     monkeypatch.setitem(sys.modules, "guide", made)
     exec(compile(code, "EXTENDING.md", "exec"), vars(made))

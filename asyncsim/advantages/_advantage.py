@@ -156,17 +156,7 @@ def advantage(
 
         kind = parts.kind_of(body, own, bases, __call__=call)
         lonely = "a run with groups of one" * (group and not isinstance(body, type))
-        told = " and in ".join(filter(None, ["settings outside their range" * bool(own), lonely, raises]))
-        usual = {n: 0.5 if k.usual is ... else k.usual for n, k in own.items()}
-        required = ", ".join("0.5" for k in own.values() if k.usual is ...)
-        doc = parts.documented(
-            body.__doc__,
-            parts.told(own),
-            f"Returns an advantage, `{shape}` {unit}.",
-            f"Raises `InputError` for {told}." * bool(told),
-            f"Source: {source}.",
-            example=f">>> {name}({required}).describe()\n{ {'advantage': name, **usual} }",
-        )
-        return parts.factory(name, body, own, kind, doc)
+        refused = " and in ".join(filter(None, ["settings outside their range" * bool(own), lonely, raises]))
+        return parts.public(name, body, own, kind, f"an advantage, `{shape}` {unit}", refused, source)
 
     return make

@@ -84,12 +84,12 @@ def whole(
     return Knob(usual, words, read, f">= {low}")
 
 
-def choice(*options: str, words: str, usual: str = "") -> Any:
+def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
     """One of some words, the first unless another is `usual`; `words` say what is chosen, as in "say how it falls"."""
     domain = ", ".join(f'"{option}"' for option in options[:-1]) + f' or "{options[-1]}"'
 
     def read(name: str, value: Any) -> Any:
-        return checks.one_of(name, value, options, f"say {words}")
+        return checks.one_of(name, value, options, remedy or f"say {words}")
 
     return Knob(usual or options[0], "", read, f"{domain}, {words}")
 
@@ -120,9 +120,10 @@ def documented(doc: str | None, *sentences: str, example: str) -> str:
 
 
 def declared(body: Any) -> dict[str, Knob]:
-    """Knobs that a function declares in its signature, or a class among its attributes."""
+    """Knobs that a function declares in its signature, or a class and its bases among their attributes."""
     if isinstance(body, type):
-        return {name: value for name, value in vars(body).items() if isinstance(value, Knob)}
+        known = {name: value for each in reversed(body.__mro__) for name, value in vars(each).items()}
+        return {name: value for name, value in known.items() if isinstance(value, Knob)}
     return {n: p.default for n, p in inspect.signature(body).parameters.items() if isinstance(p.default, Knob)}
 
 
@@ -135,6 +136,7 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
     if isinstance(body, type):
         for n, field in fields.items():
             setattr(body, n, field)
+        body.__annotations__ = dict.fromkeys(own, "Any") | vars(body).get("__annotations__", {})
         body.__name__ = body.__qualname__ = name
         kind: Any = dataclasses.dataclass(frozen=True)(body)
     else:
@@ -174,3 +176,25 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
     made.__name__, made.__qualname__, made.__doc__ = name, name, doc
     made.__signature__ = named  # type: ignore[attr-defined]
     return made
+
+
+def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: str, refused: str, source: str) -> Any:
+    """The public function of a frozen dataclass; its `joint(**knobs)` raises for knobs that do not go together."""
+    joint = getattr(kind, "joint", None)
+
+    def build(**given: Any) -> Any:
+        if joint is not None:
+            joint(**given)
+        return kind(**given)
+
+    required = ", ".join("0.5" for knob in own.values() if knob.usual is ...)
+    usual = ", ".join(f"{n}={0.5 if knob.usual is ... else knob.usual!r}" for n, knob in own.items())
+    doc = documented(
+        body.__doc__,
+        told(own),
+        f"Returns {returns}.",
+        f"Raises `InputError` for {refused}." * bool(refused),
+        f"Source: {source}.",
+        example=f">>> {name}({required})\n{kind.__name__}({usual})",
+    )
+    return factory(name, body, own, build, doc)

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, plugins
-from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.base import parts, plugins
+from asyncsim.base.knobs import per_sample
+from asyncsim.base.parts import choice, number
 from asyncsim.learning.step import Step
 
-RATIOS = ("r", "h")
-REDUCED = ("token", "sum", "mean", "max")
+T = TypeVar("T")
+RATIO = choice("r", "h", words="pi/mu or pi_prox/mu", remedy="r is pi/mu, h is pi_prox/mu")
+LOW, HIGH = (
+    number(
+        usual,
+        f"{side} ratio that is kept",
+        *limits,
+        remedy=f"a band that leaves 1 out drops on-policy data; give a ratio such as {usual:g}",
+    )
+    for usual, side, limits in ((0.5, "smallest", (0.0, 1.0)), (2.0, "largest", (1.0,)))
+)
 _FARTHEST = 1e30
 """Log ratios beyond it (in truth: infinite ones) are outside every band, also of one that is open below."""
 
@@ -50,13 +60,12 @@ class Mask(Factor):
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
 class Band(Mask):
     """Keeps a ratio inside [low, high]; a subclass says of what: the log ratio of tokens, sequences or their mean."""
 
-    low: Any = field(metadata=MARK)
-    high: Any = field(metadata=MARK)
-    ratio: str = "r"
+    low: Any = LOW
+    high: Any = HIGH
+    ratio: Any = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the ratio is inside its band, bounds included."""
@@ -68,13 +77,12 @@ class Band(Mask):
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
 class Bounded(Mask):
     """Keeps what a divergence of tokens, reduced over its sequence, does not exceed; a subclass says which one."""
 
-    high: Any = field(metadata=MARK)
-    reduce: str = "mean"
-    ratio: str = "r"
+    high: Any = number(2.5, "largest divergence that stays, in nats", 0.0)
+    reduce: Any = choice("token", "sum", "mean", "max", words="how tokens of a sequence are put together", usual="mean")
+    ratio: Any = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the reduced statistic is at most `high`."""
@@ -103,24 +111,6 @@ def log_bound(bound: Any) -> Any:
     return value.log().clamp(min=-_FARTHEST)
 
 
-def within(low: Any, high: Any, ratio: str) -> tuple[Any, Any, str]:
-    """The arguments of a band, checked: it contains 1, so that data of the current policy stays."""
-    return (
-        knob("low", low, "a band that leaves 1 out drops on-policy data; give a ratio such as 0.5", 0.0, 1.0),
-        knob("high", high, "a band that leaves 1 out drops on-policy data; give a ratio such as 2", 1.0),
-        checks.one_of("ratio", ratio, RATIOS, "r is pi/mu, h is pi_prox/mu"),
-    )
-
-
-def at_most(high: Any, reduce: str, ratio: str) -> tuple[Any, str, str]:
-    """The arguments of a bound on a divergence, checked."""
-    return (
-        knob("high", high, "give the largest divergence that stays, in nats", 0.0),
-        checks.one_of("reduce", reduce, REDUCED, "say how tokens of a sequence are put together"),
-        checks.one_of("ratio", ratio, RATIOS, "r is pi/mu, h is pi_prox/mu"),
-    )
-
-
 def ages(step: Step) -> tuple[Tensor, Tensor]:
     """Staleness of every token in versions, and where it is known, each `[R, G, N, T or 1]`.
 
@@ -130,3 +120,14 @@ def ages(step: Step) -> tuple[Tensor, Tensor]:
     known = (age >= 0) & (age < torch.inf)
     step.statistics["unknown_staleness"] = (step.share * (~known).to(step.share.dtype)).sum((1, 2, 3))
     return age, known
+
+
+def factor(source: str, *, shape: str = "T or 1") -> Callable[[type[T]], type[T]]:
+    """A factor of a page: a class of its name; becomes the public function that checks its knobs."""
+
+    def make(body: Any) -> Any:
+        name, own = body.__name__, parts.declared(body)
+        kind, returns = parts.kind_of(body, own, ()), f"a factor `[R, G, N, {shape}]`"
+        return parts.public(name, body, own, kind, returns, "settings outside their range", source)
+
+    return make

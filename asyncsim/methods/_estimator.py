@@ -1,6 +1,6 @@
 """A method as one function: of a step, its advantages and its knobs, to the score weight c of every token.
 
-    @estimator("2511.20347", advantage="group_std", aggregator="sequence_mean", anchored="behavior")
+    @estimator("2511.20347", advantage=advantages.group_std, aggregator="sequence_mean", anchored="behavior")
     def sapo(step: Step, a: Tensor, positive: Any = number(1.0, ...), negative: Any = number(1.05, ...)) -> Tensor:
         '''One line.'''
         return ...
@@ -83,7 +83,8 @@ def _public(
     own: Mapping[str, Knob],
     weigh: Callable[..., Weight],
     *,
-    advantage: str | Callable[..., Any] = "group_mean",
+    advantage: Callable[[], Any] = advantages.group_mean,
+    compared: Callable[..., Any] | None = None,
     aggregator: str | Callable[..., str] = "token_mean",
     anchored: str = "",
     late: Mapping[str, Knob] | None = None,
@@ -96,7 +97,7 @@ def _public(
 ) -> Callable[..., Method]:
     """The public function, which checks the knobs.
 
-    `advantage`: the name of the usual one, or a function of the knobs. `anchored`: the usual anchor, where there is a
+    `advantage`: what makes the usual one, or `compared`, from the knobs. `anchored`: the usual anchor, where there is a
     choice. `order`: names of all arguments where knobs do not come first. `outside`: knobs that the weight does not
     have. `joint` raises for arguments that do not go together. Fields of the `Method` may be functions of the knobs;
     knobs named `critic` and `at` are such fields, `entropy` is one of its constants.
@@ -115,15 +116,15 @@ def _public(
             joint(**given)
         made = {n: value(**numbers) if callable(value) else value for n, value in fields.items()}
         made |= _fields(given)
-        compared, mean = given["advantage"], given["aggregator"]
-        if compared is None:
-            compared = _usual(advantage) if isinstance(advantage, str) else advantage(**numbers)
+        baseline, mean = given["advantage"], given["aggregator"]
+        if baseline is None:
+            baseline = compared(**numbers) if compared else _usual(advantage)
         if callable(aggregator):
             mean = mean or aggregator(**numbers)
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
-        return Method(name, compared, weight, mean, **made)
+        return Method(name, baseline, weight, mean, **made)
 
-    usual = f" (default `{advantage}()`)" if isinstance(advantage, str) else ""
+    usual = "" if compared else f" (default `{advantage.__name__}()`)"
     doc = parts.documented(
         body.__doc__,
         parts.told(knobs, *[_ANCHOR] * bool(anchored), f"`advantage`{usual}", _MEANS),
@@ -135,8 +136,8 @@ def _public(
     return parts.factory(name, body, every, build, doc)
 
 
-def _usual(advantage: str) -> Any:
-    return getattr(advantages, advantage)()
+def _usual(advantage: Callable[[], Any]) -> Any:
+    return advantage()
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from asyncsim.methods._weights import NoRatio, Ratio, Weight
 _ORDER = "advantage critic entropy aggregator"
 
 
-@method("1602.01783", advantage=lambda **_: advantages.gae(trace=1.0), order=f"{_ORDER} at")
+@method("1602.01783", compared=lambda **_: advantages.gae(trace=1.0), order=f"{_ORDER} at")
 def a2c(critic: float = CRITIC, entropy: float = ENTROPY, at: str = AT) -> Weight:
     """Advantage actor-critic: no ratio, returns minus the critic's values.
 
@@ -29,7 +29,7 @@ def a2c(critic: float = CRITIC, entropy: float = ENTROPY, at: str = AT) -> Weigh
 
 @method(
     "1602.01783, algorithm S3",
-    advantage=lambda steps, **_: advantages.n_step(steps),
+    compared=lambda steps, **_: advantages.n_step(steps),
     order=f"steps {_ORDER}",
     at="behavior",
     status="reconstruction",
@@ -53,7 +53,7 @@ def a3c(
 
 @method(
     "1611.01224, equation 7",
-    advantage="retrace",
+    advantage=advantages.retrace,
     order=f"cap {_ORDER}",
     critic_output="action_value",
     status="reconstruction",
@@ -78,7 +78,7 @@ def acer(
 
 @method(
     "1606.02647, equation 3",
-    advantage="retrace",
+    advantage=advantages.retrace,
     order=f"cap {_ORDER}",
     critic_output="action_value",
     status="reconstruction",
@@ -99,7 +99,7 @@ def retrace(
     return Ratio("token", cap)
 
 
-@method("1802.01561, section 4.2", advantage="vtrace", order=f"cap {_ORDER}")
+@method("1802.01561, section 4.2", advantage=advantages.vtrace, order=f"cap {_ORDER}")
 def vtrace(
     cap: Any = number(1.0, "largest ratio", 0.0, above=True, remedy="use 1, or a large number for untruncated ratios"),
     critic: float = CRITIC,

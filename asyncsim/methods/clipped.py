@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import penalties
+from asyncsim import advantages, penalties
 from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.base.parts import Knob, choice, number
@@ -79,7 +79,7 @@ def _price(kl: Any, **_: Any) -> tuple[Any, ...]:
 
 @method(
     "2402.03300, equations 3 and 4",
-    advantage="group_std",
+    advantage=advantages.group_std,
     aggregator="sequence_mean",
     anchored="behavior",
     penalties=_price,
@@ -105,7 +105,7 @@ def grpo(
 
 @method(
     "2503.14476, equation 8",
-    advantage="group_std",
+    advantage=advantages.group_std,
     anchored="behavior",
     drop_equal=True,
     on_policy="policy gradient of the groups that are kept",
@@ -125,7 +125,7 @@ def dapo(low: Any = LOW, high: Any = HIGH.but(0.28)) -> Weight:
     "2507.18071, equations 5 and 13",
     level="geometric",
     shape="1",
-    advantage="group_std",
+    advantage=advantages.group_std,
     aggregator="sequence_mean",
     anchored="behavior",
     applied=_geometric,
@@ -146,7 +146,7 @@ def gspo(step: Step, a: Tensor, low: Any = LOW.but(3e-4), high: Any = HIGH.but(4
 @estimator(
     "2507.20673, equation 4",
     level="geometric",
-    advantage="group_std",
+    advantage=advantages.group_std,
     aggregator="sequence_mean",
     anchored="behavior",
     applied=_geometric,
@@ -276,7 +276,7 @@ def _bounds(name: str, mask: Any) -> tuple[Any, ...]:
 
 @method(
     "2506.13585, equations 4 and 5; 6 and 7 for the mask",
-    advantage="group_std",
+    advantage=advantages.group_std,
     anchored="behavior",
     order="low high anchor cap advantage aggregator mask",
     joint=lambda anchor, cap, **_: None if cap is None else _once(anchor),
@@ -308,7 +308,7 @@ def _some(lower: Any, upper: Any, **_: Any) -> None:
 
 @estimator(
     "2505.22617, Clip-Cov; verl, `compute_policy_loss_clip_cov`, for the order of both clips",
-    advantage="group_std",
+    advantage=advantages.group_std,
     anchored="behavior",
     joint=_some,
     on_policy="policy gradient with fewer tokens of high covariance",
@@ -354,7 +354,7 @@ class clip_cov(Clip):
 
 @estimator(
     "2505.22617, KL-Cov; verl, `compute_policy_loss_kl_cov`, for the penalty, whose number of tokens is rounded down",
-    advantage="group_std",
+    advantage=advantages.group_std,
     anchored="behavior",
 )
 class kl_cov(Weight):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim import factors
+from asyncsim import advantages, factors
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, number
 from asyncsim.methods._estimator import CAP, HIGH, LOW, method
@@ -36,7 +36,7 @@ _MOST = handed_on(2.0, "largest ratio that is kept", ">= 1")
 _RATIO = handed_on("r", "pi/mu or pi_prox/mu", '"r" or "h"')
 
 
-@method("textbook", advantage="leave_one_out", aggregator="sequence_sum", shape="T or 1")
+@method("textbook", advantage=advantages.leave_one_out, aggregator="sequence_sum", shape="T or 1")
 def full_is(level: str = choice("token", "sequence", words=_SAYS, usual="sequence")) -> Weight:
     """Untruncated importance sampling: c = W A (sequence) or r A (token).
 
@@ -49,7 +49,9 @@ def full_is(level: str = choice("token", "sequence", words=_SAYS, usual="sequenc
 
 
 @method(
-    "Precup, Sutton and Singh 2000 for products over prefixes", advantage="leave_one_out", aggregator="sequence_sum"
+    "Precup, Sutton and Singh 2000 for products over prefixes",
+    advantage=advantages.leave_one_out,
+    aggregator="sequence_sum",
 )
 def prefix_is() -> Weight:
     """Importance sampling with the ratio of the prefix: c_t = P_t A_t.
@@ -73,7 +75,7 @@ def _undiscounted(advantage: Any, **_: Any) -> None:
 
 @method(
     "Precup, Sutton and Singh 2000, section 3",
-    advantage="returns_to_go",
+    advantage=advantages.returns_to_go,
     aggregator="sequence_sum",
     joint=_undiscounted,
     raises="and an advantage with a discount or a trace below 1",
@@ -141,7 +143,7 @@ def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor:
     return TruncatedClip(cap, low, high) if floor is None else BoundedClip(cap, low, high, floor)
 
 
-@method("2602.17616", advantage="opob", aggregator="sequence_mean", shape="1")
+@method("2602.17616", advantage=advantages.opob, aggregator="sequence_mean", shape="1")
 def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
     """VCPO: truncated sequence ratios with the off-policy optimal baseline; its step rule is a link, `ess_step`.
 

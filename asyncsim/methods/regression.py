@@ -29,7 +29,7 @@ _BETA = number(
 )
 
 
-@method("Williams 1992; leave-one-out 2402.14740", advantage="leave_one_out", aggregator="sequence_sum")
+@method("Williams 1992; leave-one-out 2402.14740", advantage=advantages.leave_one_out, aggregator="sequence_sum")
 def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.but(0.0)) -> Weight:
     """Score function without ratio: c = A, data stale, scores current.
 
@@ -110,7 +110,7 @@ def _temperature(tau: Any, baseline: str, **_: Any) -> None:
     "2505.17826 (Trinity-RFT), its code",
     level="none",
     shape="1",
-    advantage=lambda tau, baseline: advantages.soft_value(tau) if baseline == "soft" else advantages.group_mean(),
+    compared=lambda tau, baseline: advantages.soft_value(tau) if baseline == "soft" else advantages.group_mean(),
     applied=lambda step, tau: ones(step) / (1.0 + per_sample(tau)),
     outside=("baseline",),
     joint=_temperature,
@@ -169,7 +169,7 @@ class kimi(Residual):
     "2602.19362, as described second hand",
     level="sequence",
     shape="1",
-    advantage=lambda beta: advantages.soft_value(beta),
+    compared=lambda beta: advantages.soft_value(beta),
     aggregator="sequence_sum",
     applied=lambda step, beta: 2.0 * per_sample(beta) * ones(step),
     on_policy="2 beta times the policy gradient",

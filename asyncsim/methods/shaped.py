@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asyncsim import advantages
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import number
 from asyncsim.learning import ratios
@@ -42,7 +43,7 @@ def gipo(
     return times(log_ratio.sub_(far.square_().mul_(0.5)).exp_(), a)
 
 
-@estimator("2511.20347", advantage="group_std", aggregator="sequence_mean", anchored="behavior")
+@estimator("2511.20347", advantage=advantages.group_std, aggregator="sequence_mean", anchored="behavior")
 def sapo(
     step: Step,
     a: Tensor,
@@ -62,7 +63,7 @@ def sapo(
     return times(slope.mul_(ratio), 4.0 * a)
 
 
-@estimator("2602.10693", level="sequence", shape="1", advantage="group_std")
+@estimator("2602.10693", level="sequence", shape="1", advantage=advantages.group_std)
 def vespo(
     step: Step,
     a: Tensor,

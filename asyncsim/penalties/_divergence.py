@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, plugins
-from asyncsim.base.knobs import MARK, knob, per_sample
+from asyncsim.base import parts, plugins
+from asyncsim.base.knobs import per_sample
+from asyncsim.base.parts import choice, number
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
 
-ANCHORS = ("reference", "behavior", "proximal")
-RATIOS = ("none", "token", "sequence")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
 class Penalty:
     """-coefficient times a divergence of the current policy from `to`; `ratio` is what samples are weighted with."""
 
-    coefficient: Any = field(default=0.04, metadata=MARK)
-    to: str = "reference"
-    ratio: str = "none"
+    coefficient: Any = number(
+        0.04, "beta, reward per nat", 0.0, remedy="give the price of one nat in units of reward, 0 for none"
+    )
+    to: Any = choice("reference", "behavior", "proximal", words="which policy is held close")
+    ratio: Any = choice("none", "token", "sequence", words="how samples of another policy are weighted")
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ class Penalty:
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
-        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         return {"penalty": plugins.name_of(self), **settings}
 
     def gap(self, step: Step) -> Tensor:
@@ -60,7 +61,6 @@ class Penalty:
         step.statistics[f"{plugins.name_of(self)}_penalty"] = step.token_mean(value)
 
 
-@dataclass(frozen=True)
 class Sampled(Penalty):
     """c_t = -coefficient ratio slope_t, from the gap at the tokens that were drawn."""
 
@@ -90,10 +90,13 @@ def k3_value(gap: Tensor) -> Tensor:
     return torch.where(torch.isinf(gap), gap.abs(), torch.expm1(-gap) + gap)
 
 
-def settings(coefficient: Any, to: str, ratio: str, allowed: tuple[str, ...] = RATIOS) -> tuple[Any, str, str]:
-    """The three arguments that every penalty has, checked."""
-    return (
-        knob("coefficient", coefficient, "give the price of one nat in units of reward, 0 for none", 0.0),
-        checks.one_of("to", to, ANCHORS, "say which policy is held close"),
-        checks.one_of("ratio", ratio, allowed, "say how samples of another policy are weighted"),
-    )
+def penalty(source: str, *, spread: bool = False) -> Callable[[type[T]], type[T]]:
+    """A penalty of a page: a class of its name; becomes the public function that checks its knobs."""
+
+    def make(body: Any) -> Any:
+        name, own = body.__name__, parts.declared(body)
+        term = "`spread` `[R, G, N, T, A]`" if spread else "`score_weight` `[R, G, N, T]`, log ratios limited to +-20"
+        kind, returns = parts.kind_of(body, own, ()), f"a penalty with {term}"
+        return parts.public(name, body, own, kind, returns, "settings outside their range", source)
+
+    return make

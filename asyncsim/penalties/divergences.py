@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,14 +9,23 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
+from asyncsim.base.parts import choice, flag
 from asyncsim.learning import ratios
 from asyncsim.learning.step import Step
-from asyncsim.penalties._divergence import Penalty, Sampled, k3_value, settings
+from asyncsim.penalties._divergence import Penalty, Sampled, k3_value, penalty
 
 
-@dataclass(frozen=True)
-class K1(Sampled):
-    """c_t = -beta; see `k1`."""
+@penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
+class k1(Sampled):
+    """KL penalty k1 as a loss: c = -beta, whose expected gradient is zero.
+
+    Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta. The mean of D is the KL divergence, but
+    d/dtheta of D at a given token is the score itself, so that the expected gradient under pi is -beta E[grad log pi] =
+    0. This loss regularizes nothing and adds noise. It is here because it is met in practice; k2, or D inside the
+    reward (`reward`), have the gradient that is meant. With a ratio the gradient is still 0, now in expectation under
+    the behavior policy. On stale data without one it is +beta grad KL(behavior || pi), which drives pi away from the
+    data (`estimator/kl-estimators`).
+    """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
         """1."""
@@ -28,33 +36,26 @@ class K1(Sampled):
         return gap
 
 
-def k1(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> K1:
-    """KL penalty k1 as a loss: c = -beta, whose expected gradient is zero.
+@penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
+class k2(Sampled):
+    """KL penalty k2 = D^2/2: its gradient is that of KL(pi || other).
 
-    Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta.
-
-    The mean of D is the KL divergence, but d/dtheta of D at a given token is the score itself, so that the expected
-    gradient under pi is -beta E[grad log pi] = 0. This loss regularizes nothing and adds noise. It is here because it
-    is met in practice; k2, or D inside the reward (`reward`), have the gradient that is meant. With a ratio the
-    gradient is still 0, now in expectation under the behavior policy. On stale data without one it is +beta grad
-    KL(behavior || pi), which drives pi away from the data (`estimator/kl-estimators`).
-
-    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate), 0.04 as in 2402.03300; `to`, the other
-    policy, "reference", "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to
-    behavior. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative coefficient or
-    unknown names. Source: Schulman 2020, "Approximating KL divergence" (value); gradient derived here.
-
-    >>> k1(0.1).describe()
-    {'penalty': 'k1', 'coefficient': 0.1, 'to': 'reference', 'ratio': 'none'}
+    Half the squared log ratio, D_t^2/2 with D_t = log pi - log other: c_t = -beta D_t. The value is a biased estimate
+    of KL(pi || other), but E_pi[D grad log pi] = grad KL(pi || other) exactly, state by state, with the chance of
+    visiting a state held fixed. Level "sequence" differentiates (sum_t D_t)^2/2 instead, c_t = -beta sum_k D_k, whose
+    mean is the gradient of the KL divergence of whole sequences. Under data of another policy the mean is right only
+    with the ratio: "token" weights states as behavior visits them, "sequence" as pi does. The divergence of a whole
+    sequence has no ratios of single tokens, so that level "sequence" refuses them.
     """
-    return K1(*settings(coefficient, to, ratio))
 
+    level: str = choice("token", "sequence", words="of what the log ratio is squared")
 
-@dataclass(frozen=True)
-class K2(Sampled):
-    """c_t = -beta D_t, or -beta sum_k D_k; see `k2`."""
-
-    level: str = "token"
+    @staticmethod
+    def joint(level: str, ratio: str, **_: Any) -> None:
+        """The divergence of a whole sequence has no ratios of single tokens."""
+        if level == "sequence":
+            remedy = "weigh the divergence of a whole sequence by its own ratio"
+            checks.one_of("ratio", ratio, ("none", "sequence"), remedy)
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
         """D, or its sum over the sequence."""
@@ -67,35 +68,16 @@ class K2(Sampled):
         return 0.5 * step.sequence(gap) ** 2 / step.lengths.clamp(min=1.0).unsqueeze(-1)
 
 
-def k2(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", level: str = "token") -> K2:
-    """KL penalty k2 = D^2/2: its gradient is that of KL(pi || other).
+@penalty("2402.03300, equation 4; gradient derived here")
+class k3(Sampled):
+    """KL penalty k3 = exp(-D) - 1 + D: its gradient is that of KL(other || pi), the other direction.
 
-    Half the squared log ratio, D_t^2/2 with D_t = log pi - log other: c_t = -beta D_t.
-
-    The value is a biased estimate of KL(pi || other), but E_pi[D grad log pi] = grad KL(pi || other) exactly, state by
-    state, with the chance of visiting a state held fixed. Level "sequence" differentiates (sum_t D_t)^2/2 instead,
-    c_t = -beta sum_k D_k, whose mean is the gradient of the KL divergence of whole sequences. Under data of another
-    policy the mean is right only with the ratio: "token" weights states as behavior visits them, "sequence" as pi
-    does. The divergence of a whole sequence has no ratios of single tokens, so that level "sequence" refuses them.
-
-    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
-    "behavior" or "proximal"; `ratio`, "none", "token" or "sequence"; `level`, "token" or "sequence". D is limited to
-    +-20 where it is used. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative
-    coefficient, unknown names, or ratios of tokens on a sequence. Source: Schulman 2020, "Approximating KL divergence"
-    (value); gradient derived here.
-
-    >>> k2(0.1, to="behavior").describe()["to"]
-    'behavior'
+    Low-variance estimate exp(-D_t) - 1 + D_t with D_t = log pi - log other, differentiated: c_t = -beta (1 - e^-D). The
+    value is an unbiased estimate of KL(pi || other). Its gradient is not that of the value's mean, since the tokens are
+    drawn from pi: E_pi[(1 - other/pi) grad log pi] = -sum_v other_v grad log pi_v = grad KL(other || pi), state by
+    state. The values are not clamped before they are differentiated, which would let go of the tokens that are farthest
+    away. A live ratio times k3 is the same as k2 with the ratio.
     """
-    level = checks.one_of("level", level, ("token", "sequence"), "say of what the log ratio is squared")
-    if level == "sequence":
-        checks.one_of("ratio", ratio, ("none", "sequence"), "weigh the divergence of a whole sequence by its own ratio")
-    return K2(*settings(coefficient, to, ratio), level)
-
-
-@dataclass(frozen=True)
-class K3(Sampled):
-    """c_t = -beta (1 - exp(-D_t)); see `k3`."""
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
         """1 - exp(-D)."""
@@ -106,30 +88,14 @@ class K3(Sampled):
         return k3_value(gap)
 
 
-def k3(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> K3:
-    """KL penalty k3 = exp(-D) - 1 + D: its gradient is that of KL(other || pi), the other direction.
+@penalty("released code of verl (estimator names that end in a plus sign); gradient derived here")
+class straight_through(Sampled):
+    """KL penalty with the value of k3 and the gradient of k2.
 
-    Low-variance estimate exp(-D_t) - 1 + D_t with D_t = log pi - log other, differentiated: c_t = -beta (1 - e^-D).
-
-    The value is an unbiased estimate of KL(pi || other). Its gradient is not that of the value's mean, since the tokens
-    are drawn from pi: E_pi[(1 - other/pi) grad log pi] = -sum_v other_v grad log pi_v = grad KL(other || pi), state by
-    state. The values are not clamped before they are differentiated, which would let go of the tokens that are
-    farthest away. A live ratio times k3 is the same as k2 with the ratio.
-
-    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate), 0.04 as in 2402.03300; `to`, the other
-    policy, "reference", "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to
-    behavior. D is limited to +-20 in c. Returns a penalty with `score_weight` `[R, G, N, T]`. Raises `InputError` for a
-    negative coefficient or unknown names. Source: 2402.03300, equation 4; gradient derived here.
-
-    >>> k3(0.1, ratio="token").describe()["ratio"]
-    'token'
+    K3 in the report, k2 in the gradient: loss beta (k2 - sg(k2) + sg(k3)), c_t = -beta D_t, D = log pi - log other.
+    Value (unbiased, low variance) and gradient (exactly grad KL(pi || other) per state) then belong to one divergence;
+    with k2 or k3 alone they do not. The trace has the value.
     """
-    return K3(*settings(coefficient, to, ratio))
-
-
-@dataclass(frozen=True)
-class StraightThrough(Sampled):
-    """c_t = -beta D_t, reported as exp(-D) - 1 + D; see `straight_through`."""
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
         """D."""
@@ -140,29 +106,16 @@ class StraightThrough(Sampled):
         return k3_value(gap)
 
 
-def straight_through(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> StraightThrough:
-    """KL penalty with the value of k3 and the gradient of k2.
+@penalty("1909.08593, equation 2; gradient derived here")
+class reward(Sampled):
+    """KL penalty inside the reward: every token answers for the log ratios behind it.
 
-    K3 in the report, k2 in the gradient: loss beta (k2 - sg(k2) + sg(k3)), c_t = -beta D_t, D = log pi - log other.
-
-    Value (unbiased, low variance) and gradient (exactly grad KL(pi || other) per state) then belong to one divergence;
-    with k2 or k3 alone they do not.
-
-    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
-    "behavior" or "proximal"; `ratio`, "none", or "token" or "sequence" for the detached ratio to behavior. D is limited
-    to +-20 in c. Returns a penalty with `score_weight` `[R, G, N, T]`; the trace has the value. Raises `InputError` for
-    a negative coefficient or unknown names. Source: released code of verl (estimator names that end in a plus sign);
-    gradient derived here.
-
-    >>> straight_through(0.1).describe()["penalty"]
-    'straight_through'
+    -beta D_t added to the reward of token t, D = log pi - log other, detached: c_t = -beta sum_(k >= t) D_k. E_pi[sum_t
+    grad log pi_t sum_(k >= t) D_k] is the gradient of the KL divergence of whole sequences, change of visited states
+    included; the token forms (k2, `exact`) hold those fixed. No baseline is subtracted, and the method's advantage does
+    not see the penalty (a task's `kl_coef` pays it, and then baselines do). Under data of another policy the mean is
+    right with the ratio of the sequence.
     """
-    return StraightThrough(*settings(coefficient, to, ratio))
-
-
-@dataclass(frozen=True)
-class Reward(Sampled):
-    """c_t = -beta sum_(k >= t) D_k; see `reward`."""
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
         """The log ratios from each token to the end of its sample."""
@@ -173,32 +126,19 @@ class Reward(Sampled):
         return gap
 
 
-def reward(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none") -> Reward:
-    """KL penalty inside the reward: every token answers for the log ratios behind it.
+@penalty("textbook", spread=True)
+class exact(Penalty):
+    """KL penalty summed over all actions of each token's state, without sampling noise in the action.
 
-    -beta D_t added to the reward of token t, D = log pi - log other, detached: c_t = -beta sum_(k >= t) D_k.
-
-    E_pi[sum_t grad log pi_t sum_(k >= t) D_k] is the gradient of the KL divergence of whole sequences, change of
-    visited states included; the token forms (k2, `exact`) hold those fixed. No baseline is subtracted, and the
-    method's advantage does not see the penalty (a task's `kl_coef` pays it, and then baselines do). Under data of
-    another policy the mean is right with the ratio of the sequence.
-
-    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
-    "behavior" or "proximal"; `ratio`, "none", "token" or "sequence". D is limited to +-20 in c. Returns a penalty with
-    `score_weight` `[R, G, N, T]`. Raises `InputError` for a negative coefficient or unknown names. Source: 1909.08593,
-    equation 2; gradient derived here.
-
-    >>> reward(0.1, ratio="sequence").describe()["ratio"]
-    'sequence'
+    -beta KL(pi || other) of each token's state: e_v = -beta pi_v (d_v - KL), d = log pi - log other, on log pi_v. In
+    the logits of the state that is -beta pi_v (d_v - KL), since sum_v e_v = 0. With `reverse`, -beta KL(other || pi):
+    e_v = beta other_v, in the logits beta (other_v - pi_v). States count as often as the data visits them: with ratio
+    "sequence", as pi would. The token's own ratio would only add noise, so that there is no "token" here. Rows of
+    "behavior" are computed at kept weights: late drawing. A run whose policy has no `log_probs` is refused.
     """
-    return Reward(*settings(coefficient, to, ratio))
 
-
-@dataclass(frozen=True)
-class Exact(Penalty):
-    """e_v = -beta pi_v (d_v - KL), or beta other_v; see `exact`."""
-
-    reverse: bool = False
+    ratio: str = choice("none", "sequence", words="how samples of another policy are weighted")
+    reverse: bool = flag("the other policy draws")
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -229,25 +169,3 @@ class Exact(Penalty):
         if self.to == "reference":
             return step.current["reference_log_probs"]
         return step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]
-
-
-def exact(coefficient: Any = 0.04, to: str = "reference", ratio: str = "none", reverse: bool = False) -> Exact:
-    """KL penalty summed over all actions of each token's state, without sampling noise in the action.
-
-    -beta KL(pi || other) of each token's state: e_v = -beta pi_v (d_v - KL), d = log pi - log other, on log pi_v.
-
-    In the logits of the state that is -beta pi_v (d_v - KL), since sum_v e_v = 0. With `reverse`, -beta KL(other ||
-    pi): e_v = beta other_v, in the logits beta (other_v - pi_v). States count as often as the data visits them: with
-    ratio "sequence", as pi would. The token's own ratio would only add noise, so that there is no "token" here.
-
-    Arguments: `coefficient` beta >= 0, reward per nat (or one per replicate); `to`, the other policy, "reference",
-    "behavior" (rows computed at kept weights: late drawing) or "proximal"; `ratio`, "none" or "sequence"; `reverse`,
-    whether the other policy draws. d is limited to +-20 where it is used. Returns a penalty with `spread`
-    `[R, G, N, T, A]`. Raises `InputError` for a negative coefficient, unknown names, or in a run whose policy has no
-    `log_probs`. Source: textbook.
-
-    >>> exact(0.1).outputs
-    ('log_probs', 'reference_log_probs')
-    """
-    flag = checks.boolean("reverse", reverse, "say whether the other policy draws")
-    return Exact(*settings(coefficient, to, ratio, ("none", "sequence")), flag)

@@ -160,24 +160,8 @@ def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
 
     def make(body: Any) -> Any:
         name, own = body.__name__, parts.declared(body)
-        joint = getattr(body, "joint", None)
-        kind = parts.kind_of(body, own, ())
-
-        def build(**knobs: Any) -> Any:
-            if joint is not None:
-                joint(**knobs)
-            return kind(**knobs)
-
-        given = ", ".join("0.5" for knob in own.values() if knob.usual is ...)
-        usual = ", ".join(f"{n}={0.5 if knob.usual is ... else knob.usual!r}" for n, knob in own.items())
-        doc = parts.documented(
-            body.__doc__,
-            parts.told(own),
-            f"Returns a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}.",
-            "Raises `InputError` for values outside these ranges." * bool(own),
-            f"Source: {source}.",
-            example=f">>> {name}({given})\n{kind.__name__}({usual})",
-        )
-        return parts.factory(name, body, own, build, doc)
+        returns = f"a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}"
+        refused = "values outside these ranges" * bool(own)
+        return parts.public(name, body, own, parts.kind_of(body, own, ()), returns, refused, source)
 
     return make

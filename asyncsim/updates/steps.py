@@ -166,7 +166,7 @@ class ess_step(Stateless):
     Assumes a policy with log-probs.
     """
 
-    rule: str = choice("sqrt", "linear", words="by which power; sqrt goes with adam, linear with sgd")
+    rule: str = choice("sqrt", "linear", words="the rule", remedy="sqrt goes with adam, linear with sgd")
     reference: Any = number(
         1.0,
         "on-policy ESS/N, to be measured where engine mismatch makes it differ from 1",

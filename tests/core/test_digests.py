@@ -17,7 +17,7 @@ from tests.sweeping.laboratory import bandit
 
 RUN = "asyncsim.learning.running"
 MORE = "\n\nADDED = 1\n"
-LINE = ("asyncsim.advantages.group_std", "", MORE)
+LINE = ("asyncsim.methods.clipped", "", MORE)
 """A change of a module that a GRPO run reaches and a REINFORCE run does not."""
 
 
@@ -39,9 +39,9 @@ def code(spec):
         (("asyncsim.learning.loop", "", MORE), "both"),
         (("asyncsim.base.rng_compiled", "", MORE), "both"),
         (("asyncsim.schedules.fixed", "", MORE), "both"),
-        (("asyncsim.advantages.group_std", '"""', '"""Other words. '), "none"),
-        (("asyncsim.advantages.group_std", "from __future__", "# a comment\nfrom __future__"), "none"),
-        (("asyncsim.advantages.gae", "", MORE), "none"),
+        (("asyncsim.methods.clipped", '"""', '"""Other words. '), "none"),
+        (("asyncsim.methods.clipped", "from __future__", "# a comment\nfrom __future__"), "none"),
+        (("asyncsim.advantages.traces", "", MORE), "none"),
         (("asyncsim.plotting._style", "", MORE), "none"),
         (("asyncsim.app.commands", "", MORE), "none"),
         (("asyncsim.base.store", "", MORE), "none"),
@@ -130,7 +130,7 @@ def test_names_are_read_through_packages_attributes_and_loads():
 def test_facts_that_are_kept_are_those_of_the_files(monkeypatch):
     """Kept facts are taken only where size, times and inode agree; an edit is read anew."""
     kept = digests._kept()
-    name = "asyncsim.advantages.group_std"
+    name = "asyncsim.methods.clipped"
     path = digests._files()[name]
     fresh = digests._facts.__wrapped__(name, path)
     assert kept.facts(name, path).digest == fresh.digest
@@ -167,7 +167,7 @@ def test_a_checkpoint_of_other_code_is_refused_in_one_line(edited, tmp_path):
         edited(LINE, lambda: sim.run(resume=path))
     assert "\n" not in str(refused.value)
     assert edited(LINE, lambda: sim.run(resume=path, other_code=True)) == whole
-    assert edited(("asyncsim.advantages.gae", "", MORE), lambda: sim.run(resume=path)) == whole
+    assert edited(("asyncsim.advantages.traces", "", MORE), lambda: sim.run(resume=path)) == whole
 
 
 LOSS = "import helper\nSCALE = 1.0\n\ndef loss(log_prob, advantage):\n    return -log_prob * advantage * SCALE * helper.one()\n"  # noqa: E501

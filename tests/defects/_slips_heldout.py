@@ -32,7 +32,7 @@ CHANCE = "drawn by chance"
 drawn = functools.partial(slip, seen=CHANCE)
 
 drawn(264, "regression", "Kimi: default baseline divides by the deviation", f"{M}._estimator:_usual",
-     "getattr(advantages, advantage)", 'getattr(advantages, advantage.replace("mean", "std"))',
+     "return advantage()", "return advantages.group_std()",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[kimi]")  # fmt: skip
 drawn(265, "schedules", "every block of replicates reads the realizations of the first", f"{L}.sources:Source.cut",
      "self.realization[replicates]", "self.realization[: len(replicates)]")  # fmt: skip
