@@ -223,21 +223,35 @@ class decoupled_ppo(TruncatedClip):
 
 @dataclass(frozen=True)
 class Cispo(Weight):
-    """c = clip(rho) A min(h, cap), 0 where a mask is closed; see `cispo`."""
+    """c = clip(rho) A; see `cispo`."""
 
     low: Any = field(metadata=MARK)
     high: Any = field(metadata=MARK)
-    cap: Any = field(default=None, metadata=MARK)
-    mask_low: Any = field(default=None, metadata=MARK)
-    mask_high: Any = field(default=None, metadata=MARK)
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
 
     def applied(self, step: Step) -> Tensor:
-        """Clipped token ratios to the anchor, times the truncated rollout weight, `[R, G, N, T]`."""
+        """Clipped token ratios to the anchor, `[R, G, N, T]`."""
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        weight = ratios.usable(step.anchored).clamp(min=lowest).clamp(max=highest)
+        return ratios.usable(step.anchored).clamp(min=lowest).clamp(max=highest)
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """The same times A."""
+        return self.applied(step) * advantage
+
+
+@dataclass(frozen=True)
+class CispoWith(Cispo):
+    """c = clip(rho) min(h, cap) A where the mask is open, 0 where it is closed; None: no such weight, no such mask."""
+
+    cap: Any = field(default=None, metadata=MARK)
+    mask_low: Any = field(default=None, metadata=MARK)
+    mask_high: Any = field(default=None, metadata=MARK)
+
+    def applied(self, step: Step) -> Tensor:
+        """Clipped token ratios to the anchor, times the truncated rollout weight, `[R, G, N, T]`."""
+        weight = super().applied(step)
         return weight if self.cap is None else weight * at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
@@ -246,13 +260,13 @@ class Cispo(Weight):
             # A method's anchor can be replaced after it was made.
             _once(step.anchor)
         if self.mask_low is None:
-            return self.applied(step) * advantage
+            return super().score_weight(step, advantage)
         lowest, highest = 1.0 - per_sample(self.mask_low), 1.0 + per_sample(self.mask_high)
         return clipped(self.applied(step), ratios.usable(step.anchored), advantage, lowest, highest)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run: what it has."""
-        return {name: value for name, value in super().describe().items() if value is not None}
+        return {name: value for name, value in super().describe().items() if value is not None} | {"weight": "cispo"}
 
 
 def _once(anchor: str) -> None:
@@ -298,7 +312,7 @@ def cispo(
     below, else 1. A mask inside an open clip, `cispo(1.0, 1e9, mask=(0.2, 0.2))`, is `ppo_clip(0.2, 0.2)`. A cap beside
     the anchor "behavior" is refused.
     """
-    return Cispo(low, high, cap, *(mask or ()))
+    return Cispo(low, high) if cap is None and not mask else CispoWith(low, high, cap, *(mask or ()))
 
 
 def _some(lower: Any, upper: Any, **_: Any) -> None:
