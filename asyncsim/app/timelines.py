@@ -41,7 +41,7 @@ def simulated(
     batches = updates // passes
     record = None
     if recorded:
-        summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
+        summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches, samples))
     else:
         summary = system.summary(batches, samples, seed)
     return summary, claims.predicted_staleness(system.describe_at(samples), samples), record
