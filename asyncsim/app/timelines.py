@@ -39,7 +39,7 @@ def timeline(
     batches = updates // passes
     record = None
     if recorded:
-        summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches))
+        summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches, samples))
     else:
         summary = system.summary(batches, samples, seed)
     about = system.describe_at(samples)

@@ -493,13 +493,20 @@ def _nothing_left(case: Case) -> str | None:
     return f"the gradient in the batch '{broken[0]}', of which nothing is left" if broken and case.exact else None
 
 
+def _fails(case: Case, probe: Probe, where: str) -> str | None:
+    answer = case.subject.quietly(probe)
+    failure = "the loss fails" if answer is None else "loss or gradient is not finite"
+    return None if answer is not None and answer.finite else f"{failure} in a batch {where}"
+
+
 @finds("hazard", "not finite with a fully masked sequence", "divide by max(T_i, 1)")
 def _empty_breaks(case: Case) -> str | None:
-    answer = case.subject.quietly(emptied(case.probe("on policy")))
-    if answer is not None and answer.finite:
-        return None
-    failure = "the loss fails" if answer is None else "loss or gradient is not finite"
-    return f"{failure} in a batch with one such sequence"
+    return _fails(case, emptied(case.probe("on policy")), "with one such sequence")
+
+
+@finds("hazard", "not finite with a single token", "use std(correction=0), or do not standardize one token")
+def _alone(case: Case) -> str | None:
+    return _fails(case, case.probe("single tokens").rows([0], "one token"), "of one token")
 
 
 @finds("bug", "masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")

@@ -66,6 +66,13 @@ def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:
     return Ages(row[kept] - warm, staleness[kept], steps - warm)
 
 
+def unknown(found: Ages | None) -> str:
+    """Why staleness has no distribution: it is missing, or steps are too few."""
+    if found is None:
+        return "The staleness of samples is missing, or below 0."
+    return f"Too few steps ({found.steps}) follow the warm-up, which lasts as long as the largest staleness."
+
+
 def distribution(telemetry: Telemetry) -> Draft:
     """Which named distribution the staleness follows; tested against the one that the user expects."""
     return followed(ages(telemetry), telemetry.setup.staleness)
@@ -74,10 +81,8 @@ def distribution(telemetry: Telemetry) -> Draft:
 def followed(found: Ages | None, expected: str | None) -> Draft:
     """The same of samples whose staleness is known already; None where it is missing."""
     if found is None or found.steps < FEWEST:
-        return missing(
-            QUESTION, "systems/mean-staleness-identity", "The staleness of samples is missing, or below 0.",
-            f"Log the staleness of every sample, over {FEWEST} steps or more after the warm-up.",
-        )  # fmt: skip
+        action = f"Log the staleness of every sample, over {FEWEST} steps or more after the warm-up."
+        return missing(QUESTION, "systems/mean-staleness-identity", unknown(found), action)
     value = found.staleness.astype(float)
     measured = Estimate(float(value.mean()), float(_between(found, value)), max(1, min(BATCHES, found.steps // 2) - 1))
     laws = candidates(found)

@@ -14,7 +14,7 @@ import numpy as np
 
 from asyncsim import claims
 from asyncsim.base.records import Estimate
-from asyncsim.diagnosing.ages import HARMLESS, ages, candidates
+from asyncsim.diagnosing.ages import HARMLESS, ages, candidates, unknown
 from asyncsim.diagnosing.findings import FEWEST, Draft, Saying, above, mean, missing, outside
 from asyncsim.diagnosing.telemetry import Telemetry
 
@@ -54,7 +54,7 @@ def cosine(telemetry: Telemetry) -> Draft:
     """Whether signal to noise explains the cosine; if not, whether momentum or shared batches do."""
     found, share = lags(telemetry), signal_share(telemetry)
     if 1 not in found:
-        return missing(COSINE, SNR, "No cosine of consecutive gradients was logged.", "Log it at every update.")
+        return missing(COSINE, SNR, "Too few cosines of neighbors were logged.", "Log one at every update.")
     later = [k for k in found if k > 1]
     if share is None and len(later) < 2:
         return missing(
@@ -137,8 +137,9 @@ def boundary(telemetry: Telemetry) -> Draft:
     setup = telemetry.setup
     limit, claim = _limit(telemetry)
     if limit is None:
-        return missing(BOUNDARY, claim, "The staleness is unknown, and with it the boundary.",
-                       "Log the staleness of samples, or give `staleness`.")  # fmt: skip
+        varies = setup.momentum and ages(telemetry) is not None
+        words = "No boundary is known for momentum where staleness varies." if varies else unknown(ages(telemetry))
+        return missing(BOUNDARY, claim, words, f"Log staleness over {FEWEST} steps or more, or give `staleness`.")
     if setup.learning_rate is not None and setup.curvature is not None:
         share: Estimate | None = Estimate(setup.learning_rate * setup.curvature / limit)
     else:

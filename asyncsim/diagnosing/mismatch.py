@@ -105,7 +105,7 @@ def floor(telemetry: Telemetry) -> Draft:
         fresh_data = first_step(telemetry)
     if fresh_data is None:
         return missing(
-            FLOOR, claim, "No data are surely fresh, so engine mismatch and staleness are not told apart.",
+            FLOOR, claim, "Too few data are surely fresh, so engine mismatch and staleness are not told apart.",
             f"Log log-probs and staleness of tokens, with {FEWEST} steps that hold fresh data; the first step does.",
         )  # fmt: skip
     length = _length(telemetry)
@@ -251,7 +251,7 @@ def mean_ratio(telemetry: Telemetry) -> Draft:
                        "Log the mean ratio before any clip, clamp or mask.")  # fmt: skip
     value, spread = mean(series), _spread(telemetry)
     if value is None or spread is None or spread > TOP:
-        return missing(question, claim, "A few ratios carry the mean, or the spread of ratios is unknown.",
+        return missing(question, claim, "Steps are too few, a few ratios carry the mean, or their spread is unknown.",
                        "Log ESS or chi-square of the same tokens, over more steps.")  # fmt: skip
     cut = ", or the sampler cuts tokens and the mean is the mass that it keeps" if value.value < 1.0 else ""
     return Draft(

@@ -54,7 +54,7 @@ def shown(telemetry: Telemetry) -> Draft:
     count = telemetry.setup.batch if tokens is None else float(np.median(np.bincount(tokens.row)))
     value = None if series is None else mean(series)
     if series is None or value is None or count is None:
-        return missing(SHOWN, claim, "Without the number of weights a reading of ESS has no scale.",
+        return missing(SHOWN, claim, "Too few steps have an ESS, or the number of its weights is unknown.",
                        "Log ESS and give `batch`, the weights that it counts, or log tokens.")  # fmt: skip
     least = 1.0 / count
     smallest = float(np.nanmin(series))

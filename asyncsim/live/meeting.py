@@ -108,7 +108,7 @@ def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: 
     checks.integer("replicates", replicates, 3, "an interval needs replicates beside the run's own")
     checks.real("level", level, "give the probability of a band", 0.0, 1.0, open_low=True)
     batches = len(live.t_train)
-    warm = min(ramp(live.spec.system), batches // 2)
+    warm = min(ramp(live.spec.system, live.spec.samples_per_group), batches // 2)
     system = model(live, warm)
     schedule = system.schedule(batches, 1, 1, realizations, live.seed)
     assert schedule.seconds is not None

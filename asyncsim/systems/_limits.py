@@ -81,7 +81,7 @@ def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Siz
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses
     required = batches * s.groups_per_batch / s.accept / uses
-    generated, seconds = _generation(s, batches, publishes, samples, sharp)
+    generated, seconds = generation(s, batches, publishes, samples, sharp)
     groups = max(required, min(required + _held_back(s, publishes), generated)) + len(s.rates)
     # Count the groups outstanding.
     scoring = 0.0 if s.reward is None or seconds == 0.0 else generated / seconds * mean(s.reward)
@@ -109,7 +109,7 @@ def _work(s: Settings) -> float:
     return mean(s.length) * mean(s.difficulty)
 
 
-def _generation(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
+def generation(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
     """Groups that generators make while a trainer trains that never waits, and the seconds; 0 without a mean."""
     if not math.isfinite(_work(s)):
         return 0.0, 0.0

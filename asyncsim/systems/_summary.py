@@ -8,26 +8,36 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import feeds
+from asyncsim.systems import _limits
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
 
-def warm_up(system: Settings, batches: int) -> int:
-    """Batches that are left out: 2 ceil(K / M), K the tickets; where there are none places, capacity and packed groups.
+def warm_up(system: Settings, batches: int, samples: int) -> int:
+    """Batches that are left out: `ramp`, but of a short run half."""
+    return min(ramp(system, samples), batches // 2)
 
-    The groups admitted on version 0 age one batch after the other. Of a short run half is left out.
+
+def ramp(system: Settings, samples: int) -> int:
+    """2 ceil(K / M) batches, K the tickets; where there are none places, capacity and packed groups.
+
+    The groups admitted on version 0, or while those are trained, are trained by then. A buffer that generators fill
+    slowly takes longer: twice its groups over those that a batch leaves there.
     """
-    return min(ramp(system), batches // 2)
-
-
-def ramp(system: Settings) -> int:
-    """2 ceil(K / M) batches: groups that start on version 0, or while those are trained, are trained by then."""
-    out = system.tickets
+    size, out, fill = system.groups_per_batch, system.tickets, 0.0
     if out is None:
-        # A queue that is longer than what is in flight need not fill up.
-        out = len(system.rates) + min(system.capacity or 0, len(system.rates))
-        out += system.prefetch * system.groups_per_batch
-    return 2 * math.ceil(out / (system.groups_per_batch * system.batches_per_publish))
+        out = len(system.rates) + min(system.capacity or 0, len(system.rates)) + system.prefetch * size
+        fill = _filling(system, samples)
+    return max(2 * math.ceil(out / (size * system.batches_per_publish)), math.ceil(2.0 * fill))
+
+
+def _filling(system: Settings, samples: int) -> float:
+    """Batches until the buffer is full, C / ((load - 1) P), by chance alone C^2 / 2 P; 0 where it need not fill up."""
+    size, span = system.groups_per_batch, system.batches_per_publish
+    room = min(system.capacity or 0, math.inf if system.max_age is None else (system.max_age + 1) * size * span)
+    used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
+    excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
+    return room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:
@@ -79,8 +89,8 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         **slots,
         "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
         "publish_lag": float(sums.publish_lag / groups),
-        "steady": bool(settings.warm_up >= ramp(system)),
-        "ramp_batches": ramp(system),
+        "steady": bool(settings.warm_up >= ramp(system, int(settings.samples))),
+        "ramp_batches": ramp(system, int(settings.samples)),
         "warm_up_batches": int(settings.warm_up),
         "seconds": float(run.now),
     }

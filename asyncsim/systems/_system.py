@@ -85,12 +85,12 @@ class System(Settings):
     ) -> dict[str, Any]:
         """Staleness, losses, lengths, throughput and utilization of one realization, without a record.
 
-        Memory is bounded by the outstanding groups. `warm`: batches left out (2 ceil(K/M) unless given). See
+        Memory is bounded by the outstanding groups. `warm`: batches left out (`_summary.warm_up` unless given). See
         `systems._summary.summary` for the keys.
         """
         from asyncsim.systems import _summary
 
-        default = _summary.warm_up(self, batches)
+        default = _summary.warm_up(self, batches, samples_per_group)
         warm = default if warm is None else checks.integer("warm", warm, 0, "count batches", batches - 1)
         state = self.simulate(batches, samples_per_group, realization, seed, record=False, warm=warm)
         return _summary.summary(self, state)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import pickle
 import subprocess
 import sys
-from functools import cache
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def checked(loss, like=None, **settings):
     return _first_check(loss, like) if shared else check_loss(loss, like, **{"bias": False, **settings})
 
 
-@cache
+@functools.cache
 def _first_check(loss, like):
     return check_loss(loss, like, bias=False)
 
@@ -135,7 +135,6 @@ WRONG = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:std")
 @pytest.mark.parametrize("name", WRONG)
 def test_a_mistake_is_named_and_nothing_else(name):
     bug, loss, like = WRONG[name]
@@ -167,6 +166,13 @@ def test_a_hazard_is_told_and_counts_when_strict(name):
     assert not checked(loss, strict=True).conforms
     assert checked(loss, strict=True, allow=[f.name for f in report.findings if f.kind == "hazard"]).conforms
     assert not checked(safe).shows(hazard)
+
+
+def test_a_std_of_one_token_is_told():
+    alone = "not finite with a single token"
+    found = next(finding for finding in checked(trainers.standardizing).findings if finding.name == alone)
+    assert found.kind == "hazard" and "in a batch of one token" in found.evidence and alone in _loss_findings.NAMES
+    assert not checked(functools.partial(trainers.standardizing, correction=0)).shows(alone)
 
 
 NOTES = {
@@ -415,7 +421,6 @@ def test_a_loss_with_float32_inside():
     assert report.conforms and report.name == "ppo_clip()" and report.match.largest > 0, report
 
 
-@pytest.mark.filterwarnings("ignore:std")
 def test_a_shared_threshold_is_asked_token_by_token():
     assert not Curves(Subject(trainers.local_threshold)).separable
     assert Curves(Subject(trainers.ppo())).separable

@@ -184,9 +184,10 @@ def mutating(log_prob, behavior, snapshot, advantages, mask):
     return ppo()(log_prob, behavior, snapshot, advantages, mask)
 
 
-def standardizing(log_prob, behavior, snapshot, advantages, mask):
+def standardizing(log_prob, behavior, snapshot, advantages, mask, correction=1):
     kept = advantages[mask > 0]
-    return ppo()(log_prob, behavior, snapshot, (advantages - kept.mean()) / (kept.std() + 1e-8), mask)
+    scaled = (advantages - kept.mean()) / (kept.std(correction=correction) + 1e-8)
+    return ppo()(log_prob, behavior, snapshot, scaled, mask)
 
 
 def by_position(log_prob, behavior, snapshot, advantages, mask):

@@ -326,6 +326,18 @@ def test_steps_alone_leave_questions_open_and_say_what_is_missing():
     assert all(each.action and not each.cause for each in told)
 
 
+def test_a_short_log_is_not_said_to_lack_what_it_has():
+    """Six steps with staleness and ESS: there are too few of them, and nothing else is wrong."""
+    log = {"step": range(40, 46), "staleness_min": range(6), "staleness_max": range(6), "ess": [0.9] * 6}
+    found = sim.diagnose(log, batch=64)
+    for question in (LAW, gradients.BOUNDARY, sizes.SHOWN):
+        assert "oo few steps" in answer(found, question).sentence
+    found = sim.diagnose(
+        {"step": range(40, 80), **{f"staleness_{m}": [0, 1] * 20 for m in ("min", "max")}}, momentum=0.9
+    )
+    assert "No boundary is known for momentum" in answer(found, gradients.BOUNDARY).sentence
+
+
 def test_the_result_is_plain_json():
     found = diagnosed(Run())
     assert json.loads(json.dumps(found.json(), allow_nan=False))["counts"] == found.counts

@@ -83,6 +83,8 @@ def test_unknown_stamps_and_short_logs_cannot_tell(tmp_path):
     assert found.verdict == "cannot tell" and "3 of 320" in found.sentence and "start_version" in found.action
     found = law_of(written(tmp_path, UNIFORM, 6, 2))
     assert found.verdict == "cannot tell" and "over 8 steps" in found.action
+    # Each staleness is known and above 0; the warm-up leaves 3 steps.
+    assert "Too few steps (3) follow the warm-up" in found.sentence and "missing" not in found.sentence
     with pytest.raises(InputError, match="staleness"):
         law_of(written(tmp_path, UNIFORM, 6, 2), "often")
 

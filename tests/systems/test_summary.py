@@ -23,7 +23,7 @@ def test_rows_that_are_used_again_change_nothing(system, batches, samples, seed)
         lean = system.summary(batches, samples, seed)
     except StalledError:
         reject()
-    full, _ = system.recorded(batches, samples, seed, warm=_summary.warm_up(system, batches))
+    full, _ = system.recorded(batches, samples, seed, warm=_summary.warm_up(system, batches, samples))
     assert lean == full
 
 
@@ -184,8 +184,37 @@ def test_memory_is_what_is_outstanding():
 
 def test_warm_up_is_twice_the_versions_that_are_out():
     system = presets.areal(4, 8, 40, length=constant(1.0), load=1.0)
-    assert _summary.warm_up(system, 100) == 10 and _summary.warm_up(system, 10) == 5
+    assert _summary.warm_up(system, 100, 1) == 10 and _summary.warm_up(system, 10, 1) == 5
     assert system.summary(100)["warm_up_batches"] == 10
+
+
+DROPS = {"tickets": None, "capacity": 64, "overflow": "drop_oldest"}
+FILLING = {
+    "miles": presets.miles(8, async_data_buffer_capacity_factor=8, length=lognormal(1.0, 0.8), load=1.1),
+    "areal": presets.areal(0, 8, 8, length=lognormal(1.0, 0.8), train_time=1.1).replace(**DROPS),
+}
+
+
+@pytest.mark.parametrize("name", FILLING)
+def test_a_run_in_which_the_buffer_still_fills_is_not_steady(name):
+    """A buffer of 8 batches fills in 80; what is called steady is the mean of long runs, and the start is below."""
+    system = FILLING[name]
+    assert _summary.ramp(system, 1) == 160
+    assert not system.summary(100, 1)["steady"] and system.summary(320, 1)["steady"]
+    limit = system.summary(20_000, 1)["staleness"]["mean"]
+    for batches, warm, biased in ((100, 6, True), (320, 160, False)):
+        means = [system.summary(batches, 1, seed, warm=warm)["staleness"]["mean"] for seed in range(16)]
+        # In standard errors of 16 seeds; one false alarm in a thousand.
+        assert ((limit - np.mean(means)) * 4.0 / np.std(means, ddof=1) > 4.1) == biased
+
+
+def test_a_buffer_that_need_not_fill_takes_no_time_to():
+    system = FILLING["miles"]
+    slower, equal, faster = (system.replace(load=load) for load in (0.9, 1.0, 8.0))
+    assert _summary.ramp(slower, 1) == _summary.ramp(faster, 1) == 6 and _summary.ramp(equal, 1) == 512
+    # A limit of staleness of one version leaves room for two batches.
+    assert _summary.ramp(system.replace(max_age=1), 1) == 32
+    assert _summary.ramp(system.replace(length=pareto(1.0, 1.0), load=None, train_time=1.0), 1) == 6
 
 
 REFUSED = {
