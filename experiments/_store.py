@@ -35,6 +35,13 @@ CALL = "experiments._store:rows_of"
 HERE = Path(__file__).resolve().parent
 
 
+class Settings(tuple[dict[str, Any], ...]):
+    """What rows were made from; pandas copies it deeply at every step from a table to the next, and need not."""
+
+    def __deepcopy__(self, memo: object) -> Settings:
+        return self
+
+
 @dataclass(frozen=True)
 class Plan:
     """An experiment to be run: where its rows go, and the settings that are left with those already there."""
@@ -215,7 +222,7 @@ def read(name: str, quick: bool = False, out: Path | None = None, own: bool = Fa
     columns = list(module.COLUMNS)
     checks.require(table.column_names == columns, "columns", table.column_names, f"exactly {columns}", remedy)
     rows = table.to_pandas()
-    rows.attrs["settings"] = settings
+    rows.attrs["settings"] = Settings(settings)
     return rows
 
 

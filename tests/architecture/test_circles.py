@@ -6,6 +6,7 @@ other neither can be read, tested or changed alone. What both need stands below 
 
 from __future__ import annotations
 
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -13,13 +14,17 @@ import pytest
 from tests.architecture.source import imports, modules
 
 
-def imported(**planted: str) -> dict[str, set[str]]:
-    """Every module with those that it imports anywhere; `planted` source stands behind a module's own."""
-    known, found = set(modules()), {}
-    for module, path in modules().items():
-        source = path.read_text(encoding="utf-8") + planted.get(module, "")
-        found[module] = imports(source, module, path.name == "__init__.py", known) - {module}
-    return found
+def above(module: str, planted: str = "") -> set[str]:
+    """Modules that one imports anywhere; `planted` source stands behind its own."""
+    path, known = modules()[module], set(modules())
+    source = path.read_text(encoding="utf-8") + planted
+    return imports(source, module, path.name == "__init__.py", known) - {module}
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """Every module with those that it imports."""
+    return {module: above(module) for module in modules()}
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
@@ -46,5 +51,5 @@ def test_modules_form_no_circle():
     ],
 )
 def test_a_planted_circle_is_seen(module, source, length):
-    found = circle(imported(**{module: f"\n{source}\n"}))
+    found = circle(imported() | {module: above(module, f"\n{source}\n")})
     assert module in found and len(set(found)) == length

@@ -142,6 +142,7 @@ def test_the_figure_draws_the_rows(rows):
             for place in places[1:]
         ]
         points = [float(box[0].get_xdata()[0]) for box in ax.containers]
+        assert len(points) == 2 * len(figure.ARMS)
         np.testing.assert_allclose(points, right, rtol=1e-12)
         assert all(box.has_xerr for box in ax.containers)
 
@@ -151,6 +152,7 @@ def test_the_figure_of_timing_draws_the_differences(rows):
     own = rows[(rows.baseline == "opob") & (rows.quantity == "difference")]
     right = [own[own.against == against].sort_values(["staleness", "horizon"]).value for against in vcpo_timing.AGAINST]
     points = [float(box[0].get_xdata()[0]) for box in ax.containers]
+    assert len(points) >= len(vcpo_timing.AGAINST) > 1
     np.testing.assert_allclose(points, np.concatenate(right), rtol=1e-12)
     assert all(box.has_xerr for box in ax.containers)
 

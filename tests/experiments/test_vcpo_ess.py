@@ -142,6 +142,7 @@ def test_the_figure_draws_the_rows_with_intervals_on_dashed_predictions(quick):
     for ax, (quantity, (field, *_)) in zip(figure.draw(quick).axes, figure.PANELS.items(), strict=True):
         drawn = np.concatenate([box[0].get_ydata() for box in ax.containers]).astype(float)
         rows = _vcpo_ess.means(quick, "training", quantity)
+        assert len(rows) > 1
         np.testing.assert_allclose(sorted(drawn), sorted(rows.value), rtol=1e-12)
         dashed = np.concatenate([line.get_ydata() for line in ax.lines if line.get_linestyle() == "--"])
         told = [

@@ -49,7 +49,9 @@ def rows_of(live):
 
 
 def trained(rows):
-    return [row for row in rows if row["fate"] == "trained"]
+    found = [row for row in rows if row["fate"] == "trained"]
+    assert found
+    return found
 
 
 EVERY = pytest.mark.parametrize("name", SYSTEMS)
