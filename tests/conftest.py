@@ -68,11 +68,7 @@ opened: set[str] = set()
 
 def note(event: str, values: tuple[Any, ...]) -> None:
     """An audit hook: remember what is opened of committed results."""
-    if (
-        event == "open"
-        and str(values[0]).startswith(WRITTEN)
-        and not str(values[0]).endswith((".py", ".pyc", ".md", ".css"))
-    ):
+    if event == "open" and str(values[0]).startswith(WRITTEN) and not str(values[0]).endswith(TEXTS):
         opened.add(str(Path(values[0]).relative_to(ROOT)))
 
 
