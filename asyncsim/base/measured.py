@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 
 import numpy as np
 
@@ -76,13 +77,13 @@ def _columns(path: str) -> dict[str, np.ndarray]:
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("it is a folder or a device")
     if not path.endswith((".parquet", ".pq")):
-        from pyarrow import csv, json
+        from pyarrow import BufferReader, csv, json
 
         files.Budget(path).fit(TEXT * os.path.getsize(path))
         # Given a path, the reader would unpack a compressed file of any length.
-        with open(path, "rb") as text:
-            reader, kind = (json.read_json, json) if path.endswith(LINES) else (csv.read_csv, csv)
-            table = reader(text, kind.ReadOptions(use_threads=False))
+        data = BufferReader(Path(path).read_bytes())
+        reader, kind = (json.read_json, json) if path.endswith(LINES) else (csv.read_csv, csv)
+        table = reader(data, kind.ReadOptions(use_threads=False))
         return {name: table[name].to_numpy() for name in table.column_names}
     import pyarrow
     from pyarrow import parquet
