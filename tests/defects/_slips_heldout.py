@@ -126,7 +126,7 @@ drawn(297, "checkpoints", "blocks kept again with every block that ends", f"{L}.
      "self.table.of(0)[len(self.keeper.parts) :]", "self.table.of(0)")  # fmt: skip
 drawn(298, "diagnostics", "accumulators go on from one run to the next", f"{D}._diagnostic:chosen",
      "value.fresh()", "value")  # fmt: skip
-drawn(299, "systems", "AReaL: batches packed in the order in which groups end", f"{S}.areal:areal",
+drawn(299, "systems", "AReaL: batches packed in the order in which groups end", f"{S}.labs:areal",
      'order="oldest_start"', 'order="done"')  # fmt: skip
 drawn(300, "tasks", "bit chain: a wrong bit valued a token too early", f"{T}.bit_chain:BitChain.exact",
      "(reached * paid[t + 1])", "(reached * paid[t])")  # fmt: skip

@@ -145,7 +145,7 @@ slip(189, "lengths", "exponential: its mean taken for a rate", f"{B}.laws:_expon
      "-p[0] * ", "-1.0 / p[0] * ",
      killer="systems/test_laws.py::test_draws_follow_the_survival[exponential:2.0]")  # fmt: skip
 slip(190, "lengths", "order statistics counted from the largest", f"{B}.laws:Law.expected_least",
-     "_integral_of_order(self, k, n)", "_integral_of_order(self, n - k + 1, n)",
+     "self._least(k, n)", "self._least(n - k + 1, n)",
      killer="systems/test_redundant.py::test_a_load_counts_the_redundant_samples[places]")  # fmt: skip
 slip(191, "draws", "delays of rewards from the draws of lengths", f"{S}._draws:rewards",
      '"reward seconds"', '"work"',

@@ -32,6 +32,13 @@ def test_every_bug_of_the_list_is_planted():
     assert all(plant.component for plant in PLANTS.values()) and all(PLANTS[number].killer for number in FIELD)
 
 
+def test_every_bug_still_has_its_place():
+    """Code that moved takes its bugs along."""
+    for number in ALL:
+        with PLANTS[number].planted():
+            pass
+
+
 @pytest.mark.committed
 def test_the_tables_are_those_of_their_rows():
     """And most bugs are killed by tests that were not written for them."""

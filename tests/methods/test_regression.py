@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
+from asyncsim import claims
 from asyncsim.base.checks import InputError
-from asyncsim.claims.optimum.asymre_projection import claim
 from asyncsim.methods import _given
 from tests.contracts.laboratory import case, step_with
 
@@ -122,7 +122,7 @@ def test_asymre_rests_where_the_claim_says():
     """Inside the simplex the end of the flow is a point of no gradient."""
     then = np.array([0.5, 0.1, -0.3, 0.2])
     point = {"behavior_logits": tuple(then), "rewards": tuple(MEANS), "offset": float(softmax(then) @ MEANS) - 0.8}
-    predicted = claim.predict(point)
+    predicted = claims.claim("optimum/asymre-projection").predict(point)
     end = np.array([predicted[f"pi[{k}]"] for k in range(4)])
     assert end.min() > 0
     found = sim.oracle.limit(bandit(), M.asymre(-0.8), np.log(end), behavior=then)
