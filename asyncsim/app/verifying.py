@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import sys
 import time
 import traceback
@@ -22,6 +23,8 @@ EACH = 8
 Measured = dict[str, Estimate] | Unmeasured
 """Estimates by quantity, or why there are none."""
 BROKEN = "the measurement broke off:"
+ALIKE = 1e-12
+"""Standard error, of the value, below which all realizations say the same."""
 """Beginning of the reason where a trial raised."""
 
 
@@ -111,6 +114,8 @@ def verify_one(
     predicted = [
         {} if isinstance(own, Unmeasured) else claim.predict(point) for point, own in zip(points, measured, strict=True)
     ]
+    if asked:
+        measured = [own if isinstance(own, Unmeasured) else _seen(own, predicted[0]) for own in measured]
     verdict = _join(claim, trial, points, measured, predicted, factor)
     if defects:
         verdict = dataclasses.replace(
@@ -146,6 +151,20 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
         text = f"{BROKEN} {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
         return Unmeasured(" ".join(text.split()), "inconclusive" if asked or machine else "violated")
+
+
+def _seen(estimates: dict[str, Estimate], predicted: Mapping[str, float]) -> Measured:
+    """The estimates; or outside, where all realizations are alike and what makes the difference may be in none of them.
+
+    An event that moves the mean by d has at most probability exp(-d M) to be missing from M realizations.
+    """
+    for name, value in predicted.items():
+        e = estimates[name]
+        off, alike = abs(e.value - value), math.isfinite(e.freedom) and e.error <= ALIKE * abs(e.value)
+        if alike and off > e.tolerance and off * e.samples < -math.log(FALSE_FAIL):
+            what = f"what moves {name} by {off:.2g} from {e.value:.6g}"
+            return Unmeasured(f"none of {e.samples} realizations shows {what}; ask where it is likelier")
+    return estimates
 
 
 def _planted(claim: Claim, trial: Trial, name: str, defect: Defect, seed: int) -> dict[str, str]:

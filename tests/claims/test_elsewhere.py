@@ -15,6 +15,7 @@ import pytest
 from asyncsim import claims
 from asyncsim.app import verifying
 from asyncsim.base import checks
+from asyncsim.base.records import Estimate, Unmeasured
 from asyncsim.claims._trial import Trial, untouched
 from tests.claims import places
 from tests.theory import drawing
@@ -98,6 +99,40 @@ def test_a_trial_that_raises_is_a_verdict_that_names_the_claim(
         assert verdict.id == CHEAP and str(error) in verdict.reason and math.isnan(verdict.p)
         place = verdict.reason.startswith(verifying.BROKEN) and "test_elsewhere.py:" in verdict.reason
         assert place or verdict.verdict == "outside"
+
+
+ARRIVALS = {"workers": 3, "rates": None, "groups_per_batch": 9, "law": "exponential:1", "cells": 9}
+INSTALLS = {
+    "mode": "pin", "places": 11, "batches_per_publish": 1, "seconds": 5.399, "train_time": 0.795, "sync_time": 0.338,
+    "generator_pauses": True,
+}  # fmt: skip
+PERMITS = {"tickets": 37, "publish_groups": 2, "release": "dequeue", "zero_train_time": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "found"),
+    [
+        ("systems/arrivals-per-update", ARRIVALS, "outside"),
+        ("systems/dynamic-sampling", {"groups_per_batch": 2, "round": 7, "accept": 0.9417}, "outside"),
+        ("systems/cap-binds", PERMITS, "held"),
+        ("systems/install-modes", INSTALLS, "held"),
+    ],
+)
+def test_far_points_that_were_called_violated(name: str, point: dict[str, Any], found: str) -> None:
+    """Cells of probability 1e-7 that no run shows; permits and a buffer whose start is forgotten slowly.
+
+    False alarm 1e-3 each, at a fixed seed.
+    """
+    assert verifying.verify_one(name, at=point).verdict == found
+
+
+def test_what_every_realization_says_alike_contradicts_where_it_is_far_off() -> None:
+    """A deviation that so many realizations would have shown is none that is too rare."""
+    alike = {"mean": Estimate(2.0, 0.0, 63.0, 1e-12, 64)}
+    seen = [verifying._seen(alike, {"mean": value}) for value in (2.0, 2.0 + 1e-6, 2.1, 2.2)]
+    assert [isinstance(each, Unmeasured) for each in seen] == [False, True, True, False]
+    exact = {"mean": Estimate(2.0, tolerance=1e-12, samples=64)}
+    assert verifying._seen(exact, {"mean": 2.0 + 1e-6}) is exact
 
 
 def test_a_stop_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

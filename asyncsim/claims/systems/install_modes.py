@@ -79,9 +79,17 @@ def _at(s: InstallModes, mode: str) -> dict[str, float]:
     return s.but(mode=mode).predict()
 
 
-_CYCLES, _WARM = 600, 60
+_CYCLES, _WARM, _FULL = 600, 60, 1.5
 _EDGES = 0.004
 """What samples on the edges of the window may make, where places are out of step with installs."""
+
+
+def _surplus(point: Point) -> float:
+    """Groups of a cycle that nobody trains, a quarter of one at least."""
+    stop = 0.0 if point["generator_pauses"] else point["sync_time"]
+    each = (point["batches_per_publish"] * point["train_time"] + stop) / point["seconds"]
+    whole = point["mode"] in ("restart", "drain")
+    return max(0.25, float(point["places"] * (math.floor(each) if whole else each) - point["batches_per_publish"]))
 
 
 def _system(point: Point) -> lab.System:
@@ -169,14 +177,16 @@ class InstallModes(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = plant(lab.windows.staggered(_system(point), 1))
-        summary, record = system.recorded(_CYCLES * system.batches_per_publish, 1, seed, warm=_WARM)
+        # A buffer that fills slowly drops nothing at first.
+        warm = max(_WARM, int(_FULL * system.capacity / _surplus(point)))
+        summary, record = system.recorded((_CYCLES - _WARM + warm) * system.batches_per_publish, 1, seed, warm=warm)
         installs, samples = record.publishes["t_install"], record.samples
-        first, last = installs[_WARM], installs[-2]
+        first, last = installs[warm], installs[-2]
         inside = (samples["t_end"] > first) & (samples["t_end"] <= last)
         ended = {name: column[inside] for name, column in samples.items()}
         written = ended["work"] + ended["wasted"]
         found = {
-            "cycle": (last - first) / (len(installs) - 2 - _WARM),
+            "cycle": (last - first) / (len(installs) - 2 - warm),
             "groups_per_second": inside.sum() / (last - first),
             "throughput": summary["throughput"],
             "dropped": summary["dropped_fraction"],
