@@ -232,7 +232,7 @@ def modules(*starts: str) -> dict[str, str]:
     """Digests of the package's modules that are reached from dotted names in it, by name; once a process.
 
     >>> reached = modules("asyncsim.methods.grpo")
-    >>> "asyncsim.advantages.group_std" in reached, "asyncsim.advantages.leave_one_out" in reached
+    >>> "asyncsim.advantages.baselines" in reached, "asyncsim.advantages.traces" in reached
     (True, False)
     """
     if not starts:
@@ -252,7 +252,7 @@ def modules(*starts: str) -> dict[str, str]:
 def reached(*starts: str) -> str:
     """Digest of all modules of the package that are reached from dotted names in it.
 
-    >>> reached("asyncsim.methods.grpo") == reached("asyncsim.methods.ppo_clip")
+    >>> reached("asyncsim.methods.grpo") == reached("asyncsim.methods.vtrace")
     False
     """
     return of(sorted(carried(modules(*starts)).items()))

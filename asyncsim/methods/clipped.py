@@ -359,6 +359,7 @@ class clip_cov(Clip):
         lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
         together = covariance(step, advantage)
         inside = ((together > per_sample(self.lower)) & (together < per_sample(self.upper))).to(together.dtype)
+        del together
         inside.mul_(movable(self.applied(step), advantage, lowest, highest))
         mass = (step.share * inside).sum((1, 2, 3), keepdim=True)
         # A number divided by a tensor is not, to the last bit, the same in a tensor of such numbers.
