@@ -13,7 +13,6 @@ checks each knob and makes a frozen dataclass; Arguments, Raises, Returns, Sourc
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 import math
@@ -161,10 +160,6 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
     )
 
     def made(*arguments: Any, **settings: Any) -> Any:
-        for unknown in settings.keys() - usual.keys():
-            near = difflib.get_close_matches(unknown, usual, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}{hint}")
         try:
             given = named.bind(*arguments, **settings).arguments
         except TypeError as error:

@@ -25,8 +25,10 @@ def claims() -> dict[str, Path]:
 
 
 def known(id: str) -> str:
-    """A claim's id; underscores in place of dashes are accepted. Raises `InputError` naming the nearest id where there
-    is none."""
+    """The id of a claim; underscores in place of dashes are accepted.
+
+    Raises `InputError` naming the nearest id where there is none.
+    """
     key = str(id).replace("_", "-")
     if key not in claims():
         near = difflib.get_close_matches(key, claims(), n=1, cutoff=0.4)
@@ -36,7 +38,7 @@ def known(id: str) -> str:
 
 
 @cache
-def found(key: str) -> type[_claim.Claim]:
+def class_of(key: str) -> type[_claim.Claim]:
     """The class of a claim."""
     family, _, name = key.partition("/")
     home = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}")
@@ -44,8 +46,8 @@ def found(key: str) -> type[_claim.Claim]:
     return next(each for each in classes if issubclass(each, _claim.Claim))
 
 
-_stated = cache(lambda key: _claim.stated(found(key), key))
-_tried = cache(lambda key: _claim.tried(found(key)))
+_stated = cache(lambda key: _claim.stated(class_of(key), key))
+_tried = cache(lambda key: _claim.tried(class_of(key)))
 
 
 def claim(id: str) -> records.Claim:

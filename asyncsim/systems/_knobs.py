@@ -113,8 +113,6 @@ def preset(
 
         @functools.wraps(function)
         def build(*arguments: Any, **named: Any) -> System:
-            for each in named.keys() - signature.parameters.keys():
-                raise TypeError(f"{name}() got an unexpected keyword argument {each!r}")
             try:
                 bound = signature.bind(*arguments, **named)
             except TypeError as error:

@@ -65,6 +65,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     batches = int(run.finished - settings.warm_up)
     lost = float(sums.dropped_age + sums.dropped_overflow)
     slots = _slots(system, int(settings.samples), sums)
+    start = ramp(system, int(settings.samples))
     return {
         "staleness": {
             "mean": float(mean),
@@ -89,8 +90,8 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         **slots,
         "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
         "publish_lag": float(sums.publish_lag / groups),
-        "steady": bool(settings.warm_up >= ramp(system, int(settings.samples))),
-        "ramp_batches": ramp(system, int(settings.samples)),
+        "steady": bool(settings.warm_up >= start),
+        "ramp_batches": start,
         "warm_up_batches": int(settings.warm_up),
         "seconds": float(run.now),
     }

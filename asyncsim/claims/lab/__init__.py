@@ -20,5 +20,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     for module in GENERAL:
         if hasattr(home := importlib.import_module(f"{__name__}.{module}"), name):
-            return getattr(home, name)
+            # Metrics of a run read such names at every update.
+            return globals().setdefault(name, getattr(home, name))
     raise AttributeError(f"{__name__} has no {name!r}")

@@ -6,10 +6,6 @@ import torch as torch
 from torch import Tensor as Tensor
 
 from asyncsim.advantages._advantage import Advantage as Advantage
-from asyncsim.advantages._traces import Tokens as Tokens
-from asyncsim.advantages._traces import behind as behind
-from asyncsim.advantages._traces import corrected as corrected
-from asyncsim.advantages._traces import tokens as tokens
 from asyncsim.base.trace import Trace as Trace
 from asyncsim.diagnostics._diagnostic import Metric as Metric
 from asyncsim.learning import running as running
@@ -23,7 +19,6 @@ from asyncsim.learning.versions import Weights as Weights
 from asyncsim.methods._corrections import Centered as Centered
 from asyncsim.methods._importance import PrefixRatio as PrefixRatio
 from asyncsim.methods._method import Method as Method
-from asyncsim.methods._surrogates import DualClip as DualClip
 from asyncsim.methods._surrogates import zero_outside as zero_outside
 from asyncsim.methods._weights import Clip as Clip
 from asyncsim.methods._weights import NoRatio as NoRatio
@@ -33,9 +28,6 @@ from asyncsim.policies._engine import Engine as Engine
 from asyncsim.policies._policy import Forward as Forward
 from asyncsim.predicting import Prediction as Prediction
 from asyncsim.predicting import Signal as Signal
-from asyncsim.predicting import predict as predict
-from asyncsim.predicting import scores as scores
-from asyncsim.predicting import sizes as sizes
 from asyncsim.schedules.fixed import fixed as fixed
 from asyncsim.systems._system import System as System
 from asyncsim.updates._link import Chain as Links
