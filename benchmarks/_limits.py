@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from asyncsim.learning.versions import threads
+from asyncsim.step.versions import threads
 from benchmarks import bandit
 
 LARGE, SMALL = 32 * 2**20, 2**14

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.learning.versions import threads
+from asyncsim.step.versions import threads
 from benchmarks._record import Benchmark
 
 LETTERS = "0123456789+-=abcdefghijklmnopqrst"
@@ -78,8 +78,8 @@ def prompt() -> Tensor:
 def ours(top_k: int = 0, tokens: int = TOKENS) -> tuple[Tensor, float]:
     """What was said, `[ROWS, tokens]`, and the seconds of saying it."""
     from asyncsim.base import rng
-    from asyncsim.learning.batch import Draws
-    from asyncsim.learning.versions import current
+    from asyncsim.step.batch import Draws
+    from asyncsim.step.versions import current
 
     made, seen = policy(top_k), prompt().reshape(1, 1, ROWS, -1)
     view = current(made.prepare(made.initial(1)))

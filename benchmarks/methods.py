@@ -23,8 +23,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncsim.base import memory, plugins
-from asyncsim.learning.step import Step, given
-from asyncsim.learning.versions import threads
+from asyncsim.step.step import Step, given
+from asyncsim.step.versions import threads
 from benchmarks._record import Benchmark
 
 SHAPE = (1, 32, 16, 1024)

@@ -36,7 +36,7 @@ def measure_cartpole() -> float:
 
 def measure_cores() -> float:
     """The same by two processes, half of the replicates each; they are started once."""
-    from asyncsim.learning.running import together
+    from asyncsim.running.running import together
     from benchmarks.workers import site
     from experiments import cartpole_parity as ppo
 

@@ -9,8 +9,8 @@ from typing import Any
 import asyncsim as sim
 from asyncsim.app import verifying
 from asyncsim.base import workers
-from asyncsim.learning.running import together
-from asyncsim.learning.spreading import Site
+from asyncsim.running.running import together
+from asyncsim.running.spreading import Site
 from benchmarks._record import Benchmark
 from experiments import _store
 

@@ -132,7 +132,7 @@ def python_page() -> str:
     """Functions of `import asyncsim as sim`, the oracle, and checks of code from outside."""
     import asyncsim
     from asyncsim import conformance
-    from asyncsim.learning import oracle
+    from asyncsim.sampling import oracle
 
     found = [(f"sim.{name}", getattr(asyncsim, name)) for name in PYTHON]
     found += [(f"sim.oracle.{name}", getattr(oracle, name)) for name in ("limit", "moments")]

@@ -10,8 +10,8 @@ from torch import Tensor
 import asyncsim as sim
 from asyncsim.diagnostics import _levels
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
+from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
 from experiments import m2po
 
 GROUPS, SAMPLES, CLIP, OLDEST = m2po.GROUPS, m2po.SAMPLES, m2po.CLIP, 32

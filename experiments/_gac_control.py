@@ -10,8 +10,8 @@ import torch
 
 from asyncsim import advantages, methods, schedules, tasks, updates
 from asyncsim.base.records import Point
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
 
 PROMPTS, ARMS_PER_PROMPT, KL, SAMPLES = 16, 8, 0.2, 8

@@ -8,9 +8,9 @@ import numpy as np
 
 from asyncsim import advantages, methods, tasks, updates
 from asyncsim.claims.lab import projection as _projection
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.schedules.fixed import fixed
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.schedules.imposed import fixed
 from asyncsim.updates._link import chain
 from asyncsim.updates.adam import adam
 from asyncsim.updates.align import align

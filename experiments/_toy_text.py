@@ -12,9 +12,9 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.step import Step
 from asyncsim.policies.mlp import Mlp
+from asyncsim.step.batch import Draws
+from asyncsim.step.step import Step
 from asyncsim.tasks._mdp import TabularMDP
 from asyncsim.tasks._task import Simple, Turn
 

@@ -18,11 +18,11 @@ from torch import Tensor
 from asyncsim import methods, schedules, tasks, updates
 from asyncsim.base import rng, uncertainty
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
-from asyncsim.learning.versions import tensor
 from asyncsim.methods._method import Method
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
+from asyncsim.step.versions import tensor
 from asyncsim.updates._link import Chain, Link, Record, State, chain
 
 LENGTH, SAMPLES, NOISE, HELD_OUT = 32, 16, 0.2, 1000

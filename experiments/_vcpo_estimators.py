@@ -10,13 +10,14 @@ import torch
 
 from asyncsim import advantages, methods, tasks
 from asyncsim.base import uncertainty
-from asyncsim.learning import oracle, versions
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.rollouts import Sampler, monte_carlo
-from asyncsim.learning.step import Step
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
 from asyncsim.policies.tabular import Tabular
+from asyncsim.sampling import oracle
+from asyncsim.sampling.rollouts import Sampler, monte_carlo
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
 from experiments import _atlas_chain, _atlas_measures
 
 BLOCK = 1 << 18

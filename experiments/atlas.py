@@ -28,12 +28,13 @@ from torch import Tensor
 
 from asyncsim import claims, tasks
 from asyncsim.base import checks, rng
-from asyncsim.learning import oracle, ratios, versions
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.rollouts import Sampler, monte_carlo
-from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.policies.tabular import Tabular
+from asyncsim.sampling import oracle
+from asyncsim.sampling.rollouts import Sampler, monte_carlo
+from asyncsim.step import ratios, versions
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods
 from experiments._atlas_measures import MEASURES, Found
 

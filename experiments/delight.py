@@ -26,7 +26,7 @@ from torch import Tensor
 
 import asyncsim as sim
 from asyncsim.base.knobs import per_sample
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from experiments import _compared, league
 
 COLUMNS = ["part", "place", "failure", "quantity", "value", "task", "law", *_compared.COLUMNS]

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import uncertainty
-from asyncsim.learning import versions
-from asyncsim.learning.step import Step
+from asyncsim.step import versions
+from asyncsim.step.step import Step
 
 DEVICES = ("cpu", "cuda")
 COLUMNS = [

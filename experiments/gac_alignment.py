@@ -128,7 +128,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 def training(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Cosine and correlation in windows that grow by a seventh."""
     from asyncsim.base import uncertainty
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     step, updates = setting["fraction"] * _gac.boundary("fixed", LATE), setting["updates"]
     spec = gaussian(setting["staleness"], step, setting["replicates"], updates, START)
@@ -151,7 +151,7 @@ def steady(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Correlation of neighbors at every fraction, all of them in one run."""
     from asyncsim import diagnostics
     from asyncsim.base import uncertainty
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     size = setting["replicates"]
     edge = _gac.boundary("fixed", LATE) / curvatures(setting["task"])[0].max()
@@ -216,8 +216,8 @@ def answers(seen: np.ndarray, true: int, count: int) -> list[dict[str, Any]]:
 def correlograms(setting: dict[str, Any], own: dict[str, Any], step: float, lengths: tuple[int, ...]) -> np.ndarray:
     """Mean products of gradients of noisy descent by lag, after each length."""
     from asyncsim import methods, schedules, tasks, updates
-    from asyncsim.learning import running
-    from asyncsim.learning.spec import Spec
+    from asyncsim.running import running
+    from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
     system = _gac.system(own.get("schedule", "fixed"), own["staleness"])
@@ -245,7 +245,7 @@ def causes(setting: dict[str, Any]) -> list[dict[str, Any]]:
     import asyncsim as sim
     from asyncsim import diagnostics
     from asyncsim.base import uncertainty
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     own, tau = CONDITIONS[setting["condition"]], setting["staleness"]
     step = own["step"] if "step" in own else own["share"] * _gac.boundary("fixed", LATE)

@@ -26,8 +26,8 @@ import torch
 
 from asyncsim import advantages, methods, schedules, systems, tasks, updates
 from asyncsim.base import laws, uncertainty
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
 
 DIRECTIONS, NOISE, START = 16, 1.0, 3.0

@@ -61,7 +61,7 @@ QUICK = [
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one schedule at every fraction of its boundary, all of them in one run."""
     from asyncsim.base import uncertainty
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     spec, steps = spec_of(setting)
     trace = running.run(spec, seed=setting["seed"], progress=False)

@@ -27,9 +27,9 @@ from torch import Tensor
 
 from asyncsim.base import uncertainty
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import ratios, versions
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios, versions
+from asyncsim.step.batch import Draws
+from asyncsim.step.step import Step
 from asyncsim.tasks.arithmetic import Arithmetic, arithmetic
 
 DEVICES = ("cpu", "cuda")

@@ -31,8 +31,8 @@ import asyncsim as sim
 from asyncsim import uncertainty
 from asyncsim.diagnostics import _levels
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
+from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
 from experiments import _vcpo
 
 COLUMNS = [

@@ -62,7 +62,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 def prefix(horizon: int) -> list[Any]:
     """Diagnostics of the ratio of the first steps of each episode."""
     from asyncsim.diagnostics._diagnostic import Metric
-    from asyncsim.learning import ratios
+    from asyncsim.step import ratios
 
     def log_ratio(step: Any) -> Any:
         return step.log_ratio[..., :horizon].sum(-1)

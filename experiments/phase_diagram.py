@@ -22,7 +22,7 @@ from torch import Tensor
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 COLUMNS = ["part", "task", "arm", "staleness", "rate", "value", "low", "high", "replicates"]
 SHARPNESS = 2.0

@@ -25,7 +25,7 @@ from torch import Tensor
 import asyncsim as sim
 from asyncsim import uncertainty
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from experiments import league, m2po, roll_flash
 
 COLUMNS = [

@@ -18,8 +18,8 @@ from asyncsim import diagnostics, methods, schedules, tasks, updates
 from asyncsim.base import uncertainty
 from asyncsim.base.records import Estimate
 from asyncsim.claims.lab.threshold import largest_stable_step, noiseless_descent
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
 
 CURVATURES = (2.0, 0.5)

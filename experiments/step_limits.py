@@ -26,7 +26,7 @@ from torch import Tensor
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from experiments import league, pipeline_rl
 
 COLUMNS = [*("quantity", "task", "arm", "staleness", "horizon", "rate", "share", "value", "low", "high", "replicates")]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from experiments import _tba, _vcpo
 
 COLUMNS = ["task", "law", "arm", "rate", "update", "quantity", "value", "low", "high", "samples", "note"]

@@ -32,9 +32,9 @@ from asyncsim.base import uncertainty
 from asyncsim.base.records import Estimate
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
 from asyncsim.updates._link import chain
 
 ACTIONS, BATCH, STEP, READ, NOISE = 3, 64, 0.04, 160, 2.0

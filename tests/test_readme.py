@@ -120,7 +120,7 @@ def guide(name: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 def test_the_metric_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
     from asyncsim.diagnostics import _diagnostic, _ranges
-    from asyncsim.learning.step import Step
+    from asyncsim.step.step import Step
     from tests.contracts.laboratory import case
 
     found = blocks(ROOT / "asyncsim" / "EXTENDING.md")

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, overload
 from torch import Tensor
 
 from asyncsim.base import checks, parts, plugins
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 State = dict[str, Tensor]
 """What an advantage remembers: named tensors with the replicate axis first."""

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.step import Step
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
 
 
 class Tokens(NamedTuple):

@@ -11,7 +11,7 @@ from asyncsim.advantages._advantage import GroupBaseline, Remembering, State, ad
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import flag, number, whole
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 EPS = number(
     1e-6, "in units of reward, added to what divides", 0.0, varies=False, remedy="use a small non-negative number"

@@ -10,7 +10,7 @@ from asyncsim.advantages._baselines import location, others, pooled, spread
 from asyncsim.advantages._traces import mask_out
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, flag
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 ALONE = flag("a sample leaves its own baseline")
 

@@ -23,8 +23,8 @@ from asyncsim.advantages._traces import (
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number, whole
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 TOKENS, NO_CRITIC = "[R, G, N, T]", "a run whose policy has no critic"
 DISCOUNT = number(0.99, "factor per token", 0.0, 1.0, remedy="use 0.99, or 1 for plain sums")

@@ -17,7 +17,7 @@ def returns_at(arm: Any, rates: Any, replicates: int, seed: int) -> np.ndarray:
     whose chain has `adam` and whose diagnostics have "trained_return". Raises `InputError`.
     """
     from asyncsim.comparing.tuning import set_knob, spread
-    from asyncsim.learning.running import run
+    from asyncsim.running.running import run
 
     values = checks.finite_array("rates", rates, (None,), "give positive learning rates")
     checks.integer("replicates", replicates, 1, "run each rate at least once")

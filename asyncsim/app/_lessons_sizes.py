@@ -46,7 +46,7 @@ def sizes(log_ratios: np.ndarray, clamp: float) -> dict[str, np.ndarray]:
     import torch
 
     from asyncsim import diagnostics, methods
-    from asyncsim.learning.step import given
+    from asyncsim.step.step import given
 
     log = torch.from_numpy(checks.finite_array("log_ratios", log_ratios, (None,) * 3, "one a token")).unsqueeze(1)
     zero = torch.zeros_like(log)
@@ -115,7 +115,7 @@ def ess(log_ratios: np.ndarray) -> np.ndarray:
     """
     import torch
 
-    from asyncsim.learning import ratios
+    from asyncsim.step import ratios
 
     log = torch.from_numpy(np.asarray(log_ratios, dtype=float))
     return ratios.ess(log, torch.full_like(log, 1.0 / log.shape[-1])).numpy()

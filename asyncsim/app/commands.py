@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from asyncsim.base.trace import Trace
-    from asyncsim.learning.spec import Spec
+    from asyncsim.running.spec import Spec
 
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
@@ -156,7 +156,7 @@ def show(spec: Spec, as_json: bool) -> int:
 
 def _keeping(o: SimpleNamespace) -> dict[str, Any]:
     """Arguments of `sim.run` that keep and log a run while it is under way, but for those left at their defaults."""
-    from asyncsim.learning import callbacks
+    from asyncsim.running import callbacks
 
     names = ("checkpoint", "checkpoint_every", "resume", "workers")
     given = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
@@ -166,7 +166,7 @@ def _keeping(o: SimpleNamespace) -> dict[str, Any]:
 
 def remade(path: Path, seed: int | None, trust: Sequence[str]) -> tuple[Spec, int]:
     """Spec and seed of a checkpoint; a `seed` that was given stands, and is compared when the run goes on."""
-    from asyncsim.learning import checkpoint
+    from asyncsim.running import checkpoint
 
     saved = checkpoint.read(path)
     return saved.remade(trust), saved.seed if seed is None else seed
@@ -177,7 +177,7 @@ def run(spec: Spec, o: SimpleNamespace) -> int:
 
     A run that a signal stops is written and printed as far as it came.
     """
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     # Print what the result depends on.
     arguments = _keeping(o)

@@ -12,7 +12,7 @@ from asyncsim.app import announcing, commands, streams, wording
 from asyncsim.base import checks
 
 if TYPE_CHECKING:
-    from asyncsim.learning.spec import Spec
+    from asyncsim.running.spec import Spec
 
 PASSED = (
     *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval", "max_replicates"),

@@ -235,8 +235,8 @@ def descent(staleness: int, learning_rate: float, length: int = 100) -> Figure:
     stable learning rate, 2 sin(pi / (4 staleness + 2)). Raises `InputError`. Source: `staleness/stability-boundary`.
     """
     from asyncsim import claims, methods, schedules, tasks, updates
-    from asyncsim.learning.running import run
-    from asyncsim.learning.spec import Spec
+    from asyncsim.running.running import run
+    from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
     checks.integer("staleness", staleness, 0, "count the updates by which a gradient is late")

@@ -138,7 +138,7 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
     # Oracles set no limit, and a second thread costs them time.
     limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if "torch" in sys.modules:
-        from asyncsim.learning import versions
+        from asyncsim.step import versions
 
         limit = versions.threads(1)
     try:

@@ -17,8 +17,8 @@ from asyncsim.app.options import DESCRIBES, PARTS, SIZES
 from asyncsim.base import checks, plugins
 
 if TYPE_CHECKING:
-    from asyncsim.learning.spec import Spec
     from asyncsim.policies._policy import Policy
+    from asyncsim.running.spec import Spec
     from asyncsim.systems._system import System
 
 
@@ -81,9 +81,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"see `asyncsim list {kind} {name}`"
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        # Former names are refused by the function, whose message has the present one.
-        if key not in plugins.renamed(make):
-            checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
+        checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
     # Refuse missing arguments.
     missing = [
         p.name
@@ -120,7 +118,7 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
 
 def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     """A spec from options that describe one, by name, and PART.KEY=VALUE pairs."""
-    from asyncsim.learning.spec import Spec
+    from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
     # Build task and policy.
@@ -178,7 +176,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
 
 def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     """The spec of a file, which may name trusted places; options that describe another one are refused."""
-    from asyncsim.learning.spec import Spec
+    from asyncsim.running.spec import Spec
 
     for name in given:
         option = "--" + name.replace("_", "-")

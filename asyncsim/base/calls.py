@@ -48,14 +48,14 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _refuse_unknown(make: Callable[..., Any], signature: inspect.Signature, named: Mapping[str, Any]) -> None:
-    """Refuse a keyword that no argument has, with the nearest name; Python's own words suggest nothing."""
+    """Refuse a keyword that no argument has, with the nearest name or all of them."""
     known = signature.parameters
     if any(p.kind is p.VAR_KEYWORD for p in known.values()):
         return
-    for each in named.keys() - known.keys() - set(getattr(make, "renamed", ())):
+    for each in named.keys() - known.keys():
         near = difflib.get_close_matches(each, known, n=1, cutoff=0.65)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}{hint}")
+        hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'nothing'}"
+        raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}; {hint}")
 
 
 def _snapshot(value: Any) -> Any:

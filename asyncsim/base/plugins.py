@@ -24,15 +24,6 @@ from typing import Any
 
 from asyncsim.base import calls, checks, outside
 
-BEFORE = {
-    "updates_per_batch": "epochs belong to the learner: write sim.Spec(..., epochs=U), or asyncsim run --epochs U",
-    "age_checks": "each look has a reach of its own: write age_at_pack and age_at_publish, none, ready or all",
-    "age_reach": "each look has a reach of its own: write age_at_pack and age_at_publish, none, ready or all",
-    "sawtooth.updates": "a schedule counts batches: write sawtooth(batches=n), with sim.Spec(..., epochs=U)",
-}
-"""Arguments that systems and schedules had (all of them, or the one named), each with what is written today."""
-
-
 PARTS = {
     "tasks": "task",
     "policies": "policy",
@@ -149,32 +140,6 @@ def _remembered(part: Any, name: str) -> Any:
     return calls.remembering(part, name) if inspect.isfunction(part) else part
 
 
-def refusing(make: Callable[..., Any], before: Mapping[str, str]) -> Callable[..., Any]:
-    """The same function, refusing arguments that it had `before`, each with what is written today."""
-    remedies = {name.removeprefix(f"{make.__name__}."): today for name, today in before.items()}
-    before = {name: today for name, today in remedies.items() if name not in inspect.signature(make).parameters}
-
-    @functools.wraps(make)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        refuse(options, before)
-        return make(*arguments, **options)
-
-    checked.renamed = (*renamed(make), *before)  # type: ignore[attr-defined]
-    return checked
-
-
-def renamed(make: Callable[..., Any]) -> tuple[str, ...]:
-    """Arguments that a function had before and refuses now by name."""
-    return tuple(getattr(make, "renamed", ()))
-
-
-def refuse(given: Mapping[str, Any], before: Mapping[str, str], prefix: str = "") -> None:
-    """Raise `InputError` for the first name of `before` among the given ones; its remedy is what is written today."""
-    for name in given:
-        if name in before:
-            raise checks.InputError(prefix + name, given[name], "left out", before[name])
-
-
 def described(package: str, name: str, kind: str) -> dict[str, Any]:
     """Signature, arguments with their defaults, and docstring of one public object of a plug-in folder.
 
@@ -219,7 +184,6 @@ class Namespace(ModuleType):
     objects, so a bound module is replaced by the objects that it defines.
     """
 
-    _before: Mapping[str, str]
     _beside: Mapping[str, str]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -231,9 +195,8 @@ class Namespace(ModuleType):
                 super().__setattr__(each, self._offer(vars(value)[each]))
 
     def _offer(self, value: Any) -> Any:
-        """The object of a file, whose parts remember how they were made, and which refuses arguments of before."""
+        """The object of a file, whose parts remember how they were made."""
         if inspect.isfunction(value):
-            value = refusing(value, self._before) if self._before else value
             value = calls.remembering(value, f"{self.__name__.rpartition('.')[2]}.{value.__name__}")
             # Where it can be found again, as whoever pickles it must.
             value.__module__ = self.__name__
@@ -247,22 +210,23 @@ class Namespace(ModuleType):
         if name in self._beside:
             return self._offer(vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name])
         if name not in summaries(package) and name not in outside.registered(package):
-            known = ", ".join(summaries(package))
-            raise AttributeError(f"{package} has no {name!r}; it has {known}")
+            near = difflib.get_close_matches(name, summaries(package), n=1)
+            hint = f"did you mean {near[0]}? It" if near else "it"
+            raise AttributeError(f"{package} has no {name!r}; {hint} has {', '.join(summaries(package))}")
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *summaries(self.__name__), *self._beside})
 
 
-def expose(package: str, before: Mapping[str, str] | None = None, beside: Mapping[str, str] | None = None) -> None:
+def expose(package: str, beside: Mapping[str, str] | None = None) -> None:
     """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
 
-    `before`: arguments that its functions once had, each with what is written today. `beside`: what is no
-    plug-in, each with its private module, as functions that make a part from what a user writes; no list has them.
+    `beside`: what is no plug-in, each with its private module, as functions that make a part from what a user writes;
+    no list has them.
     """
     module = sys.modules[package]
-    vars(module)["_before"], vars(module)["_beside"] = before or {}, beside or {}
+    vars(module)["_beside"] = beside or {}
     module.__class__ = Namespace
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, knobs, notation, plugins
 from asyncsim.base.records import Schedule, plain
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 
 
 def named(arms: Sequence[Any]) -> dict[str, Spec]:

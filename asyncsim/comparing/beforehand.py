@@ -16,8 +16,8 @@ from asyncsim.comparing.arms import content
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.running import run
-from asyncsim.learning.spec import Spec
+from asyncsim.running.running import run
+from asyncsim.running.spec import Spec
 
 PROBED = 8
 """Replicates whose first update shows what a spec reports, and where it starts."""

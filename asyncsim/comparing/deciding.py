@@ -21,8 +21,8 @@ from asyncsim.comparing.beforehand import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
 from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.spreading import Site
+from asyncsim.running.spec import Spec
+from asyncsim.running.spreading import Site
 
 FIRST = 64
 """Replicates of the first look; every further look doubles them."""

@@ -12,11 +12,11 @@ from asyncsim.base import checks, files, spec_code, stopping
 from asyncsim.base import store as storing
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.spreading import Site, say
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.running.spreading import Site, say
 
-ROOT = "asyncsim.learning.running"
+ROOT = "asyncsim.running.running"
 """The module whose code, with what it reaches, makes a training."""
 
 
@@ -79,7 +79,7 @@ def site_of(workers: int | None, where: str | None, metric: str) -> Iterator[Sit
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """As `learning.running.together`; one process keeps each run once it is over, several all at once."""
+    """As `running.running.together`; one process keeps each run once it is over, several all at once."""
     if not isinstance(site, Kept):
         return running.together(runs, site)
     units = [site.unit(*each) for each in runs]

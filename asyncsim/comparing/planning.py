@@ -17,7 +17,7 @@ from asyncsim.comparing.beforehand import recorded, refuse
 from asyncsim.comparing.deciding import FIRST, seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import spread
-from asyncsim.learning.running import run
+from asyncsim.running.running import run
 
 MOST = 1 << 30
 """Replicates of the largest plan."""

@@ -13,7 +13,7 @@ from asyncsim.base.answers import Tuned
 from asyncsim.base.records import Schedule
 from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 
 STEPS = 4
 """Doublings of the grid to each side of where it starts."""

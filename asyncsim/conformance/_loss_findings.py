@@ -18,8 +18,8 @@ from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emp
 from asyncsim.conformance._loss_readings import AVERAGED, NAMED, ROWS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import KINDS, Finding
-from asyncsim.learning import ratios
 from asyncsim.methods._method import Method
+from asyncsim.step import ratios
 
 Experiment = Callable[[Case], "Finding | str | None"]
 

@@ -23,11 +23,11 @@ from asyncsim.conformance._loss_probes import Points, points
 from asyncsim.conformance._loss_subject import TENSORS, Probe
 from asyncsim.conformance.reports import shown
 from asyncsim.factors._factor import Factor
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._given import Received, received, stepped
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 _ASIDE = ("advantage", "aggregator", "anchor", "at", "critic", "entropy", "kl")
 """Arguments that do not belong to the weight, and those that are set on the method itself."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from asyncsim.base import plugins
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
 from asyncsim.conformance._loss_subject import Probe, Subject
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
 

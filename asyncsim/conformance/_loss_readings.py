@@ -17,7 +17,7 @@ from torch import Tensor
 from asyncsim.conformance._loss_parts import Curves, Kink, fewest, idle, shape_of, tidy
 from asyncsim.conformance._loss_probes import Points, points
 from asyncsim.conformance._loss_subject import Probe
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 
 _STEP, _SAME = 1e-4, 1e-6
 

@@ -22,11 +22,11 @@ from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
 from asyncsim.conformance.reports import BiasRow, Disagreement, LossReport, Match
-from asyncsim.learning import oracle
-from asyncsim.learning.step import Step
-from asyncsim.learning.versions import threads
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
+from asyncsim.sampling import oracle
+from asyncsim.step.step import Step
+from asyncsim.step.versions import threads
 
 PER = ("token", "sequence")
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.diagnostics._levels import sample_share
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 class Ages(NamedTuple):

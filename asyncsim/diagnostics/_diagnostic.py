@@ -16,8 +16,8 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins
 from asyncsim.base.notation import TRAINED
-from asyncsim.learning.step import Step
 from asyncsim.policies._policy import Policy, require_outputs
+from asyncsim.step.step import Step
 
 SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray]], None]

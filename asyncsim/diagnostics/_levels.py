@@ -11,7 +11,7 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import samples
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 LEVELS = ("sequence", "token")
 OF = ("sequence", "token", "applied", "staleness", "mismatch")

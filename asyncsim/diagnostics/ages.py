@@ -11,7 +11,7 @@ from asyncsim.diagnostics._ages import ages, over_samples
 from asyncsim.diagnostics._diagnostic import head_staleness, metric
 from asyncsim.diagnostics._levels import sample_share, token_share
 from asyncsim.diagnostics._ranges import POSITIVE, SHARE
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 @metric(default=True, range=POSITIVE)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 @dataclass

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import metric
 from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 def _gap(step: Step) -> Tensor:

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import metric
 from asyncsim.diagnostics._ranges import ANY, COSINE, POSITIVE
-from asyncsim.learning import oracle, ratios
-from asyncsim.learning.step import Step
+from asyncsim.sampling import oracle
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 @metric(enumerates=True, subject="policy", range=ANY)

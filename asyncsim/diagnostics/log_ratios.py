@@ -11,8 +11,8 @@ from asyncsim.base import checks
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, advantages, checked, named, ratios_of, token_share, weights_of
 from asyncsim.diagnostics._ranges import ANY, POSITIVE
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 @metric(outputs=("log_prob",), range=ANY)

@@ -14,9 +14,9 @@ from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import Bound, advantages, masked, named, over_tokens, stopped
 from asyncsim.diagnostics._ranges import SHARE
-from asyncsim.learning.step import Step
 from asyncsim.methods._surrogates import DualClip
 from asyncsim.methods._weights import Clip
+from asyncsim.step.step import Step
 
 
 @metric(outputs=("log_prob",), range=SHARE)

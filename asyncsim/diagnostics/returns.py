@@ -9,7 +9,7 @@ from torch import Tensor
 
 from asyncsim.diagnostics._diagnostic import finished, metric, token_average
 from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 @metric(default=True, subject="policy", range=ANY)

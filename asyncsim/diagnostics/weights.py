@@ -16,8 +16,8 @@ from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import OF, Bound, checked, named, ratios_of, token_share, weights_of
 from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 @metric(outputs=("log_prob",), default=True, of=OF, range=SHARE)

@@ -13,7 +13,7 @@ from torch import Tensor
 from asyncsim.base import parts, plugins
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, number
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 T = TypeVar("T")
 RATIO = choice("r", "h", words="pi/mu or pi_prox/mu", remedy="r is pi/mu, h is pi_prox/mu")

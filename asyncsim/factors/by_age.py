@@ -12,7 +12,7 @@ from asyncsim.base import checks, plugins
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, number
 from asyncsim.factors._factor import Factor, Mask, ages, factor
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 _USED = {"constant": (), "threshold": ("cutoff", "after", "average"), "polynomial": ("exponent", "average")}
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, number
 from asyncsim.factors._factor import HIGH, LOW, RATIO, Band, Bounded, Mask, factor, log_bound, log_ratio
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 @factor("2510.18855, IcePop", shape="T")

@@ -10,7 +10,7 @@ from torch import Tensor
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number
 from asyncsim.factors._factor import RATIO, Mask, factor, log_ratio
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 @factor("verl, `compute_policy_loss_vanilla`, and OpenRLHF, `PolicyLoss`, as released")

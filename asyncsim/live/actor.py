@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from asyncsim.learning import versions
-from asyncsim.learning.rollouts import Sampler, Trajectories, rolled_out
 from asyncsim.live.board import Board
+from asyncsim.sampling.rollouts import Sampler, Trajectories, rolled_out
+from asyncsim.step import versions
 
 MOVING = ("keep", "reprefill")
 """Modes in which a response goes on under the weights of an install."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from asyncsim.learning.versions import Weights
+from asyncsim.step.versions import Weights
 
 TURN, VERSION, SUM, HEAD = 0, 1, 2, 3
 """Words in front of the weights: writes begun and ended, version, checksum of version and weights."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks, files, workers
-from asyncsim.learning.versions import Weights
 from asyncsim.live import actor
 from asyncsim.live.board import Board, Mapped
 from asyncsim.live.processes import close, end
+from asyncsim.step.versions import Weights
 
 PATIENCE = 120.0
 """Seconds that Ray has to start a task."""

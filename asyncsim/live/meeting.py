@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, laws, workers
-from asyncsim.learning.running import run as simulated
 from asyncsim.live.running import Live, rate
+from asyncsim.running.running import run as simulated
 from asyncsim.systems._summary import ramp
 from asyncsim.systems._system import System
 

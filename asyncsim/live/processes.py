@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from asyncsim.base import workers
-from asyncsim.learning.versions import Weights
 from asyncsim.live import actor
 from asyncsim.live.board import Board
+from asyncsim.step.versions import Weights
 
 PATIENCE = 2.0
 """Seconds that an actor has to end by itself."""

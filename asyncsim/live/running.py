@@ -17,20 +17,20 @@ from asyncsim.base import checks, rng, stopping
 from asyncsim.base.laws import Law
 from asyncsim.base.trace import Trace
 from asyncsim.conformance.controller import Hooks, Names
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.blocks import Block, Shared, computing
-from asyncsim.learning.joining import trace_of
-from asyncsim.learning.running import Interrupted
-from asyncsim.learning.sources import Cut, Source
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.standing import Standing
-from asyncsim.learning.versions import Weights
 from asyncsim.live import actor, by_ray, processes
 from asyncsim.live.admission import Desk, Group, Permits
 from asyncsim.live.board import Board
 from asyncsim.live.log import Writer
-from asyncsim.schedules.fixed import fixed
+from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.joining import trace_of
+from asyncsim.running.running import Interrupted
+from asyncsim.running.sources import Cut, Source
+from asyncsim.running.spec import Spec
+from asyncsim.running.standing import Standing
+from asyncsim.schedules.imposed import fixed
 from asyncsim.schedules.replay import Replay, replay
+from asyncsim.step.batch import Batch
+from asyncsim.step.versions import Weights
 from asyncsim.systems._system import System
 
 FREE = {

@@ -14,9 +14,9 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import Knob, choice, whole
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 class Parts:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.knobs import MARK
-from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._weights import movable, times
+from asyncsim.step.step import Step
 
 STEPS = 1000
 """Bounds that are tried on either side, at most: every one of them is compared with every token beyond the first."""

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from asyncsim.advantages._traces import state_value
 from asyncsim.base.knobs import MARK, per_sample
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight, at_most
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 def covariance(step: Step, advantage: Tensor) -> Tensor:

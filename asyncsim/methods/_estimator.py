@@ -22,9 +22,9 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.base import parts
 from asyncsim.base.parts import Knob, handed_on, number
-from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step.step import Step
 
 CAP = number(2.0, "largest ratio", 1.0, remedy="a cap below 1 shrinks on-policy samples; use at least 1")
 LOW = number(0.2, "the lower bound is 1 - low", 0.0, 1.0, remedy="the lower bound is 1 - low")

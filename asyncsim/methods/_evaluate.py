@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from asyncsim.base import checks
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.step import Carried, Step
-from asyncsim.learning.versions import Weights
 from asyncsim.methods import _parts
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Carried, Step
+from asyncsim.step.versions import Weights
 from asyncsim.tasks._task import Task
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage, or_default
 from asyncsim.base import checks, outside
-from asyncsim.learning.step import Step
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.methods._weights import Weight
+from asyncsim.step.step import Step
 
 ARGUMENTS = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantage", "mask", "staleness")
 """What a loss may ask for by the names of its arguments, each `[B, T]`."""

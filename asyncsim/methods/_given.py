@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, knobs
-from asyncsim.learning import versions
-from asyncsim.learning.step import Step, given
+from asyncsim.step import versions
+from asyncsim.step.step import Step, given
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""

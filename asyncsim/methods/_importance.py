@@ -11,9 +11,9 @@ from torch import Tensor
 from asyncsim.advantages._traces import next_generated
 from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, per_sample
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight, at_most, clipped, times
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 @dataclass(frozen=True)

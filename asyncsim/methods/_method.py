@@ -22,10 +22,10 @@ from torch import Tensor
 
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks
-from asyncsim.learning.batch import Outputs
-from asyncsim.learning.step import Step
 from asyncsim.methods import _given
 from asyncsim.methods._weights import Weight
+from asyncsim.step.batch import Outputs
+from asyncsim.step.step import Step
 
 
 def sequence_sum(step: Step) -> Tensor:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Batch, Outputs
-from asyncsim.learning.versions import View
 from asyncsim.policies._policy import Forward, Policy
+from asyncsim.step.batch import Batch, Outputs
+from asyncsim.step.versions import View
 
 
 def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], parts: int) -> Forward:

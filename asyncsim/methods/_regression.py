@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base.knobs import MARK, per_sample
-from asyncsim.learning.step import Step
 from asyncsim.methods._weights import Weight
+from asyncsim.step.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from asyncsim import penalties
 from asyncsim.base.knobs import MARK, per_sample
-from asyncsim.learning.step import Step
 from asyncsim.methods._method import Penalty
 from asyncsim.methods._weights import Clip, clipped, movable
+from asyncsim.step.step import Step
 
 _LOG2_E = math.log2(math.e)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from asyncsim.base import plugins
 from asyncsim.base.knobs import MARK, per_sample
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 class Weight:

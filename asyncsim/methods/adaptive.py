@@ -10,13 +10,13 @@ from torch import Tensor
 
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods import _adaptive, _bapo
 from asyncsim.methods._adaptive import Adaptive, flat
 from asyncsim.methods._bapo import Searched, rising
 from asyncsim.methods._estimator import HIGH, LOW, estimator
 from asyncsim.methods._weights import by_sign, clipped, times
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 _TAU = number(
     0.04,

@@ -14,13 +14,13 @@ from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.base.parts import Knob, choice, number
 from asyncsim.fusing.tape import none
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._covariance import covariance
 from asyncsim.methods._estimator import CAP, CRITIC, ENTROPY, HIGH, LOW, estimator, method
 from asyncsim.methods._importance import TruncatedClip
 from asyncsim.methods._surrogates import DualClip, zero_outside
 from asyncsim.methods._weights import Clip, Weight, at_most, clipped, movable
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 _SHARE = number(
     2e-4,

@@ -12,12 +12,12 @@ from asyncsim import advantages
 from asyncsim.base import checks
 from asyncsim.base.knobs import knob, per_sample
 from asyncsim.base.parts import choice, flag, number
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._estimator import AT, CRITIC, ENTROPY, estimator, method, ones
 from asyncsim.methods._method import Method
 from asyncsim.methods._regression import Residual, closed
 from asyncsim.methods._weights import NoRatio, Weight
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 _TAU = number(0.1, "price of squared nats in units of reward", 0.0)
 _BETA = number(

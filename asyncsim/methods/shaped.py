@@ -11,10 +11,10 @@ from torch import Tensor
 from asyncsim import advantages
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import number
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._estimator import estimator
 from asyncsim.methods._weights import by_sign, times
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 _SURE = 1e30
 """A surprisal that stands for infinity, which a log-prob of -inf has and which 0 A would turn into NaN."""

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import number
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods._estimator import CAP, estimator
 from asyncsim.methods._surrogates import bernoulli_kl, gained, near, one_way_kl, passed, square
 from asyncsim.methods._weights import at_most, movable, times
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 _EDGE = 1e-6
 """How far probabilities are kept from 0 and 1 inside a divergence."""

@@ -12,8 +12,8 @@ from torch import Tensor
 from asyncsim.base import parts, plugins
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, number
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.penalties._divergence import Penalty, Sampled, k3_value, penalty
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 @penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')

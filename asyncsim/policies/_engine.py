@@ -12,9 +12,9 @@ from torch import Tensor
 
 from asyncsim.base import checks, rng
 from asyncsim.fusing import tape
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Keys
+from asyncsim.step.batch import Draws
+from asyncsim.step.versions import View, Weights
 
 LAWS = ("normal", "uniform", "student")
 EACH = ("token", "sequence", "prompt", "version")

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asyncsim.learning.batch import Draws, Outputs
-from asyncsim.learning.versions import View
 from asyncsim.policies._cache import Columns, Pair
 from asyncsim.policies._language_keeping import Kept
 from asyncsim.policies._language_network import Model, read
 from asyncsim.policies._language_prompts import Prompts, alike, common, joined, read_through, refuse_long
+from asyncsim.step.batch import Draws, Outputs
+from asyncsim.step.versions import View
 
 
 @dataclass(frozen=True)

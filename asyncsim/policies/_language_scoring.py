@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from asyncsim.learning.batch import Batch, Outputs
-from asyncsim.learning.versions import View
 from asyncsim.policies._language_network import Model
 from asyncsim.policies._language_prompts import Prompts, lay_out, refuse_long, teacher_forced
 from asyncsim.policies._language_sampling import Distribution, owners
 from asyncsim.policies._policy import Forward
+from asyncsim.step.batch import Batch, Outputs
+from asyncsim.step.versions import View
 
 
 @dataclass(frozen=True)

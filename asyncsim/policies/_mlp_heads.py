@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from asyncsim.learning.batch import Draws, Outputs
+from asyncsim.step.batch import Draws, Outputs
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.learning.versions import View
 from asyncsim.policies._mlp_layout import Layers, Layout
+from asyncsim.step.versions import View
 
 _CLIP = 10.0
 _EPS = 1e-8

@@ -15,12 +15,12 @@ from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._mlp_heads import HEADS
 from asyncsim.policies._mlp_network import merged, passes
 from asyncsim.policies._policy import Act, Forward, Keys, Plain, fingerprint
 from asyncsim.policies._rounding import checked, rounded
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights
 
 _HEAD = HEADS["categorical"]
 _TRIAL = 3

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights
 
 Pullback = Callable[[Outputs], Tensor]
 """Cotangents by output name, each `[R, G, N, T]`, to the ascent direction `[R, P]`."""

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from asyncsim.base import checks, files
-from asyncsim.learning.versions import threads
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies._transformer import Transformer
+from asyncsim.step.versions import threads
 
 FORMAT = 1
 """Version of the weight file and of the training itself: raise it when either changes."""

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._policy import Act, Forward, Plain, count, gathered
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights
 
 
 @dataclass(frozen=True)

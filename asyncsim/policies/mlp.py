@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._mlp_heads import HEADS, Head, log_softmax
 from asyncsim.policies._mlp_layout import Layout
 from asyncsim.policies._mlp_network import Evaluation, merged, passes
 from asyncsim.policies._policy import Act, Forward, Keys, Plain
 from asyncsim.policies._rounding import checked
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights
 
 _WIDE = ("log_probs", "action_values")
 """Outputs with one number for each action."""

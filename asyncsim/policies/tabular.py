@@ -13,10 +13,10 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.fusing.primitives import added, counted, entries, first_places, primitive, rows_of
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._engine import PLAIN, Engine
 from asyncsim.policies._policy import Act, Forward, Keys, Plain, count
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights
 
 
 @dataclass(frozen=True)

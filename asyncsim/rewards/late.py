@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, records
-from asyncsim.learning.batch import Batch, Draws
+from asyncsim.step.batch import Batch, Draws
 
 _THEN = ("drop", "bootstrap", "reinject")
 _LISTING = ("bias", "variance")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__, plugins.BEFORE)
+plugins.expose(__name__)
 
 if TYPE_CHECKING:
 

@@ -18,8 +18,8 @@ from asyncsim.comparing.beforehand import recorded, refuse
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
-from asyncsim.learning.running import run
-from asyncsim.learning.spec import Spec
+from asyncsim.running.running import run
+from asyncsim.running.spec import Spec
 from asyncsim.sweeping import grids
 from asyncsim.sweeping.predicting import predicted
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from asyncsim.base import calls, checks, knobs, plugins
 from asyncsim.comparing.tuning import knob_of, set_knob
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 from asyncsim.updates._link import Chain
 
 RIDERS = 16

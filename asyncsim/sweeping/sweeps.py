@@ -18,7 +18,7 @@ from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store, opened
 from asyncsim.base.swept import Sweep
 from asyncsim.base.workers import cores
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 from asyncsim.sweeping import carrying, grids, plans, pools, units
 from asyncsim.sweeping.carrying import Outcome
 from asyncsim.sweeping.plans import BLOCK, Plan, Question

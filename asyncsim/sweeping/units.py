@@ -20,8 +20,8 @@ from asyncsim.comparing.beforehand import recorded
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
-from asyncsim.learning.running import run
-from asyncsim.learning.spec import Spec
+from asyncsim.running.running import run
+from asyncsim.running.spec import Spec
 
 BLOCK = 64
 """Replicates of a unit; the last one of a setting may have fewer."""

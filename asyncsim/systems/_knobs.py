@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from asyncsim.base import checks, plugins, records
+from asyncsim.base import checks, records
 from asyncsim.base.laws import as_law
 from asyncsim.systems._system import PLACES, System
 
@@ -182,12 +182,6 @@ def source(origin: str = "", date: str = "", path: str = "", kind: str = "source
         return make
 
     return add
-
-
-def renamed(**names: str) -> Callable[[Callable[..., System]], Callable[..., System]]:
-    """Refuse names that a trainer's knobs had before, each with the name that it has now."""
-    today = {before: f"the trainer's knob is {now} today; write that" for before, now in names.items()}
-    return lambda make: plugins.refusing(make, today)
 
 
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:

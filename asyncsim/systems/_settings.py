@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
 
-from asyncsim.base import checks, plugins, records
+from asyncsim.base import checks, records
 from asyncsim.base.feeds import Source
 from asyncsim.base.laws import Law, as_law
 from asyncsim.systems import _checking
@@ -143,7 +143,6 @@ class Settings(Source):
         >>> areal(1, 2, length=600.0, load=1.0).replace(rate=30).mean_train_time(1)
         20.0
         """
-        plugins.refuse(changes, plugins.BEFORE)
         if "rate" in changes:
             checks.require(
                 "rates" not in changes, "rate, rates", "both", "one of them", "rates has one for each generator slot"
@@ -247,7 +246,6 @@ FIXED = ("name", "knobs", "recommended")
 
 def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
     """Refuse names that are no settings of the event model, with the nearest one."""
-    plugins.refuse(model, plugins.BEFORE, f"{field} ")
     settings = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
     for name in model:
         near = difflib.get_close_matches(name, settings, n=1, cutoff=0.6)

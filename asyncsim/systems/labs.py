@@ -15,7 +15,6 @@ from asyncsim.systems._knobs import (
     limit,
     optional,
     preset,
-    renamed,
     samples,
     settings,
     share,
@@ -154,7 +153,6 @@ def pipeline_rl(
 
 
 @source("PrimeIntellect-ai/prime-rl@559b447", "2026-08-21", "src/prime_rl/orchestrator/dispatcher.py")
-@renamed(rollouts_per_example="group_size")
 @preset("prime-rl", "max_inflight")
 def prime_rl(
     batch_size: int = samples("in rollouts"),

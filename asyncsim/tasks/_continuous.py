@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning.batch import Draws
+from asyncsim.step.batch import Draws
 from asyncsim.tasks._task import Outcomes, Simple
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins, rng
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.versions import tensor
 from asyncsim.policies._policy import Policy
+from asyncsim.step.batch import Draws
+from asyncsim.step.versions import tensor
 from asyncsim.tasks._task import Outcomes, Simple, Turn
 
 PADDING = -1

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
+from asyncsim.step.batch import Draws
+from asyncsim.step.versions import Weights
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import Penalty, TabularTask, edges
 from asyncsim.tasks._task import Outcomes, Turn

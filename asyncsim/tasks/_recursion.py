@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
 from asyncsim.policies._policy import Policy
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
 
 
 class Cells(NamedTuple):

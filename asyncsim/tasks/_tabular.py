@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights
 from asyncsim.policies._engine import Engine
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights
 from asyncsim.tasks._recursion import cells
 from asyncsim.tasks._task import Outcomes, Simple
 

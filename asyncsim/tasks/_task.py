@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import Weights
 
 
 class Turn(NamedTuple):

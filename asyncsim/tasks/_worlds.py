@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Draws
+from asyncsim.step.batch import Draws
 from asyncsim.tasks._environments import Surface, made
 
 _PHYSICS = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
+from asyncsim.step.versions import Weights
 from asyncsim.tasks._recursion import cells, tilted
 from asyncsim.tasks._tabular import TabularTask, as_rows, penalty
 from asyncsim.tasks._task import Turn

@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.gaussian import gaussian
+from asyncsim.step.batch import Draws
 from asyncsim.tasks._continuous import ContinuousTask
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Policy
+from asyncsim.step import versions
+from asyncsim.step.batch import Draws
 from asyncsim.tasks._environments import Surface, made, settings_of, surface
 from asyncsim.tasks._task import Outcomes, Simple, Turn
 from asyncsim.tasks._worlds import Engine, Moved, World, engine

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
-from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.feedback import feedback
+from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.tasks._task import Outcomes, Simple, Turn
 
 _SPACING, _REACH = 0.8, 11.2

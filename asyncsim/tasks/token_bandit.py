@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from asyncsim.base import checks
-from asyncsim.learning.versions import Weights
 from asyncsim.policies._policy import Policy
+from asyncsim.step.versions import Weights
 from asyncsim.tasks._tabular import REWARDS, SUMMED, TabularTask, as_rows, penalty
 from asyncsim.tasks._task import Turn
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, parts
 from asyncsim.fusing.tape import none, surely
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 T = TypeVar("T")
 NOTHING = "no links: the gradient itself is added, learning rate 1"

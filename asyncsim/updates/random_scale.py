@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, rng
 from asyncsim.base.knobs import MARK, knob
-from asyncsim.learning.versions import tensor
+from asyncsim.step.versions import tensor
 from asyncsim.updates._link import Record, State
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, number
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 from asyncsim.updates._link import Record, State, Stateless, link, norm
 from asyncsim.updates._moments import adam_step, cosine, forgotten, moments, remembered
 

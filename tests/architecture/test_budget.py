@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import asyncsim as sim
-from asyncsim.learning import updating
+from asyncsim.running import updating
 from tests.architecture.source import PACKAGE, ROOT, modules
 
 BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text(encoding="utf-8"))

@@ -2,243 +2,45 @@
 
 from __future__ import annotations
 
-from graphlib import CycleError, TopologicalSorter
-
 import pytest
 
 from tests.architecture.source import imports, modules
 
-FLOORS = {
-    0: {"base", "learning", "app", "fusing"}
-    | {
-        f"base.{name}"
-        for name in (
-            "notation",
-            "records",
-            "answers",
-            "rng",
-            "rng_compiled",
-            "checks",
-            "declared",
-            "uncertainty",
-            "quantiles",
-            "plugins",
-            "outside",
-            "digests",
-            "spec_code",
-            "calls",
-            "manifest",
-            "laws",
-            "measured",
-            "knobs",
-            "parts",
-            "feeds",
-            "trace",
-            "memory",
-            "stopping",
-            "progress",
-            "showing",
-            "files",
-            "store",
-            "workers",
-            "swept",
-            "columns",
-            "labelled",
-            "compiling",
-        )
-    },
-    1: {
-        "systems",
-        "schedules",
-        "tasks",
-        "policies",
-        "learning.batch",
-        "learning.versions",
-        "learning.ratios",
-        "learning.step",
-        "learning.minibatches",
-        "learning.standing",
-        "learning.packing",
-        "learning.callbacks",
-    },
-    2: {
-        "advantages",
-        "penalties",
-        "factors",
-        "methods",
-        "updates",
-        "rewards",
-        "learning.rollouts",
-        "learning.evaluating",
-        "learning.drawing",
-        "learning.rng_torch",
-    },
-    3: {
-        "learning.spec",
-        "learning.updating",
-        "learning.fused",
-        "learning.sources",
-        "learning.loop",
-        "learning.blocks",
-        "learning.joining",
-        "learning.checkpoint",
-        "learning.spreading",
-        "learning.parcels",
-        "learning.helping",
-        "learning.training",
-        "learning.running",
-        "diagnostics",
-        "learning.oracle",
-    },
-    4: {"claims", "validation", "conformance", "comparing", "sweeping", "predicting", "live"},
-    5: {"plotting", "testing", "diagnosing"},
-    6: {
-        f"app.{name}"
-        for name in (
-            "verifying",
-            "comparing",
-            "sweeping",
-            "formulas",
-            "evidence",
-            "page",
-            "judgments",
-            "markdown",
-            "reporting",
-            "verdicts",
-            "_lessons_arms",
-            "_lessons_losses",
-            "_lessons_sizes",
-            "lessons",
-            "wording",
-            "streams",
-            "announcing",
-            "timelines",
-            "conforming",
-            "logs",
-            "diagnosing",
-            "commands",
-            "completing",
-            "complaints",
-            "options",
-            "cli",
-        )
-    },
-    7: {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
-}
-FOLDERS = {"base", "learning", "app"}
-"""Folders whose files are parts of their own."""
-"""Every part of the package; a new one takes its place here first."""
+FLOORS = [
+    {"base", "fusing"},
+    {"systems", "step"},
+    {"schedules", "policies"},
+    {"tasks"},
+    {"advantages", "penalties", "factors", "rewards"},
+    {"methods"},
+    {"updates", "sampling"},
+    {"diagnostics"},
+    {"running"},
+    {"validation", "conformance", "comparing", "predicting"},
+    {"live"},
+    {"claims"},
+    {"sweeping"},
+    {"plotting", "testing", "diagnosing"},
+    {"app"},
+    {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
+]
+"""Every room of the package from the ground up; a new one takes its place here first."""
 
 GROUND_ONLY = {"systems", "validation", "plotting"}
-"""Parts above floor 0 that may import floor 0 alone."""
+"""Rooms above the ground that may import the ground alone."""
 
-BESIDE = {
-    "schedules": {"systems"},
-    "learning.batch": {"learning.versions"},
-    "policies": {"learning.batch", "learning.versions"},
-    "tasks": {"policies", "learning.batch", "learning.versions"},
-    "learning.step": {"learning.batch", "learning.ratios", "learning.versions"},
-    "learning.minibatches": {"learning.batch", "learning.step", "learning.versions"},
-    "methods": {"advantages", "penalties", "factors"},
-    "learning.drawing": {"learning.rollouts"},
-    "learning.evaluating": {"learning.rollouts"},
-    "updates": {"methods"},
-    "diagnostics": {"learning.oracle"},
-    "learning.fused": {"diagnostics", "learning.updating"},
-    "learning.loop": {"diagnostics", "learning.updating"},
-    "learning.spec": {"diagnostics"},
-    "learning.checkpoint": {"learning.spec"},
-    "learning.sources": {"learning.spec"},
-    "learning.blocks": {
-        "learning.spec",
-        "learning.sources",
-        "learning.updating",
-        "learning.fused",
-        "learning.loop",
-        "diagnostics",
-    },
-    "learning.joining": {"learning.spec", "learning.sources", "diagnostics"},
-    "learning.spreading": {"learning.spec"},
-    "learning.parcels": {"learning.spec", "learning.blocks"},
-    "learning.helping": {"learning.sources", "learning.blocks", "learning.spreading", "learning.parcels"},
-    "learning.training": {
-        "learning.sources",
-        "learning.blocks",
-        "learning.checkpoint",
-        "learning.spreading",
-        "learning.parcels",
-        "learning.helping",
-        "diagnostics",
-    },
-    "learning.running": {
-        "learning.spec",
-        "learning.fused",
-        "learning.sources",
-        "learning.blocks",
-        "learning.joining",
-        "learning.checkpoint",
-        "learning.spreading",
-        "learning.training",
-        "diagnostics",
-    },
-    "claims": {"validation", "predicting", "live"},
-    "sweeping": {"comparing", "claims"},
-    "live": {"conformance"},
-    "app.page": {"app.evidence"},
-    "app.judgments": {"app.evidence", "app.page"},
-    "app.markdown": {"app.judgments", "app.page"},
-    "app.reporting": {"app.formulas", "app.judgments", "app.markdown", "app.page"},
-    "app.verdicts": {
-        "app.announcing",
-        "app.commands",
-        "app.evidence",
-        "app.judgments",
-        "app.page",
-        "app.reporting",
-        "app.streams",
-        "app.verifying",
-    },
-    "app.announcing": {"app.streams"},
-    "app.timelines": {"app.wording", "app.streams"},
-    "app.conforming": {"app.wording"},
-    "app.logs": {"app.wording"},
-    "app.diagnosing": {"app.markdown", "app.reporting"},
-    "app.wording": {"app.options"},
-    "app.commands": {"app.options", "app.logs", "app.wording", "app.streams", "app.announcing", "app.timelines"},
-    "app.comparing": {"app.announcing", "app.commands", "app.streams", "app.wording"},
-    "app.sweeping": {"app.announcing", "app.commands", "app.streams", "app.wording"},
-    "app.completing": {"app.commands"},
-    "app.cli": {
-        "app.options",
-        "app.commands",
-        "app.comparing",
-        "app.completing",
-        "app.complaints",
-        "app.conforming",
-        "app.logs",
-        "app.diagnosing",
-        "app.streams",
-        "app.sweeping",
-        "app.verdicts",
-        "app.wording",
-    },
-    "app.lessons": {"app._lessons_arms", "app._lessons_losses", "app._lessons_sizes"},
-}
-"""What a part may import from its own floor."""
+PLUGINS = set().union(*FLOORS[1:9]) - {"step", "sampling", "running"} | {"claims"}
 
-PLUGINS = {part for floor in (1, 2, 3) for part in FLOORS[floor] if "." not in part} | {"claims"}
-
-PLACE = {part: floor for floor, parts in FLOORS.items() for part in parts}
+PLACE = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
 def known_modules() -> set[str]:
-    """Modules that exist, and the parts of the drawing that do not exist yet."""
-    return set(modules()) | {f"asyncsim.{part}" for part in PLACE if part}
+    """Modules that exist, and the rooms of the drawing."""
+    return set(modules()) | {f"asyncsim.{room}" for room in PLACE if room}
 
 
 def part_of(module: str) -> str:
-    _, part, name = [*module.split("."), "", ""][:3]
-    return f"{part}.{name}" if part in FOLDERS and name else part
+    return [*module.split("."), ""][1]
 
 
 def plugin_folder(module: str, known: set[str]) -> str:
@@ -262,7 +64,7 @@ def violation(module: str, imported: str, known: set[str]) -> str | None:
         return None
     if here in GROUND_ONLY and PLACE[there] > 0:
         return f"{module} imports {imported}: only floor 0 is open to {here}"
-    if PLACE[there] < PLACE[here] or PLACE[here] == PLACE[there] == 0 or there in BESIDE.get(here, ()):
+    if PLACE[there] < PLACE[here] or PLACE[here] == PLACE[there] == 0:
         return None
     return f"{module} (floor {PLACE[here]}) imports {imported} (floor {PLACE[there]})"
 
@@ -287,14 +89,14 @@ def test_imports_go_down_only(module):
         ("asyncsim.base.checks", "import asyncsim"),
         ("asyncsim.claims.ess.limit", "from asyncsim.claims.ess import clamp_floor"),
         ("asyncsim.claims.ess.limit", "from .clamp_floor import ClampFloor"),
-        ("asyncsim.learning.spec", "import asyncsim as sim\nsim.claims.claim"),
-        ("asyncsim.learning.rollouts", "def f():\n    from asyncsim.claims._delay import critical_step"),
-        ("asyncsim.validation.judging", "from asyncsim.learning import ratios"),
+        ("asyncsim.running.spec", "import asyncsim as sim\nsim.claims.claim"),
+        ("asyncsim.sampling.rollouts", "def f():\n    from asyncsim.claims._delay import critical_step"),
+        ("asyncsim.validation.judging", "from asyncsim.step import ratios"),
         ("asyncsim.validation.judging", "from ..claims import claims"),
         ("asyncsim.advantages.traces", "from asyncsim.advantages.baselines import group_mean"),
         ("asyncsim.advantages.traces", "from . import optimal"),
         ("asyncsim.systems._system", "from asyncsim.schedules import fixed"),
-        ("asyncsim.learning.batch", "from asyncsim.learning.rollouts import x"),
+        ("asyncsim.step.batch", "from asyncsim.sampling.rollouts import x"),
         ("asyncsim.methods.clipped", "from asyncsim.updates._link import Link"),
         ("asyncsim.nowhere", "from asyncsim.base import checks"),
     ],
@@ -317,11 +119,5 @@ def test_a_right_import_passes(module, source):
     assert violations(source, module) == []
 
 
-def test_every_part_stands_on_one_floor():
-    assert sum(map(len, FLOORS.values())) == len(PLACE)
-
-
-def test_parts_of_one_floor_form_no_circle():
-    TopologicalSorter(BESIDE).prepare()
-    with pytest.raises(CycleError):
-        TopologicalSorter({**BESIDE, "learning.versions": {"tasks"}}).prepare()
+def test_every_room_stands_on_one_floor():
+    assert sum(map(len, FLOORS)) == len(PLACE)

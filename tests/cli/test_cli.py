@@ -339,7 +339,7 @@ def test_no_command_shows_the_help() -> None:
 
 def test_nothing_is_run_before_its_outputs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from asyncsim.app import verifying
-    from asyncsim.learning import running
+    from asyncsim.running import running
     from asyncsim.systems._system import System
 
     worked = []

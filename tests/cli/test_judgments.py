@@ -136,7 +136,7 @@ def test_a_point_outside_is_said_in_every_form(tmp_path: Path, form: str) -> Non
 
 
 def test_a_component_that_raises_is_a_line_and_not_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim.learning import ratios
+    from asyncsim.step import ratios
 
     def fallen(*arguments: Any, **options: Any) -> Any:
         raise ZeroDivisionError("planted in the product")

@@ -80,7 +80,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 130 and f"go on with asyncsim run --resume {checkpoint}; " in said
-    from asyncsim.learning.checkpoint import read
+    from asyncsim.running.checkpoint import read
 
     assert read(checkpoint).standing["batch"] > 0  # type: ignore[index]
 

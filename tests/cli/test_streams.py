@@ -112,7 +112,7 @@ def install():
 class Finder:
     # Begins to watch when the command imports what trains: the signal comes in the middle of a run.
     def find_spec(self, name, path=None, target=None):
-        if name == "asyncsim.learning.loop":
+        if name == "asyncsim.running.loop":
             sys.meta_path.remove(self)
             install()
 
@@ -169,7 +169,7 @@ def test_a_signal_amid_training_leaves_every_output(
 
 
 def test_a_signal_before_training_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         monkeypatch.setattr(running, "run", lambda *given, number=number: signal.raise_signal(number))
@@ -179,7 +179,7 @@ def test_a_signal_before_training_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_signal_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """As under nohup."""
-    from asyncsim.learning import running
+    from asyncsim.running import running
 
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

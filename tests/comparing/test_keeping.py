@@ -19,8 +19,8 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.store import opened
 from asyncsim.comparing import keeping
 from asyncsim.comparing.tuning import set_knob
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
 from asyncsim.sweeping import keeping as stores
 from tests.cli.test_cli import call
 from tests.sweeping.laboratory import bandit as plain

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from asyncsim.base import rng
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Draws
 from asyncsim.policies._policy import Act
+from asyncsim.step import versions
+from asyncsim.step.batch import Draws
 
 
 class Wrapped:

@@ -14,12 +14,12 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import plugins
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.step import Step, given
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.policies.causal_lm import CausalLM
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step, given
 from asyncsim.tasks.gym import Gym
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}

@@ -8,7 +8,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.fusing import elementary, emitting
-from asyncsim.learning import fused
+from asyncsim.running import fused
 from tests.contracts.test_every_plugin import EVERY, spec_of
 from tests.fusing.code import unkept
 

@@ -12,7 +12,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from tests.contracts import ends
 from tests.contracts.laboratory import acting, case, make, names
 from tests.contracts.measuring import BACK, FROZEN, NAN, PEAKED, ending, ess_ends, measure, parted, stale, told

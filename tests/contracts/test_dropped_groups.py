@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from asyncsim.updates._link import Record
 from tests.contracts.laboratory import case, make, names
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.advantages import _traces
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 from tests.contracts.laboratory import case, make, names, trial_of
 
 METHODS = [name for name in names("methods") if name != "gradient"]

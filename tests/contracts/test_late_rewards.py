@@ -14,9 +14,9 @@ import torch
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.minibatches import CUTS, Minibatch
-from asyncsim.learning.step import Carried, Step
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step.minibatches import CUTS, Minibatch
+from asyncsim.step.step import Carried, Step
 from tests.contracts.laboratory import NOTHING, case, make, names, read_by
 from tests.contracts.test_dropped_groups import applied, same, step_of
 

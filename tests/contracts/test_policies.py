@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch, Draws
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch, Draws
 from tests.contracts.laboratory import defined, make, names
 
 R, G, N, T, D = 2, 2, 3, 3, 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 from tests.contracts import ends
 
 logs = hnp.arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(1, 12)), elements=st.floats(-700, 700))

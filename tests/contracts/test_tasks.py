@@ -10,8 +10,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.sampling.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.step import versions
 from tests.contracts.laboratory import make, names, policy_of
 
 TABULAR = {

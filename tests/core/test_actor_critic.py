@@ -10,8 +10,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step import versions
 from tests.core import test_gae as data
 from tests.core import test_mlp as mlp
 

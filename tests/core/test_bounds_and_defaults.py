@@ -14,10 +14,10 @@ import asyncsim as sim
 from asyncsim.advantages._baselines import _quantile
 from asyncsim.base import plugins, rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning import ratios
 from asyncsim.methods import _given
 from asyncsim.methods._surrogates import DualClip, gained
 from asyncsim.penalties._divergence import k3_value
+from asyncsim.step import ratios
 from asyncsim.updates._link import Record
 from asyncsim.updates._moments import remembered
 from tests.contracts.laboratory import case, make, names, permuted, step_with, trial_of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.learning import callbacks
+from asyncsim.running import callbacks
 
 
 def spec(**changes):

@@ -23,8 +23,8 @@ import asyncsim as sim
 from asyncsim.base import files
 from asyncsim.base.laws import constant
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import checkpoint
-from asyncsim.learning.packing import Unwritable, flattened, rebuilt
+from asyncsim.running import checkpoint
+from asyncsim.running.packing import Unwritable, flattened, rebuilt
 from asyncsim.systems._system import StalledError
 from tests.core.test_coupled_drawing import PARTS
 from tests.systems.settings import systems

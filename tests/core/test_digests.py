@@ -12,10 +12,10 @@ import pytest
 import asyncsim as sim
 from asyncsim.base import digests, spec_code
 from asyncsim.base.checks import InputError
-from asyncsim.learning import checkpoint
+from asyncsim.running import checkpoint
 from tests.sweeping.laboratory import bandit
 
-RUN = "asyncsim.learning.running"
+RUN = "asyncsim.running.running"
 MORE = "\n\nADDED = 1\n"
 LINE = ("asyncsim.methods.clipped", "", MORE)
 """A change of a module that a GRPO run reaches and a REINFORCE run does not."""
@@ -36,7 +36,7 @@ def code(spec):
     ("change", "seen"),
     [
         (LINE, "grpo"),
-        (("asyncsim.learning.loop", "", MORE), "both"),
+        (("asyncsim.running.loop", "", MORE), "both"),
         (("asyncsim.base.rng_compiled", "", MORE), "both"),
         (("asyncsim.schedules.fixed", "", MORE), "both"),
         (("asyncsim.methods.clipped", '"""', '"""Other words. '), "none"),
@@ -92,7 +92,7 @@ for make in SPECS[:int(sys.argv[1])]:
     sim.run(spec, progress=False)
     loaded, reached = ours() - before, {}
     digests.reached = lambda *starts: reached.update(digests.modules(*starts)) or ""
-    spec_code.code_of(spec.to_dict(), "asyncsim.learning.running")
+    spec_code.code_of(spec.to_dict(), "asyncsim.running.running")
     print(len(loaded), *sorted(loaded - reached.keys() - digests.MACHINERY))
 """
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import asyncsim as sim
-import asyncsim.learning.loop
+import asyncsim.running.loop
 from asyncsim.base import files, records
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Carried
+from asyncsim.step.step import Carried
 
 EPOCHS, ARMS = 4, 3
 
@@ -99,7 +99,7 @@ def test_what_depends_on_data_only_is_computed_at_the_first_update():
 
 def test_the_update_before_in_place_of_the_first_is_caught(monkeypatch):
     """The planted loop: `first` is handed on from update to update."""
-    right = asyncsim.learning.updating.evaluate
+    right = asyncsim.running.updating.evaluate
     before = {}
 
     def evaluate(method, task, policy, weights, batch, start, *rest):
@@ -107,7 +107,7 @@ def test_the_update_before_in_place_of_the_first_is_caught(monkeypatch):
         before["step"] = right(method, task, policy, weights, batch, handed, *rest)
         return before["step"]
 
-    monkeypatch.setattr(asyncsim.learning.updating, "evaluate", evaluate)
+    monkeypatch.setattr(asyncsim.running.updating, "evaluate", evaluate)
     book = drifted()
     assert book.worst > 0.05
 

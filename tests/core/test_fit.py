@@ -110,7 +110,7 @@ def test_variance_refuses_a_knob_for_each_replicate() -> None:
 
 
 def test_a_cosine_to_a_vanishing_gradient_is_missing() -> None:
-    from asyncsim.learning import ratios
+    from asyncsim.step import ratios
 
     tiny = torch.full((1, 2), 1e-200, dtype=torch.float64)
     assert torch.isnan(ratios.cosine(tiny, torch.ones(1, 2, dtype=torch.float64) * 1e-200)).all()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import knobs
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
 from tests.contracts.laboratory import step_of
 
 R, G, N = 2, 2, 3

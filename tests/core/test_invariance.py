@@ -111,7 +111,7 @@ def test_tokens_are_drawn_early_at_their_own_versions():
 
 def test_weights_are_kept_only_while_they_are_needed(monkeypatch):
     """The store holds as many versions as are outstanding, not as many as the run has."""
-    from asyncsim.learning import drawing
+    from asyncsim.sampling import drawing
 
     most = []
 

@@ -164,7 +164,7 @@ def through_the_product(setting, advantage, samples):
     reward = reward.double()
     policy, R = task.policy(), len(groups)
     weights = policy.prepare(torch.from_numpy(LOGITS).expand(R, -1))
-    batch = sim.learning.batch.Batch(
+    batch = sim.step.batch.Batch(
         arm.unsqueeze(-1), torch.zeros((R, 1, samples, 1), dtype=torch.int64),
         torch.ones((R, 1, samples, 1), dtype=torch.float64), reward,
         torch.full((1, 1, samples), 1.0 / samples, dtype=torch.float64), samples,

@@ -17,7 +17,8 @@ from scipy import stats
 import asyncsim as sim
 from asyncsim.base import checks, plugins, rng, rng_compiled
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import minibatches, updating
+from asyncsim.running import updating
+from asyncsim.step import minibatches
 from tests.core import minibatched, plain
 from tests.core.runs import SEED, START
 
@@ -65,7 +66,7 @@ def worst(method, cut, after, epochs, **changes):
 def test_the_program_is_short():
     lines = [line for line in Path(minibatched.__file__).read_text().splitlines() if line.strip()]
     assert 0 < len(lines) < 80
-    loop = Path(sim.__file__).parent / "learning" / "loop.py"
+    loop = Path(sim.__file__).parent / "running" / "loop.py"
     assert len(loop.read_text().splitlines()) <= 80
 
 

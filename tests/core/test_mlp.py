@@ -16,9 +16,9 @@ from torch import nn
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch, Draws
 from asyncsim.policies import _mlp_network as network
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch, Draws
 
 R, G, N, T, D = 3, 2, 4, 5, 3
 HEADS = {"categorical": 4, "gaussian": 2}

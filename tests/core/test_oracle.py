@@ -12,7 +12,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import oracle
+from asyncsim.sampling import oracle
 from tests.core import formulas
 
 NOW, THEN = np.array([[0.4, -0.3, 0.1]]), np.array([[-0.2, 0.5, 0.0]])

@@ -12,7 +12,7 @@ from scipy import stats
 
 from asyncsim.base import rng, rng_compiled
 from asyncsim.base.checks import InputError
-from asyncsim.learning.batch import Draws
+from asyncsim.step.batch import Draws
 
 TOP = 2**32 - 1
 KNOWN = [

@@ -19,8 +19,8 @@ import asyncsim as sim
 from asyncsim.base import progress, workers
 from asyncsim.base.checks import InputError
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import checkpoint, parcels, running, spreading, training
-from asyncsim.learning.spreading import Site, blocks
+from asyncsim.running import checkpoint, parcels, running, spreading, training
+from asyncsim.running.spreading import Site, blocks
 from tests.core.runs import identical
 from tests.core.test_checkpoints import KINDS
 

@@ -11,7 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 from tests.core.runs import identical
 
 ENDING = {"actions": 3, "horizon": 24, "ends": True, "logits": [[0.0, 0.0, -2.0]]}

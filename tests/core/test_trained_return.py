@@ -12,7 +12,7 @@ from asyncsim.app import verdicts
 from asyncsim.base.checks import InputError
 from asyncsim.comparing import deciding
 from asyncsim.comparing.readings import Reading
-from asyncsim.learning import evaluating
+from asyncsim.sampling import evaluating
 from asyncsim.tasks.token_bandit import TokenBandit
 
 tasks = sim.tasks

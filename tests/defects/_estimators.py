@@ -13,8 +13,6 @@ from asyncsim.advantages import _advantage
 from asyncsim.advantages.baselines import GroupStd
 from asyncsim.advantages.optimal import Otb
 from asyncsim.factors._factor import Band
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
 from asyncsim.methods import _bapo, _method, _parts, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._method import Method
@@ -23,6 +21,8 @@ from asyncsim.methods.clipped import A3po, DecoupledPpo
 from asyncsim.methods.importance import truncated_is
 from asyncsim.methods.shaped import Topr
 from asyncsim.penalties.divergences import K2
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 from asyncsim.updates.steps import EssStep
 from tests.defects.plants import plant
 

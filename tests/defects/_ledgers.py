@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.step import Step
-from asyncsim.learning.versions import tensor
 from asyncsim.policies._language_sampling import Distribution
 from asyncsim.policies._language_scoring import Scoring
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
+from asyncsim.step.versions import tensor
 from tests.conformance.controllers import VersionCounter
 from tests.defects.plants import plant
 

@@ -8,7 +8,7 @@ import torch
 
 from asyncsim import diagnostics
 from asyncsim.diagnostics._ages import ages
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 from asyncsim.updates.align import Align
 from tests.defects.plants import plant
 

@@ -6,9 +6,9 @@ methods, factors, penalties, updates, learning, diagnostics, rewards, schedules,
 describe, packed, restore, format, `__repr__`, `__str__`, without compiled functions of systems/_*.py and without
 policies/_language*, causal*: 815 places, `random.Random(2026).sample(places, 815)`, taken in that order.
 
-Skipped, since no slip of theirs changes a number: learning.checkpoint:Keeper._write (writes a file),
+Skipped, since no slip of theirs changes a number: running.checkpoint:Keeper._write (writes a file),
 schedules._log_files:_csv (a budget of memory), policies._hub:reading (a message), policies._pretraining:folder (a
-path), learning.running:_stay_here (refusals), learning.helping:Table.__init__ (empty fields),
+path), running.running:_stay_here (refusals), running.helping:Table.__init__ (empty fields),
 methods._method:Method.ratio_to (a word of a description), systems._state:_slot (checks an address).
 
 Found when they were measured, kept and to be counted apart: 301 changes nothing (a view of a single slot has a stack of
@@ -24,7 +24,7 @@ import functools
 from tests.defects.plants import PLANTS, Patches, Plant
 from tests.defects.slips import edited, named, slip
 
-A, D, L, M = "asyncsim.advantages", "asyncsim.diagnostics", "asyncsim.learning", "asyncsim.methods"
+A, D, M = "asyncsim.advantages", "asyncsim.diagnostics", "asyncsim.methods"
 P, R, S, T = "asyncsim.policies", "asyncsim.predicting", "asyncsim.systems", "asyncsim.tasks"
 C = "asyncsim.schedules"
 
@@ -34,7 +34,8 @@ drawn = functools.partial(slip, seen=CHANCE)
 drawn(264, "regression", "Kimi: default baseline divides by the deviation", f"{M}._estimator:_usual",
      "return advantage()", "return advantages.group_std()",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[kimi]")  # fmt: skip
-drawn(265, "schedules", "every block of replicates reads the realizations of the first", f"{L}.sources:Source.cut",
+drawn(265, "schedules", "every block of replicates reads the realizations of the first",
+     "asyncsim.running.sources:Source.cut",
      "self.realization[replicates]", "self.realization[: len(replicates)]")  # fmt: skip
 drawn(266, "tasks", "listed outcomes: what the environment says counts as the policy's own",
      f"{T}._tabular:TabularTask._enumerate",
@@ -92,7 +93,8 @@ drawn(281, "systems", "verl: tickets rounded, not cut off", f"{S}.verl:verl_full
      "int(ppo_mini_batch_size", "round(ppo_mini_batch_size")  # fmt: skip
 drawn(282, "schedules", "log: trainers' versions taken for steps counted from one", f"{C}._log_table:_trained",
      "declared.stack.train_offset if theirs else 0", "declared.stack.train_offset if theirs else -1")  # fmt: skip
-drawn(283, "programs", "the program of a batch's first update serves the later ones", f"{L}.fused:Fused.__call__",
+drawn(283, "programs", "the program of a batch's first update serves the later ones",
+     "asyncsim.running.fused:Fused.__call__",
      "key = (start is None, recorded)", "key = (recorded,)")  # fmt: skip
 drawn(284, "baselines", "mean of the others: own reward kept without its weight", f"{A}._baselines:others",
      "remaining * weight * relative", "remaining * relative")  # fmt: skip
@@ -101,7 +103,7 @@ drawn(285, "factors", "factors forgotten where a part spreads over all actions",
 drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.trusted:estr",
      "step.log_ratio.abs()", "step.log_ratio",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[estr]")  # fmt: skip
-drawn(287, "diagnostics", "mass above a bound: small weights counted too", f"{L}.ratios:beyond",
+drawn(287, "diagnostics", "mass above a bound: small weights counted too", "asyncsim.step.ratios:beyond",
      "flat > limit if", "flat.abs() > limit if",
      killer="contracts/test_ratios.py::test_beyond_a_bound")  # fmt: skip
 drawn(288, "clips", "BAPO as released: anchor not handed on", f"{M}._estimator:_fields",
@@ -116,13 +118,15 @@ drawn(292, "predicting", "a run is watched from before its window is full", f"{R
      "found.learned + watch + window", "found.learned + watch")  # fmt: skip
 drawn(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._columns:columns_of",
      "table.itemsize // word.itemsize, places", "table.itemsize // 8, places")  # fmt: skip
-drawn(294, "diagnostics", "callbacks: mean over replicates without numbers too", f"{L}.callbacks:Recorded.summary",
+drawn(294, "diagnostics", "callbacks: mean over replicates without numbers too",
+     "asyncsim.running.callbacks:Recorded.summary",
      "finite.mean()", "values.mean()")  # fmt: skip
 drawn(295, "diagnostics", "batch return without the groups that were dropped", f"{D}.returns:batch_return",
      "batch = step.batch.generated", "batch = step.batch")  # fmt: skip
-drawn(296, "advantages", "minibatches: what is due behind the whole batch left out", f"{L}.step:Step.advantages",
+drawn(296, "advantages", "minibatches: what is due behind the whole batch left out",
+     "asyncsim.step.step:Step.advantages",
      "self.method.advantage.finished(self, known) if self.start.unfinished else known", "known")  # fmt: skip
-drawn(297, "checkpoints", "blocks kept again with every block that ends", f"{L}.training:Training._keep",
+drawn(297, "checkpoints", "blocks kept again with every block that ends", "asyncsim.running.training:Training._keep",
      "self.table.of(0)[len(self.keeper.parts) :]", "self.table.of(0)")  # fmt: skip
 drawn(298, "diagnostics", "accumulators go on from one run to the next", f"{D}._diagnostic:chosen",
      "value.fresh()", "value")  # fmt: skip
@@ -132,7 +136,7 @@ drawn(300, "tasks", "bit chain: a wrong bit valued a token too early", f"{T}.bit
      "(reached * paid[t + 1])", "(reached * paid[t])")  # fmt: skip
 drawn(301, "policies", "feedback: density at the newest gain, not at the sample's", f"{P}.feedback:Feedback._gain",
      "stack[int(view.slot.flat[0])]", "stack[-1]")  # fmt: skip
-drawn(302, "staleness", "every token as old as the oldest of its sample", f"{L}.step:Step.staleness",
+drawn(302, "staleness", "every token as old as the oldest of its sample", "asyncsim.step.step:Step.staleness",
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)",
      killer="methods/test_metrics_of_steps.py::test_staleness_of_mixed_trajectories")  # fmt: skip
 drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}._surrogates:square",

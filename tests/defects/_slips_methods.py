@@ -79,7 +79,7 @@ slip(87, "sequence weights", "VESPO: settings of positive and negative advantage
      "a >= 0", "a < 0",
      killer="methods/test_weighted_scores.py"
      "::test_vespo_peaks_at_k_over_lam[1.0-2.0-3.0-1.2081]")  # fmt: skip
-slip(88, "sequence weights", "mean over the padded length", "asyncsim.learning.step:Step.geometric",
+slip(88, "sequence weights", "mean over the padded length", "asyncsim.step.step:Step.geometric",
      "self.lengths.clamp(min=1.0).unsqueeze(-1)", "self.mask.shape[3]",
      killer="methods/test_surrogates.py::test_gspo_looks_at_the_geometric_mean")  # fmt: skip
 slip(89, "regression", "DRO: pulled away from the behavior policy", f"{M}._regression:Residual.score_weight",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.defects.slips import slip
 
-D, R, P, C = "asyncsim.diagnostics", "asyncsim.learning.ratios", "asyncsim.predicting", "asyncsim.comparing"
+D, R, P, C = "asyncsim.diagnostics", "asyncsim.step.ratios", "asyncsim.predicting", "asyncsim.comparing"
 N = "asyncsim.base.uncertainty"
 
 slip(228, "diagnostics", "ESS: the first moment not squared", f"{R}:_square_over",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.defects.slips import slip
 
-P, T, L = "asyncsim.policies", "asyncsim.tasks", "asyncsim.learning"
+P, T = "asyncsim.policies", "asyncsim.tasks"
 
 slip(196, "samplers", "temperature multiplied instead of divided by", f"{P}._engine:Engine.install",
      "(self.temperature, self.top_k, self.top_p)", "(1.0 / self.temperature, self.top_k, self.top_p)",
@@ -104,20 +104,21 @@ slip(222, "late rewards", "trained as a reward of 0", "asyncsim.rewards.late:Lat
      killer="core/test_late_rewards.py"
      "::test_the_mean_gradient_is_that_of_enumeration[bootstrap-None-2]")  # fmt: skip
 
-slip(223, "oracle", "the population is drawn from the current policy", f"{L}.oracle:_on_population",
+slip(223, "oracle", "the population is drawn from the current policy", "asyncsim.sampling.oracle:_on_population",
      "policy.prepare(then)", "policy.prepare(now)",
      killer="methods/test_review.py::test_an_oracle_knows_the_age_of_its_data[limit]")  # fmt: skip
-slip(224, "oracle", "covariance without the mean subtracted", f"{L}.oracle:moments",
+slip(224, "oracle", "covariance without the mean subtracted", "asyncsim.sampling.oracle:moments",
      "(second - torch.outer(first, first))", "second",
      killer="core/test_oracle.py"
      "::test_moments_are_the_enumeration[self_normalized-reinforce-bandit]")  # fmt: skip
-slip(225, "oracle", "chance of a reward forgotten in the list of outcomes", f"{L}.rollouts:enumerate_outcomes",
+slip(225, "oracle", "chance of a reward forgotten in the list of outcomes",
+     "asyncsim.sampling.rollouts:enumerate_outcomes",
      "chance * torch.exp", "torch.exp",
      killer="tasks/test_tools.py::test_outcomes_are_those_of_a_plain_program[priced]")  # fmt: skip
 slip(226, "oracle", "exact return summed over prompts, not averaged", f"{T}._tabular:TabularTask.exact",
      " * outcomes.chance / len(prompts)", " * outcomes.chance",
      killer="contracts/test_tasks.py"
      "::test_sampled_rewards_have_the_exact_mean[two prompts-fixed]")  # fmt: skip
-slip(227, "oracle", "counts: rewards of 1 and 0 swapped", f"{L}.rollouts:counts",
+slip(227, "oracle", "counts: rewards of 1 and 0 swapped", "asyncsim.sampling.rollouts:counts",
      "(drawn.reward != torch.gather", "(drawn.reward == torch.gather",
      killer="core/test_invariance.py::test_counts_equal_samples[truncated_is-fixed-bernoulli]")  # fmt: skip

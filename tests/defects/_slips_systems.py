@@ -131,7 +131,7 @@ slip(185, "schedules", "the first batch of a publish is stamped with the publish
      f"{H}._imposed:Imposed.schedule",
      "np.arange(batches) // self.", "(np.arange(batches) - 1).clip(0) // self.",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
-slip(186, "schedules", "coupled: padded lengths are told to the system", "asyncsim.learning.drawing:Late.lengths",
+slip(186, "schedules", "coupled: padded lengths are told to the system", "asyncsim.sampling.drawing:Late.lengths",
      "trajectories.mask.sum(-1)", "torch.ones_like(trajectories.mask).sum(-1)",
      killer="tasks/test_tools.py::test_work_of_a_coupled_system_counts_replies")  # fmt: skip
 
@@ -153,13 +153,13 @@ slip(191, "draws", "delays of rewards from the draws of lengths", f"{S}._draws:r
 slip(192, "draws", "streams do not depend on their names", f"{B}.rng:Stream.key",
      '{self.seed}:{self.name}', '{self.seed}',
      killer="core/test_rng.py::test_neighbors_are_independent[stream name]")  # fmt: skip
-slip(193, "draws", "both numbers of a block are the first", "asyncsim.learning.batch:Draws.uniform",
+slip(193, "draws", "both numbers of a block are the first", "asyncsim.step.batch:Draws.uniform",
      "pair[draw % 2]", "pair[0]",
      killer="contracts/test_tasks.py"
      "::test_sampled_rewards_have_the_exact_mean[two prompts-bernoulli]")  # fmt: skip
 slip(194, "draws", "normal numbers of half the variance", f"{B}.rng:Stream.normal",
      "np.sqrt(-2.0 * ", "np.sqrt(-1.0 * ",
      killer="contracts/test_policies.py::test_normal_draws_are_the_keyed_ones[quadratic]")  # fmt: skip
-slip(195, "draws", "replicates share their draws", "asyncsim.learning.batch:Draws._block",
+slip(195, "draws", "replicates share their draws", "asyncsim.step.batch:Draws._block",
      "                self.replicates,\n", "                0 * self.replicates,\n",
      killer="core/test_rng.py::test_blocks_of_a_batch_are_the_keyed_draws[3]")  # fmt: skip

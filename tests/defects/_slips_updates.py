@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.defects.slips import slip
 
-U, L = "asyncsim.updates", "asyncsim.learning"
+U = "asyncsim.updates"
 
 slip(123, "links", "momentum: an average of directions, not a sum", f"{U}.steps:Momentum.apply",
      ' + record.direction\n', ' + (1.0 - self.beta) * record.direction\n',
@@ -57,24 +57,24 @@ slip(137, "links", "links of a chain run from the last to the first", f"{U}._lin
      killer="contracts/test_links.py"
      "::test_no_link_behind_learns_from_a_lost_direction[nan-adam]")  # fmt: skip
 
-slip(138, "masks", "padding counts as tokens", f"{L}.step:Step.lengths",
+slip(138, "masks", "padding counts as tokens", "asyncsim.step.step:Step.lengths",
      "self.mask.sum(-1)", "torch.full_like(self.mask[..., 0], self.mask.shape[-1])",
      killer="methods/test_shaped_rewards.py::test_gdpo_by_a_loop")  # fmt: skip
-slip(139, "masks", "log ratios of what is masked enter the product", f"{L}.step:Step._between",
+slip(139, "masks", "log ratios of what is masked enter the product", "asyncsim.step.step:Step._between",
      "gap.mul_(self.mask).add_(0.0)", "gap.add_(0.0)",
      killer="contracts/test_every_plugin.py::test_masked_tokens_cannot_matter[nan-vcpo-default]")  # fmt: skip
-slip(140, "masks", "reward paid at the last column, not at the last token", f"{L}.batch:Batch.rewards",
+slip(140, "masks", "reward paid at the last column, not at the last token", "asyncsim.step.batch:Batch.rewards",
      "(left == 1.0).to(self.mask.dtype)",
      "torch.nn.functional.pad(torch.zeros_like(left[..., 1:]), (0, 1), value=1.0)", "self.mask * ", "",
      killer="tasks/test_tools.py"
      "::test_credit_is_exact_over_replies[a reply that is cut-gae-0.6-1.0]")  # fmt: skip
-slip(141, "masks", "replies of the environment are trained on", f"{L}.rollouts:Trajectories.own",
+slip(141, "masks", "replies of the environment are trained on", "asyncsim.sampling.rollouts:Trajectories.own",
      "self.mask * (1.0 - self.inserted)", "self.mask",
      killer="tasks/test_tools.py::test_drawn_dialogs_are_well_formed")  # fmt: skip
-slip(142, "prompts", "prompt by sample, not by group", f"{L}.rollouts:Sampler.prompt_of",
+slip(142, "prompts", "prompt by sample, not by group", "asyncsim.sampling.rollouts:Sampler.prompt_of",
      "ids // (self.samples + self.redundant) % self.task.prompts", "ids % self.task.prompts",
      killer="methods/test_shaped_rewards.py::test_prompts_have_greedy_responses_of_their_own")  # fmt: skip
-slip(143, "prompts", "baseline over all prompts", f"{L}.step:Step.group_mean",
+slip(143, "prompts", "baseline over all prompts", "asyncsim.step.step:Step.group_mean",
      ".sum(-1, keepdim=True)", ".sum(-1, keepdim=True).mean(1, keepdim=True)",
      killer="contracts/test_advantages.py::test_groups_do_not_touch_each_other[group_mean]")  # fmt: skip
 slip(144, "prompts", "every prompt answers for the first one's rewards",
@@ -84,35 +84,35 @@ slip(144, "prompts", "every prompt answers for the first one's rewards",
 slip(145, "prompts", "groups of equal rewards stay", "asyncsim.methods._method:Method.counted",
      "some > other", "some >= other",
      killer="contracts/test_dropped_groups.py::test_no_metric_and_no_link_sees_a_dropped_group[dapo]")  # fmt: skip
-slip(146, "epochs", "the proximal policy is renewed in every epoch", f"{L}.loop:run_block",
+slip(146, "epochs", "the proximal policy is renewed in every epoch", "asyncsim.running.loop:run_block",
      "start or carried(step)", "start",
      killer="core/test_epochs.py"
      "::test_the_proximal_policy_is_that_of_the_first_update_on_the_batch[2]")  # fmt: skip
-slip(147, "epochs", "staleness counts batches between publishes, not updates", f"{L}.blocks:Block._updater",
+slip(147, "epochs", "staleness counts batches between publishes, not updates", "asyncsim.running.blocks:Block._updater",
      "spec.system.batches_per_publish * spec.passes", "spec.system.batches_per_publish",
      killer="methods/test_metrics_of_steps.py"
      "::test_update_staleness_counts_updates_on_a_drained_batch")  # fmt: skip
-slip(148, "minibatches", "every epoch has the same shuffle", f"{L}.minibatches:Cuts.of",
+slip(148, "minibatches", "every epoch has the same shuffle", "asyncsim.step.minibatches:Cuts.of",
      "number, epoch, places", "number, 0, places",
      killer="core/test_minibatches.py::test_every_method_is_a_plain_loop[vcpo-3]")  # fmt: skip
-slip(149, "minibatches", "advantages made anew in each minibatch", f"{L}.minibatches:Cuts.begin",
+slip(149, "minibatches", "advantages made anew in each minibatch", "asyncsim.step.minibatches:Cuts.begin",
      "flat or not self.after", "flat",
      killer="core/test_minibatches.py::test_every_method_is_a_plain_loop[truncated_is-1]")  # fmt: skip
 slip(150, "minibatches", "samples of the flat cut are those of the first group",
-     f"{L}.minibatches:Minibatch._samples",
+     "asyncsim.step.minibatches:Minibatch._samples",
      "return self._pick(x, batch, 3)", "return self._pick(x[:, :1].expand_as(x), batch, 3)",
      killer="core/test_minibatches.py::test_every_method_is_a_plain_loop[vespo-1]")  # fmt: skip
 slip(151, "micro-batches", "gradients averaged, not added", "asyncsim.methods._parts:forward",
      "torch.stack(pulled).sum(0)", "torch.stack(pulled).mean(0)", by="methods/_parts.py:forward.<locals>.pullback",
      killer="core/test_parts_of_a_step.py::test_two_passes_are_one_step[3-2]")  # fmt: skip
-slip(152, "versions", "mixed batches read one version too new", f"{L}.versions:Store.view",
+slip(152, "versions", "mixed batches read one version too new", "asyncsim.step.versions:Store.view",
      "table[version - low]", "table[np.minimum(version - low + 1, high - low)]",
      killer="policies/test_engine.py"
      "::test_batches_that_mix_versions_read_the_tables_of_each[engine4]")  # fmt: skip
-slip(153, "versions", "the trainer's version counted before its publish", f"{L}.batch:Batch.staleness",
+slip(153, "versions", "the trainer's version counted before its publish", "asyncsim.step.batch:Batch.staleness",
      "self.train_version - self.version", "self.train_version - 1 - self.version",
      killer="methods/test_metrics_of_steps.py"
      "::test_update_staleness_is_missing_where_a_version_is")  # fmt: skip
-slip(154, "versions", "tokens of a mixed sequence read the version of its first", f"{L}.versions:View.token",
+slip(154, "versions", "tokens of a mixed sequence read the version of its first", "asyncsim.step.versions:View.token",
      "self.slot[..., t : t + 1]", "self.slot[..., :1]",
      killer="core/test_tokens.py::test_a_redraw_that_ends_earlier_forgets_what_stood_behind[1]")  # fmt: skip

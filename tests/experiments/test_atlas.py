@@ -13,8 +13,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import plugins
-from asyncsim.learning import oracle
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.sampling import oracle
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods, _store, atlas
 from paper_figures import _atlas_page, _script
 from paper_figures import atlas as figure

@@ -76,7 +76,7 @@ def test_pushes_of_tokens_add_up_to_what_the_gradient_does_to_entropy(task):
 
     def both(step):
         sums = _bapo.blocked(step)
-        output = step.policy.forward(sim.learning.versions.current(step.weights), step.batch, ("log_prob",))
+        output = step.policy.forward(sim.step.versions.current(step.weights), step.batch, ("log_prob",))
         direction = output.pullback(step.cotangents)
         shape = (len(step.parameters), step.policy.rows, step.policy.actions)
         right = slope(step.parameters.reshape(shape), direction.reshape(shape))

@@ -10,7 +10,7 @@ import pytest
 from asyncsim import claims
 from asyncsim.base.records import Schedule
 from asyncsim.claims._recursion import second_moments
-from asyncsim.learning import running
+from asyncsim.running import running
 from experiments import gac_bound
 from paper_figures import gac_bound as figure
 

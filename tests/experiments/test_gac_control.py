@@ -9,7 +9,8 @@ import pytest
 
 from asyncsim import claims
 from asyncsim.base.checks import InputError
-from asyncsim.learning import oracle, running
+from asyncsim.running import running
+from asyncsim.sampling import oracle
 from experiments import _gac_control as arms
 from experiments import gac_control
 from paper_figures import gac_control as figure

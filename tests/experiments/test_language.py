@@ -13,7 +13,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.learning.batch import Draws
+from asyncsim.step.batch import Draws
 from experiments import _store, language_ess, language_learning
 from paper_figures import language_ess as ess_figure
 from paper_figures import language_learning as learning_figure

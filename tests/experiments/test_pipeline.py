@@ -104,10 +104,10 @@ def test_parts_of_other_code_of_the_package_are_never_mixed_unasked(stored, tmp_
     shutil.copytree(stored, where)
     entries = json.loads((where / "manifest.json").read_text())
     assert len({part["product"] for part in entries["parts"].values()}) == 1
-    assert "asyncsim.learning.loop:" in entries["modules"] and "asyncsim.plotting" not in entries["modules"]
+    assert "asyncsim.running.loop:" in entries["modules"] and "asyncsim.plotting" not in entries["modules"]
     assert _store.plan("stability", True, True, where).left == []
     if known:
-        code = _contract.product("stability") | {"asyncsim.learning.loop": "0" * 16}
+        code = _contract.product("stability") | {"asyncsim.running.loop": "0" * 16}
         monkeypatch.setattr(_contract, "product", lambda name: code)
     else:  # as rows from before it was recorded
         rewrite(where, lambda entry: entry.pop("product"))

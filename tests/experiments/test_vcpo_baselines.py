@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.claims.lab.plants import FourthPower
-from asyncsim.learning import oracle
+from asyncsim.sampling import oracle
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
 

@@ -12,7 +12,7 @@ import asyncsim as sim
 from asyncsim.base import files, outside
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
-from asyncsim.learning import checkpoint
+from asyncsim.running import checkpoint
 from asyncsim.sweeping import grids, keeping, plans, units
 from tests.cli.test_cli import call
 from tests.sweeping.laboratory import bandit
@@ -40,7 +40,7 @@ NAMES = [
         "sweeping.sweep",
         "base.outside.loaded",
     ),
-    *("app.cli", "learning.spec.Spec", "methods.theirs", "os.system", "tasks.gym.__code__"),
+    *("app.cli", "running.spec.Spec", "methods.theirs", "os.system", "tasks.gym.__code__"),
 ]
 """Parts by names that the package does not offer."""
 ARGUMENTS = [
@@ -234,7 +234,7 @@ def test_digests_of_what_a_file_names_import_nothing(traps):
     from asyncsim.base import spec_code
 
     for text in (*PLACES, *NAMES, "@evil.py:run", "pkg.evil.deeper:run"):
-        spec_code.code_of({"task": {text: {"loss": text}}}, "asyncsim.learning.running")
+        spec_code.code_of({"task": {text: {"loss": text}}}, "asyncsim.running.running")
     assert marks(traps) == []
 
 

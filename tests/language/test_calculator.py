@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.drawing import Late
-from asyncsim.learning.rollouts import Sampler, generate, monte_carlo
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.policies import _pretraining as pretraining
 from asyncsim.policies._tokenizers import Characters
+from asyncsim.sampling.drawing import Late
+from asyncsim.sampling.rollouts import Sampler, generate, monte_carlo
+from asyncsim.step.batch import Draws
 from tests.language.talkative import talkative
 from tests.language.test_causal_lm import policy, reference, view_of, weights
 

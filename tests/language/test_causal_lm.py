@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch, Draws
 from asyncsim.policies import _language_network as networks
 from asyncsim.policies import _language_prompts as prompts
 from asyncsim.policies import _language_sampling as sampling
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch, Draws
 
 SHAPE = {"width": 16, "layers": 3, "heads": 2, "hidden": 24, "context": 40, "steps": 0}
 TEXTS = ("1+2=", "12+34=", "7=", "12+39=")

@@ -10,9 +10,9 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.step import Carried
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step import versions
+from asyncsim.step.step import Carried
 from tests.contracts.laboratory import NOTHING, make, names
 from tests.language import test_causal_lm as plain
 from tests.language.test_causal_lm import SHAPE, TEXTS, N, T, ids, one_thread, view_of, weights

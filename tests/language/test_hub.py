@@ -171,8 +171,8 @@ def spoken_by(made, text, tokens):
     import numpy as np
 
     from asyncsim.base import rng
-    from asyncsim.learning.batch import Draws
-    from asyncsim.learning.versions import current
+    from asyncsim.step.batch import Draws
+    from asyncsim.step.versions import current
 
     seen = torch.tensor(made.tokenizer.encode(text)).expand(1, 1, 3, -1)
     view, memory = current(made.prepare(made.initial(1))), made.remember(seen)
@@ -462,8 +462,8 @@ def test_smollm2_adds_digits_about_half_of_the_time():
     """
     import numpy as np
 
-    from asyncsim.learning.rollouts import Sampler, monte_carlo
-    from asyncsim.learning.versions import current
+    from asyncsim.sampling.rollouts import Sampler, monte_carlo
+    from asyncsim.step.versions import current
 
     policy = sim.policies.causal_lm("smollm2", train_layers=7)
     task = sim.tasks.arithmetic(digits=1, shots=4, style="spaced", prompts=16).fit(policy)

@@ -129,7 +129,7 @@ def test_one_sample_goes_on_alone_with_its_entries(seed, again, packing):
     one = made.recall(memory, N + 1)
     row, changed = seen[:, 1:, 1:2], slot[1:, 1:2].copy()
     changed[..., again:] = VERSIONS
-    draws = sim.learning.batch.Draws(plain.draws_of(2).stream, np.arange(1), np.zeros(1, int), np.array([[[N + 1]]]))
+    draws = sim.step.batch.Draws(plain.draws_of(2).stream, np.arange(1), np.zeros(1, int), np.array([[[N + 1]]]))
     said, log_prob = action[:, 1:, 1:2].clone(), outputs["log_prob"][:, 1:, 1:2].clone()
     for t in range(again, T):
         act = made.act(views[VERSIONS], row, draws, t, one)

@@ -14,10 +14,10 @@ import torch
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning.batch import Draws
-from asyncsim.learning.rollouts import Sampler
 from asyncsim.policies import _hub
 from asyncsim.policies._tokenizers import Characters
+from asyncsim.sampling.rollouts import Sampler
+from asyncsim.step.batch import Draws
 from asyncsim.tasks._language import LanguageTask, chosen, padded, shuffled
 
 CHARACTERS = Characters()
@@ -230,8 +230,8 @@ def test_any_number_is_a_score(paid):
 
 
 def test_a_run_asks_the_prompts_in_turn_and_records_what_was_spoken():
-    from asyncsim.learning.rollouts import Sampler, monte_carlo
-    from asyncsim.learning.versions import current
+    from asyncsim.sampling.rollouts import Sampler, monte_carlo
+    from asyncsim.step.versions import current
 
     policy = sim.policies.causal_lm("char", recipe={"width": 32, "layers": 1, "steps": 0})
     task = sim.tasks.arithmetic(digits=1, prompts=3).fit(policy)

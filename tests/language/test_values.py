@@ -10,8 +10,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step import versions
 from asyncsim.tasks.arithmetic import Arithmetic
 from tests.contracts.laboratory import NOTHING
 from tests.language import test_causal_lm as plain

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 import asyncsim as sim
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
 from tests.contracts.laboratory import NOTHING
 
 

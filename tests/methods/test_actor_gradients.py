@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.learning import versions
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step import versions
 from tests.contracts import test_policies as policies
 from tests.contracts.laboratory import NOTHING, step_of
 from tests.methods.enumerated import Chain, Judge

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import ratios
 from asyncsim.methods import _given
+from asyncsim.step import ratios
 from tests.contracts.families import adaptive
 from tests.contracts.families._paper import opened, ours
 from tests.contracts.laboratory import case, step_with

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.advantages._advantage import Baseline
 from asyncsim.base.checks import InputError
-from asyncsim.learning import oracle
+from asyncsim.sampling import oracle
 from tests.contracts.families.importance import PAPERS
 from tests.contracts.laboratory import acting, case, step_with
 

@@ -12,7 +12,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 from tests.contracts.measuring import on, step_with
 
 D = sim.diagnostics

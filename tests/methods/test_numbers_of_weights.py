@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.learning import ratios
-from asyncsim.learning.step import given as step_given
 from asyncsim.methods._surrogates import probability
 from asyncsim.methods._weights import by_sign, clipped, movable, times
+from asyncsim.step import ratios
+from asyncsim.step.step import given as step_given
 
 DTYPES = [torch.float32, torch.float64]
 

@@ -11,7 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning import oracle
+from asyncsim.sampling import oracle
 from tests.contracts.laboratory import acting, case, step_of
 
 THETA = np.array([0.4, -0.3, 0.1])

@@ -11,8 +11,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.learning.step import given
 from asyncsim.methods._covariance import covariance
+from asyncsim.step.step import given
 from tests.contracts.laboratory import case
 
 M = sim.methods

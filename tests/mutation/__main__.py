@@ -1,7 +1,7 @@
 """Mutants of the methods, their parts, ratios and updates, and the share of them that the suite notices.
 
 python -m tests.mutation --sample 200 --seed 0
-python -m tests.mutation --file asyncsim/learning/ratios.py
+python -m tests.mutation --file asyncsim/step/ratios.py
 """
 
 from __future__ import annotations

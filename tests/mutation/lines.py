@@ -20,12 +20,12 @@ from tests.mutation.operators import Mutant
 from tests.mutation.patching import ROOT
 
 FOLDERS = ("methods", "factors", "penalties", "updates", "advantages")
-FILES = ("asyncsim/learning/ratios.py", "asyncsim/learning/step.py")
+FILES = ("asyncsim/step/ratios.py", "asyncsim/step/step.py")
 SUITE = ("tests/contracts", "tests/methods", "tests/core")
 
 NEAR = {
-    "asyncsim/learning/ratios.py": ("test_ratios",),
-    "asyncsim/learning/step.py": ("test_methods", "test_extensions", "tests/methods"),
+    "asyncsim/step/ratios.py": ("test_ratios",),
+    "asyncsim/step/step.py": ("test_methods", "test_extensions", "tests/methods"),
     "asyncsim/updates": ("test_links",),
     "asyncsim/advantages": ("test_advantages", "test_gae"),
     "asyncsim/methods": ("test_methods", "tests/methods"),

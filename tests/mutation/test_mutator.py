@@ -12,7 +12,7 @@ import sys
 import pytest
 import torch
 
-from asyncsim.learning import ratios
+from asyncsim.step import ratios
 from tests.mutation import lines, patching, server
 from tests.mutation.__main__ import of_files, sampled
 from tests.mutation.equivalent import EQUIVALENT
@@ -81,8 +81,8 @@ def test_the_change_is_made(source, change, expected):
 
 def test_every_mutant_is_another_program():
     """And keys do not coincide, so that each can be listed."""
-    source = (patching.ROOT / "asyncsim/learning/step.py").read_text(encoding="utf-8")
-    found = mutants("asyncsim/learning/step.py", source)
+    source = (patching.ROOT / "asyncsim/step/step.py").read_text(encoding="utf-8")
+    found = mutants("asyncsim/step/step.py", source)
     texts = {ast.unparse(mutated(source, each.number)) for each in found}
     assert len(found) > 30 and len(texts) == len(found) and ast.unparse(ast.parse(source)) not in texts
     assert len({each.key for each in found}) == len(found)
@@ -96,7 +96,7 @@ def of_usable():
     last = first + len(inspect.getsourcelines(ratios.usable)[0])
     return next(
         each
-        for each in of_files(["asyncsim/learning/ratios.py"])
+        for each in of_files(["asyncsim/step/ratios.py"])
         if first <= each.line < last and each.change == "clamp: drop max"
     )
 
@@ -117,7 +117,7 @@ def test_living_functions_take_the_mutants_code():
 @pytest.mark.parametrize(
     ("file", "change", "text"),
     [
-        ("asyncsim/learning/ratios.py", "20.0 -> 21.0", "LOG_LIMIT = 20.0"),
+        ("asyncsim/step/ratios.py", "20.0 -> 21.0", "LOG_LIMIT = 20.0"),
         ("asyncsim/methods/_weights.py", "True -> False", "anchored: ClassVar[bool] = True"),
         ("asyncsim/updates/align.py", "0.05 -> 1.05", "low: Any = 0.05,"),
     ],
@@ -130,7 +130,7 @@ def test_what_an_import_runs_is_not_patched(file, change, text):
 SCRIPT = """
 from tests.mutation import server
 from tests.mutation.__main__ import of_files
-mutant = of_files(["asyncsim/learning/ratios.py"])[NUMBER]
+mutant = of_files(["asyncsim/step/ratios.py"])[NUMBER]
 for name in ("test_usable_ratio_is_limited_and_monotone", "test_cosine_at_its_ends"):
     tests = ["tests/contracts/test_ratios.py::" + name]
     found, late = server.forked(lambda: server.imported(mutant, tests), 60.0)
@@ -184,9 +184,9 @@ def test_witnesses_come_in_order():
 
 
 def test_a_sample_keeps_what_did_not_change():
-    found = of_files(["asyncsim/learning/ratios.py", "asyncsim/learning/step.py"])
+    found = of_files(["asyncsim/step/ratios.py", "asyncsim/step/step.py"])
     sample = sampled(found, 20, seed=3)
-    fewer = [each for each in found if each.file != "asyncsim/learning/ratios.py"]
+    fewer = [each for each in found if each.file != "asyncsim/step/ratios.py"]
     assert [each for each in sample if each in fewer] == sampled(fewer, sum(each in fewer for each in sample), seed=3)
     assert sampled(found, 20, seed=3) == sample != sampled(found, 20, seed=4)
 

@@ -17,11 +17,12 @@ import asyncsim as sim
 from asyncsim.app import wording
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning import oracle, versions
-from asyncsim.learning.rollouts import SAMPLING, Sampler
 from asyncsim.policies import _engine_kernels as kernels
 from asyncsim.policies._engine import DEGREES, LAWS, Engine
 from asyncsim.policies._policy import Keys
+from asyncsim.sampling import oracle
+from asyncsim.sampling.rollouts import SAMPLING, Sampler
+from asyncsim.step import versions
 from asyncsim.sweeping.grids import with_setting
 
 CUTS = [

@@ -10,10 +10,10 @@ from torch import nn
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch, Draws
 from asyncsim.policies._policy import installed
 from asyncsim.policies._rounding import levels
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch, Draws
 
 R, G, N, D, A = 2, 2, 3, 3, 4
 

@@ -347,7 +347,6 @@ BAD_KNOBS = [
     ("openrlhf", (0,), {}, "rollout_batch_size"),
     ("prime_rl_before", (0,), {}, "batch_size"),
     ("prime_rl", (4, 8, 4, 0), {}, "group_size"),
-    ("prime_rl", (4,), {"rollouts_per_example": 2}, "rollouts_per_example"),
     ("nemo_rl_legacy", (4, 0), {}, "max_trajectory_age_steps"),
     ("nemo_rl_legacy", (0,), {}, "num_prompts_per_step"),
     ("nemo_rl_in_order", (1 << 19, 3), {}, "max_lookahead_versions"),

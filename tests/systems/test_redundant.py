@@ -12,7 +12,7 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.base.checks import InputError
 from asyncsim.claims.lab import kernel_defects as defects
-from asyncsim.learning.rollouts import Sampler
+from asyncsim.sampling.rollouts import Sampler
 from asyncsim.schedules import coupled
 from asyncsim.systems._system import System
 from tests.systems.test_twin import by_hand

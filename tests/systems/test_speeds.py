@@ -105,7 +105,7 @@ def test_a_spec_with_settings_of_the_model_is_written_and_made_again(tmp_path):
         ({"rate": "fast"}, "rates"),
         ({"rate": 3, "rates": 3}, "one of them"),
         ({"name": "other"}, "must be one of"),
-        ({"updates_per_batch": 3}, "left out"),
+        ({"updates_per_batch": 3}, "must be one of"),
         (3, "settings by name"),
     ],
 )

@@ -17,7 +17,7 @@ import torch
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.learning.batch import Draws
+from asyncsim.step.batch import Draws
 
 SEED = 5
 CART, ACROBOT, PENDULUM = "CartPole-v1", "Acrobot-v1", "Pendulum-v1"

@@ -12,8 +12,9 @@ import torch
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.claims.lab.plants import Displace
-from asyncsim.learning import oracle, versions
-from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.sampling import oracle
+from asyncsim.sampling.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.step import versions
 from asyncsim.tasks._tabular import edges
 from tests.statistics import assert_rate
 

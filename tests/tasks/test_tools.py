@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.advantages import _traces
 from asyncsim.base.checks import InputError
-from asyncsim.learning import versions
-from asyncsim.learning.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.sampling.rollouts import Sampler, enumerate_outcomes, monte_carlo
+from asyncsim.step import versions
 from tests.contracts.laboratory import step_of
 
 ONE = np.zeros((1, 1, 1, 1), dtype=np.int32)

@@ -17,9 +17,9 @@ from asyncsim.claims._trial import Estimate, Plant, too_rare, units_for
 from asyncsim.claims.lab.plants import PolicyDefect
 from asyncsim.claims.lab.runs import displaced, mean_of, run, second_moment_of
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.batch import Batch
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Act
+from asyncsim.step.batch import Batch
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""

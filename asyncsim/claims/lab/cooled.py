@@ -11,7 +11,7 @@ from asyncsim import diagnostics, policies, tasks
 from asyncsim.claims._trial import Estimate, Plant, Point, units_for
 from asyncsim.claims.lab.chains import AFFINITY
 from asyncsim.claims.lab.runs import displaced, mean_of, run, share_of
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 
 SAMPLES, BATCHES = 2048, 8
 _SPREAD = 2.1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asyncsim.learning.step import Step
+from asyncsim.step.step import Step
 
 
 @dataclass

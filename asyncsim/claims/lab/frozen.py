@@ -12,8 +12,8 @@ from asyncsim.base import checks
 from asyncsim.base.records import Estimate
 from asyncsim.claims._trial import Point
 from asyncsim.claims.lab.runs import ascent
-from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
+from asyncsim.running.spec import Spec
 
 
 def offline(point: Point, method: Method, step: float, updates: int, **settings: Any) -> Spec:

@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncsim import methods, schedules, tasks, updates
 from asyncsim.base.records import Point
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
 
 _LONGEST = 2000

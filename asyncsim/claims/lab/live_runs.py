@@ -10,7 +10,7 @@ from asyncsim import live, methods, tasks, updates
 from asyncsim.base import laws
 from asyncsim.base.records import Point
 from asyncsim.claims._trial import Plant, within
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 from asyncsim.systems._system import System
 from asyncsim.updates._link import chain
 

@@ -11,8 +11,8 @@ import torch
 from asyncsim import advantages, methods, schedules, tasks, updates
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
-from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
+from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
 
 _LEFT_OUT = 1e-9

@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim import methods, tasks
 from asyncsim.base import rng
 from asyncsim.claims.lab.runs import population
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 
 _DRAWN = 500
 

@@ -16,8 +16,8 @@ from asyncsim.claims._trial import Estimate, Plant, Point
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.claims.lab.threshold import crossing, grown
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
 from asyncsim.schedules._imposed import Imposed
+from asyncsim.step.step import Step
 
 
 def _iterate(step: Step) -> Tensor:

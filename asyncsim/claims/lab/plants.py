@@ -15,13 +15,13 @@ from torch import Tensor
 from asyncsim import updates
 from asyncsim.base import records
 from asyncsim.claims._trial import Plant, Wrapped
-from asyncsim.learning import ratios
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
-from asyncsim.learning.versions import View
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.policies._policy import Act, Forward
+from asyncsim.running.spec import Spec
+from asyncsim.step import ratios
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.step import Step
+from asyncsim.step.versions import View
 from asyncsim.updates import _link
 from asyncsim.updates._link import Record, State
 

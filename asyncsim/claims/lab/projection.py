@@ -14,9 +14,9 @@ from asyncsim import schedules, tasks
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
 from asyncsim.updates._link import Chain, Link, Record, State
 from asyncsim.updates.align import Align, align
 

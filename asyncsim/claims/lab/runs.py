@@ -13,10 +13,11 @@ from asyncsim.base.uncertainty import between
 from asyncsim.claims._trial import Estimate, Plant
 from asyncsim.claims.lab.plants import Displace
 from asyncsim.diagnostics._diagnostic import Metric, chosen
-from asyncsim.learning import oracle, running
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
 from asyncsim.methods._method import Method
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.sampling import oracle
+from asyncsim.step.step import Step
 from asyncsim.updates._link import Link, chain
 
 

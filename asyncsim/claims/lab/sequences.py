@@ -13,10 +13,11 @@ from asyncsim.base import checks
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.runs import population
-from asyncsim.learning import oracle, ratios
-from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio
+from asyncsim.running.spec import Spec
+from asyncsim.sampling import oracle
+from asyncsim.step import ratios
 
 ROUNDING, SMALLEST = 1e-10, 1e-13
 """Relative, and absolute where larger numbers cancel: what a double leaves open."""

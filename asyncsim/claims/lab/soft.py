@@ -12,9 +12,9 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant, within
 from asyncsim.claims.lab.runs import ascent
 from asyncsim.claims.lab.threshold import marginal_step
-from asyncsim.learning import oracle
-from asyncsim.learning.spec import Spec
 from asyncsim.methods._method import Method
+from asyncsim.running.spec import Spec
+from asyncsim.sampling import oracle
 
 
 def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> Any:

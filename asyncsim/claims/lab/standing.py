@@ -9,7 +9,7 @@ from asyncsim import diagnostics, schedules, tasks, updates
 from asyncsim.base.trace import Trace
 from asyncsim.claims._trial import Plant, replaced
 from asyncsim.claims.lab.runs import descent, run
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 
 
 def run_standing(

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from asyncsim.claims._trial import Plant, replaced
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import ratios
-from asyncsim.learning.step import Step
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 
 def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:

@@ -12,9 +12,9 @@ from asyncsim.base import checks
 from asyncsim.claims._trial import Estimate, Plant, untouched
 from asyncsim.claims.lab.runs import descent
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning import running
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.step import Step
+from asyncsim.running import running
+from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
 
 GRID = 48
 PERIODS = 24

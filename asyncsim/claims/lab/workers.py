@@ -8,7 +8,7 @@ from asyncsim import systems
 from asyncsim.base import laws
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.paths import given, listed
-from asyncsim.learning.spec import Spec
+from asyncsim.running.spec import Spec
 
 
 def timed(workers: int, law: str = "exponential:1") -> systems.System:

@@ -13,12 +13,12 @@ from torch import Tensor
 from asyncsim import advantages, methods
 from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
 from asyncsim.claims.lab.plants import PolicyDefect
-from asyncsim.learning import ratios
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.step import Step
 from asyncsim.methods._corrections import Centered
 from asyncsim.methods._surrogates import DualClip, zero_outside
 from asyncsim.methods._weights import Clip
+from asyncsim.step import ratios
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
 
 InterpolatedClip: Any = type(methods.a3po().weight)
 Vtrace: Any = type(advantages.vtrace())

@@ -6,8 +6,8 @@ import dataclasses
 
 import torch
 
-from asyncsim.learning import versions
 from asyncsim.methods._evaluate import evaluate
+from asyncsim.step import versions
 from tests.contracts.laboratory import NOTHING, case
 
 

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, knobs
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.rollouts import Sampler, Trajectories, enumerate_outcomes
-from asyncsim.learning.step import Step
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy, installed, require_outputs
+from asyncsim.sampling.rollouts import Sampler, Trajectories, enumerate_outcomes
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
 from asyncsim.tasks._task import Outcomes, Task
 
 BATCH_LIMIT = 1_000_000

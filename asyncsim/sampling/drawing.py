@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.rollouts import SAMPLING, Sampler, Trajectories, generate
-from asyncsim.learning.versions import Store, Weights, current, tensor
+from asyncsim.sampling.rollouts import SAMPLING, Sampler, Trajectories, generate
+from asyncsim.step.batch import Batch
+from asyncsim.step.versions import Store, Weights, current, tensor
 
 
 class Late:

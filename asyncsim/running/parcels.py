@@ -11,8 +11,8 @@ import sys
 from types import FunctionType
 from typing import Any
 
-from asyncsim.learning.blocks import Shared
-from asyncsim.learning.spec import Spec
+from asyncsim.running.blocks import Shared
+from asyncsim.running.spec import Spec
 
 _REASONS = (pickle.PicklingError, AttributeError, ImportError, RecursionError, TypeError, ValueError)
 """What is raised for something that has no bytes, here or on the other side."""

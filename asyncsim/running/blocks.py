@@ -11,17 +11,18 @@ import torch
 
 from asyncsim.base import checks, knobs
 from asyncsim.diagnostics._diagnostic import Hear, Recorder
-from asyncsim.learning import fused, versions
-from asyncsim.learning.drawing import COUPLED, DRAWING, Arriving
-from asyncsim.learning.evaluating import Fresh
-from asyncsim.learning.loop import Plan, run_block
-from asyncsim.learning.minibatches import Cuts
-from asyncsim.learning.packing import Unwritable
-from asyncsim.learning.rollouts import Sampler
-from asyncsim.learning.sources import Cut
-from asyncsim.learning.spec import Spec, initial_rows
-from asyncsim.learning.standing import Part, Standing
-from asyncsim.learning.updating import Updater
+from asyncsim.running import fused
+from asyncsim.running.loop import Plan, run_block
+from asyncsim.running.packing import Unwritable
+from asyncsim.running.sources import Cut
+from asyncsim.running.spec import Spec, initial_rows
+from asyncsim.running.standing import Part, Standing
+from asyncsim.running.updating import Updater
+from asyncsim.sampling.drawing import COUPLED, DRAWING, Arriving
+from asyncsim.sampling.evaluating import Fresh
+from asyncsim.sampling.rollouts import Sampler
+from asyncsim.step import versions
+from asyncsim.step.minibatches import Cuts
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""

@@ -18,12 +18,12 @@ from asyncsim.base import calls, checks, feeds, files, knobs, outside, plugins, 
 from asyncsim.base.notation import TRAINED
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
-from asyncsim.learning import minibatches
-from asyncsim.learning.drawing import DRAWING
-from asyncsim.learning.evaluating import Evaluation, evaluation
-from asyncsim.learning.rollouts import SAMPLING
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy, require_outputs
+from asyncsim.sampling.drawing import DRAWING
+from asyncsim.sampling.evaluating import Evaluation, evaluation
+from asyncsim.sampling.rollouts import SAMPLING
+from asyncsim.step import minibatches
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 

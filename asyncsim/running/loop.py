@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.diagnostics._diagnostic import Recorder
-from asyncsim.learning.minibatches import Cuts, Minibatch
-from asyncsim.learning.standing import Standing
-from asyncsim.learning.step import carried
-from asyncsim.learning.updating import Now, When
 from asyncsim.policies._policy import Policy, absorbed
+from asyncsim.running.standing import Standing
+from asyncsim.running.updating import Now, When
+from asyncsim.step.minibatches import Cuts, Minibatch
+from asyncsim.step.step import carried
 
 
 @dataclass(frozen=True)

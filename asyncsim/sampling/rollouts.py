@@ -17,9 +17,9 @@ from torch import Tensor
 
 from asyncsim.base import checks, rng
 from asyncsim.fusing.tape import none
-from asyncsim.learning.batch import Batch, Draws, Outputs
-from asyncsim.learning.versions import View, Weights, tensor
 from asyncsim.policies._policy import Act, Keys, Policy, installed
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View, Weights, tensor
 from asyncsim.tasks._task import Outcomes, Task, Turn
 
 COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")

@@ -13,7 +13,7 @@ from torch import Tensor
 from asyncsim.base import rng
 from asyncsim.fusing import tape
 from asyncsim.fusing.primitives import drawn, primitive
-from asyncsim.learning.versions import View, tensor
+from asyncsim.step.versions import View, tensor
 
 Outputs = dict[str, Tensor]
 """Named outputs of a policy, each `[R, G, N, T]`: `log_prob` always but for the quadratic, which has only `loss`."""

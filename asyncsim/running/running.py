@@ -9,15 +9,15 @@ from asyncsim.base import checks, files, memory, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
-from asyncsim.learning import fused
-from asyncsim.learning.blocks import Shared
-from asyncsim.learning.callbacks import Callback, Listeners
-from asyncsim.learning.checkpoint import EVERY, Keeper, opened
-from asyncsim.learning.joining import trace_of
-from asyncsim.learning.sources import Source
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.spreading import Site, blocks
-from asyncsim.learning.training import Job, Training
+from asyncsim.running import fused
+from asyncsim.running.blocks import Shared
+from asyncsim.running.callbacks import Callback, Listeners
+from asyncsim.running.checkpoint import EVERY, Keeper, opened
+from asyncsim.running.joining import trace_of
+from asyncsim.running.sources import Source
+from asyncsim.running.spec import Spec
+from asyncsim.running.spreading import Site, blocks
+from asyncsim.running.training import Job, Training
 
 
 class Interrupted(stopping.Stopped):

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.minibatches import Cuts, Minibatch
-from asyncsim.learning.step import Carried, Step
-from asyncsim.learning.versions import Weights
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy
+from asyncsim.step.batch import Batch
+from asyncsim.step.minibatches import Cuts, Minibatch
+from asyncsim.step.step import Carried, Step
+from asyncsim.step.versions import Weights
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain, Record, advance
 

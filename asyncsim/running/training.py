@@ -12,14 +12,14 @@ import numpy as np
 from asyncsim.base import files
 from asyncsim.base.progress import Progress
 from asyncsim.diagnostics._diagnostic import Hear
-from asyncsim.learning import parcels, spreading
-from asyncsim.learning.blocks import Block, Shared, computing
-from asyncsim.learning.callbacks import Recorded
-from asyncsim.learning.checkpoint import Keeper
-from asyncsim.learning.helping import Helpers, Piece, Table
-from asyncsim.learning.sources import Cut, Source
-from asyncsim.learning.spreading import Site, Watch
-from asyncsim.learning.standing import Standing
+from asyncsim.running import parcels, spreading
+from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.callbacks import Recorded
+from asyncsim.running.checkpoint import Keeper
+from asyncsim.running.helping import Helpers, Piece, Table
+from asyncsim.running.sources import Cut, Source
+from asyncsim.running.spreading import Site, Watch
+from asyncsim.running.standing import Standing
 
 
 class Job(NamedTuple):

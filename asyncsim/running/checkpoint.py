@@ -20,9 +20,9 @@ import numpy as np
 
 from asyncsim.base import checks, files, records, spec_code
 from asyncsim.base.manifest import version_of
-from asyncsim.learning.packing import Unwritable, flattened, rebuilt
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.standing import Part
+from asyncsim.running.packing import Unwritable, flattened, rebuilt
+from asyncsim.running.spec import Spec
+from asyncsim.running.standing import Part
 
 FORMAT = 4
 """Number of the form in which checkpoints are written."""
@@ -137,7 +137,7 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
     Weights that are loaded and no part of the parameters are told by their contents.
     """
     rows, frozen = written(spec), {"weights": getattr(spec.trained_policy, "frozen", None)}
-    code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.learning.running")
+    code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.running.running")
     return rows, (described(spec) if rows is None else rows) | frozen, code
 
 

@@ -22,15 +22,15 @@ from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.fusing.graph import Unfit
 from asyncsim.fusing.program import Program
 from asyncsim.fusing.tape import Varies
-from asyncsim.learning import versions
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.drawing import Late
-from asyncsim.learning.minibatches import Cuts, Minibatch
-from asyncsim.learning.rollouts import COLUMNS, Sampler, Trajectories, generate, monte_carlo
-from asyncsim.learning.standing import Standing
-from asyncsim.learning.step import Carried, Step
-from asyncsim.learning.updating import Now, Updater, When
-from asyncsim.learning.versions import View
+from asyncsim.running.standing import Standing
+from asyncsim.running.updating import Now, Updater, When
+from asyncsim.sampling.drawing import Late
+from asyncsim.sampling.rollouts import COLUMNS, Sampler, Trajectories, generate, monte_carlo
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch
+from asyncsim.step.minibatches import Cuts, Minibatch
+from asyncsim.step.step import Carried, Step
+from asyncsim.step.versions import View
 
 OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
 """Fields of a batch that differ from batch to batch and are no tensors of the replicates."""

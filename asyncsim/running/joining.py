@@ -11,9 +11,9 @@ import numpy as np
 from asyncsim.base import manifest
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
-from asyncsim.learning.sources import Source
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.standing import Part
+from asyncsim.running.sources import Source
+from asyncsim.running.spec import Spec
+from asyncsim.running.standing import Part
 
 
 def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str | None = None) -> Trace:

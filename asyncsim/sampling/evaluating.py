@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.learning import versions
-from asyncsim.learning.rollouts import Sampler, rolled_out
-from asyncsim.learning.step import Step
+from asyncsim.sampling.rollouts import Sampler, rolled_out
+from asyncsim.step import versions
+from asyncsim.step.step import Step
 
 SHARE, FEWEST, MOST = 8, 4, 32
 """One of so many batches is followed by an evaluation, but at least and at most so many in a run."""

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from asyncsim.base import checks, workers
-from asyncsim.learning.spec import ARRAYS, Spec
+from asyncsim.running.spec import ARRAYS, Spec
 
 LOOK = 1.0
 """Seconds of training after which it is known how long the rest takes."""

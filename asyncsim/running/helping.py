@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.base import files, memory, workers
-from asyncsim.learning import parcels
-from asyncsim.learning.blocks import Block, Shared, computing
-from asyncsim.learning.sources import Cut
-from asyncsim.learning.spreading import Site, say
-from asyncsim.learning.standing import Part, Standing
+from asyncsim.running import parcels
+from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.sources import Cut
+from asyncsim.running.spreading import Site, say
+from asyncsim.running.standing import Part, Standing
 
 POLL = 0.1
 """Seconds between two looks at how far workers are."""
@@ -189,7 +189,7 @@ class Helpers:
         place = Place(self.folder.path, piece.job, self.board.cell(piece))
         for more in reversed(range(TRIES)):
             try:
-                return self.site.call("asyncsim.learning.helping:train", place, self.cut(piece))
+                return self.site.call("asyncsim.running.helping:train", place, self.cut(piece))
             except workers.Died as error:
                 if self.table.received:
                     return None  # what ends this process may have ended the worker as well

@@ -15,9 +15,9 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.fusing import tape
 from asyncsim.fusing.tape import surely
-from asyncsim.learning import ratios, versions
-from asyncsim.learning.batch import Batch, Outputs
-from asyncsim.learning.versions import View, Weights
+from asyncsim.step import ratios, versions
+from asyncsim.step.batch import Batch, Outputs
+from asyncsim.step.versions import View, Weights
 
 
 @dataclass(frozen=True)

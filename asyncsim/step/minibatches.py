@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, rng
-from asyncsim.learning.batch import Batch
-from asyncsim.learning.step import Carried, Step
-from asyncsim.learning.versions import View, Weights, tensor
+from asyncsim.step.batch import Batch
+from asyncsim.step.step import Carried, Step
+from asyncsim.step.versions import View, Weights, tensor
 
 CUTS = ("groups", "parts", "samples", "tokens")
 """Whole groups; a part of every group; samples of the whole batch; its tokens."""

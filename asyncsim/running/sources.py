@@ -9,8 +9,8 @@ import numpy as np
 
 from asyncsim.base import checks, records
 from asyncsim.base.feeds import EagerFeed, head
-from asyncsim.learning.spec import Spec
-from asyncsim.learning.standing import Part
+from asyncsim.running.spec import Spec
+from asyncsim.running.standing import Part
 
 
 class Cut(NamedTuple):

@@ -1,1 +1,0 @@
-"""The learning loop: specs, batches, steps, ratios, drawing, runs, exact values."""

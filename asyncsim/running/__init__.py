@@ -1,0 +1,1 @@
+"""Runs: specs, one update, the loop, blocks of replicates and who does them, checkpoints, callbacks."""
