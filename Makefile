@@ -71,7 +71,7 @@ try: $(DEV)  ## the contracts of one part, in half a minute (a preset takes long
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
 test-long: $(DEV)  ## repetitions behind stated error rates; the suite as an older processor; new examples and far points at a seed that is printed
-	$(BIN)/python -m pytest -n $(WORKERS) -m long
+	$(BIN)/python -m pytest -n $(WORKERS) -m "long or gallery"
 	$(OLDER) $(MAKE) test
 	seed=$${SEED:-$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**31))")}; echo "seed $$seed"; \
 	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long" && \

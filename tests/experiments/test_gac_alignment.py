@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from scipy.linalg import solve_discrete_lyapunov
@@ -18,6 +17,7 @@ from experiments import _gac, gac_alignment
 from paper_figures import _gac_alignment as known
 from paper_figures import _gac_reading, gac_causes, gac_reading
 from paper_figures import gac_alignment as figure
+from tests.experiments import _lab
 
 BAND = 8.0
 LATE = gac_alignment.LATE
@@ -25,8 +25,7 @@ LATE = gac_alignment.LATE
 
 @pytest.fixture(scope="module")
 def rows():
-    made = [row for setting in gac_alignment.QUICK for row in gac_alignment.run(dict(setting))]
-    return pd.DataFrame(made)[gac_alignment.COLUMNS]
+    return _lab.quick_rows("gac_alignment")
 
 
 def test_three_tasks_meet_the_closed_form_at_their_optimum(rows):

@@ -13,13 +13,12 @@ from asyncsim.claims._recursion import second_moments
 from asyncsim.running import running
 from experiments import gac_bound
 from paper_figures import gac_bound as figure
+from tests.experiments import _lab
 
 
 @pytest.fixture(scope="module")
 def rows():
-    import pandas as pd
-
-    return pd.DataFrame([row for setting in gac_bound.QUICK for row in gac_bound.run(dict(setting))])
+    return _lab.quick_rows("gac_bound")
 
 
 def plain(rows, task, staleness, schedule="constant"):

@@ -6,19 +6,18 @@ Bands of 6 standard errors on 23 degrees of freedom: 4e-6 a comparison, 1.2e-4 o
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from experiments import _gac, gac_boundary
 from paper_figures import gac_boundary as figure
+from tests.experiments import _lab
 
 BAND = 6.0
 
 
 @pytest.fixture(scope="module")
 def rows():
-    made = [row for setting in gac_boundary.QUICK for row in gac_boundary.run(dict(setting))]
-    return pd.DataFrame(made)[gac_boundary.COLUMNS]
+    return _lab.quick_rows("gac_boundary")
 
 
 def scores(rows, staleness=None, schedule=None):

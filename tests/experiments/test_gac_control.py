@@ -14,6 +14,7 @@ from asyncsim.sampling import oracle
 from experiments import _gac_control as arms
 from experiments import gac_control
 from paper_figures import gac_control as figure
+from tests.experiments import _lab
 
 QUICK = {(setting["task"], setting["staleness"]): setting for setting in gac_control.QUICK[:-2]}
 """Without the longer runs."""
@@ -21,9 +22,7 @@ QUICK = {(setting["task"], setting["staleness"]): setting for setting in gac_con
 
 @pytest.fixture(scope="module")
 def every():
-    import pandas as pd
-
-    return pd.DataFrame([row for setting in gac_control.QUICK for row in gac_control.run(dict(setting))])
+    return _lab.quick_rows("gac_control")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from asyncsim import claims
@@ -20,6 +19,7 @@ from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
 from paper_figures import gac_adam, gac_tuned
 from paper_figures import gac_projection as figure
+from tests.experiments import _lab
 
 ENTRIES = Path(__file__).resolve().parents[2] / "paper_figures" / "entries"
 FLUCTUATION = 1.2e-2
@@ -28,8 +28,7 @@ FLUCTUATION = 1.2e-2
 
 @pytest.fixture(scope="module")
 def rows():
-    found = [row for setting in experiment.QUICK for row in experiment.run(dict(setting))]
-    return pd.DataFrame(found, columns=experiment.COLUMNS)
+    return _lab.quick_rows("gac_projection")
 
 
 def shares(rows):

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import asyncsim as sim
@@ -14,6 +13,7 @@ from asyncsim.claims.lab.plants import FourthPower
 from asyncsim.sampling import oracle
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
+from tests.experiments import _lab
 
 ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_baselines.md"
 ERRORS = 6.0 / 1.96
@@ -21,8 +21,7 @@ ERRORS = 6.0 / 1.96
 
 @pytest.fixture(scope="module")
 def quick():
-    rows = [row for setting in vcpo_baselines.QUICK for row in vcpo_baselines.run(dict(setting))]
-    return pd.DataFrame(rows, columns=vcpo_baselines.COLUMNS)
+    return _lab.quick_rows("vcpo_baselines")
 
 
 def short(**changes):

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -14,14 +13,14 @@ import asyncsim as sim
 from experiments import _vcpo, vcpo_controls
 from paper_figures import vcpo_controls as figure
 from paper_figures import vcpo_timing
+from tests.experiments import _lab
 
 SMALL = {**vcpo_controls.QUICK[0], "horizons": [40], "replicates": 6}
 
 
 @pytest.fixture(scope="module")
 def rows():
-    found = [row for setting in vcpo_controls.QUICK for row in vcpo_controls.run(dict(setting))]
-    return pd.DataFrame(found, columns=vcpo_controls.COLUMNS)
+    return _lab.quick_rows("vcpo_controls")
 
 
 @pytest.mark.parametrize("baseline", _vcpo.METHODS)

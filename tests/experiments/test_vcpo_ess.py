@@ -15,6 +15,7 @@ import pytest
 from experiments import vcpo_ess
 from paper_figures import _vcpo_ess, vcpo_drift
 from paper_figures import vcpo_ess as figure
+from tests.experiments import _lab
 
 ERRORS = 6.0
 
@@ -25,7 +26,7 @@ def table(settings):
 
 @pytest.fixture(scope="module")
 def quick():
-    return table(vcpo_ess.QUICK)
+    return _lab.quick_rows("vcpo_ess")
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,12 @@ from asyncsim.plotting import _style
 from experiments import _store, _vcpo, league, vcpo_training
 from paper_figures import _vcpo_training, vcpo_rates
 from paper_figures import vcpo_training as figure
+from tests.experiments import _lab
 
 
 @pytest.fixture(scope="module")
 def rows():
-    found = [row for setting in vcpo_training.QUICK for row in vcpo_training.run(dict(setting))]
-    return pd.DataFrame(found, columns=vcpo_training.COLUMNS)
+    return _lab.quick_rows("vcpo_training")
 
 
 class Here:
