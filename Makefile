@@ -20,7 +20,7 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-older try test-long mutants lint figures notebooks docs bench llm cluster clean
+.PHONY: demo test test-rows test-older try test-long mutants lint figures notebooks docs bench llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
@@ -62,6 +62,9 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 test: $(DEV)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+test-rows: $(DEV)  ## what experiments find, read from their quick rows, which are made where code has changed; numbers of the gallery
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "rows and not long and not fresh" tests/experiments
+
 test-older: $(DEV)  ## what is committed, examples of docstrings among it, compared once more as on an older processor
 	$(OLDER) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "committed and not committed(digits=False) and not long and not fresh" \
 		$$(grep -rl --include='test_*.py' mark.committed tests) asyncsim docs
@@ -71,7 +74,7 @@ try: $(DEV)  ## the contracts of one part, in half a minute (a preset takes long
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
 test-long: $(DEV)  ## repetitions behind stated error rates; the suite as an older processor; new examples and far points at a seed that is printed
-	$(BIN)/python -m pytest -n $(WORKERS) -m "long or gallery"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "long or rows"
 	$(OLDER) $(MAKE) test
 	seed=$${SEED:-$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**31))")}; echo "seed $$seed"; \
 	ASYNCSIM_SEED=$$seed $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-seed=$$seed -m "(hypothesis or fresh) and not long" && \

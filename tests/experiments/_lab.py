@@ -9,9 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from asyncsim.base.checks import InputError
-from experiments import _store
-
 ROOT = Path(__file__).resolve().parents[2]
 MACHINERY = ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_store.py")
 
@@ -37,18 +34,6 @@ def power(x, n):
     return x ** float(n)
 '''
 PAPER = '"""Do powers grow?"""\n\nQUESTIONS = ["squares", "cubes"]\n'
-
-
-def quick_rows(name):
-    """Quick rows as `python -m experiments --quick` keeps them; made here where code that they reach has changed."""
-    try:
-        plan = _store.plan(name, quick=True, resume=True)
-        current = not plan.left and all(part["product"] == _store.product(plan.code) for part in plan.kept.values())
-    except InputError:
-        current = False
-    if not current:
-        _store.make(name, quick=True)
-    return _store.read(name, quick=True)
 
 
 def made(tmp_path):

@@ -4,8 +4,32 @@ from __future__ import annotations
 
 import pytest
 
+from asyncsim.base.checks import InputError
 from experiments import _store
 from tests.experiments import _lab
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "quick_rows" in item.fixturenames:
+            item.add_marker("rows")
+
+
+@pytest.fixture(scope="session")
+def quick_rows():
+    """Quick rows as `python -m experiments --quick` keeps them; made here where code that they reach has changed."""
+
+    def read(name):
+        try:
+            plan = _store.plan(name, quick=True, resume=True)
+            current = not plan.left and all(part["product"] == _store.product(plan.code) for part in plan.kept.values())
+        except InputError:
+            current = False
+        if not current:
+            _store.make(name, quick=True)
+        return _store.read(name, quick=True)
+
+    return read
 
 
 @pytest.fixture

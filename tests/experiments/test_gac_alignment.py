@@ -17,15 +17,14 @@ from experiments import _gac, gac_alignment
 from paper_figures import _gac_alignment as known
 from paper_figures import _gac_reading, gac_causes, gac_reading
 from paper_figures import gac_alignment as figure
-from tests.experiments import _lab
 
 BAND = 8.0
 LATE = gac_alignment.LATE
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("gac_alignment")
+def rows(quick_rows):
+    return quick_rows("gac_alignment")
 
 
 def test_three_tasks_meet_the_closed_form_at_their_optimum(rows):

@@ -13,12 +13,11 @@ from asyncsim.claims._recursion import second_moments
 from asyncsim.running import running
 from experiments import gac_bound
 from paper_figures import gac_bound as figure
-from tests.experiments import _lab
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("gac_bound")
+def rows(quick_rows):
+    return quick_rows("gac_bound")
 
 
 def plain(rows, task, staleness, schedule="constant"):

@@ -10,14 +10,13 @@ import pytest
 
 from experiments import _gac, gac_boundary
 from paper_figures import gac_boundary as figure
-from tests.experiments import _lab
 
 BAND = 6.0
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("gac_boundary")
+def rows(quick_rows):
+    return quick_rows("gac_boundary")
 
 
 def scores(rows, staleness=None, schedule=None):

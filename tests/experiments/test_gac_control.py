@@ -14,15 +14,14 @@ from asyncsim.sampling import oracle
 from experiments import _gac_control as arms
 from experiments import gac_control
 from paper_figures import gac_control as figure
-from tests.experiments import _lab
 
 QUICK = {(setting["task"], setting["staleness"]): setting for setting in gac_control.QUICK[:-2]}
 """Without the longer runs."""
 
 
 @pytest.fixture(scope="module")
-def every():
-    return _lab.quick_rows("gac_control")
+def every(quick_rows):
+    return quick_rows("gac_control")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
 from paper_figures import gac_adam, gac_tuned
 from paper_figures import gac_projection as figure
-from tests.experiments import _lab
 
 ENTRIES = Path(__file__).resolve().parents[2] / "paper_figures" / "entries"
 FLUCTUATION = 1.2e-2
@@ -27,8 +26,8 @@ FLUCTUATION = 1.2e-2
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("gac_projection")
+def rows(quick_rows):
+    return quick_rows("gac_projection")
 
 
 def shares(rows):

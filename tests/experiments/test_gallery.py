@@ -54,7 +54,7 @@ def questions():
     return [each for asked in _contract.papers().values() for each in asked]
 
 
-@pytest.mark.gallery
+@pytest.mark.rows
 @pytest.mark.committed
 def test_nothing_is_wrong_with_the_gallery(numbers):
     front = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def test_nothing_is_wrong_with_the_gallery(numbers):
     assert _gallery.readme(FIGURES, numbers, _claims.table())[1] == []
 
 
-@pytest.mark.gallery
+@pytest.mark.rows
 @pytest.mark.committed
 def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
     text = _gallery.readme(FIGURES, numbers, _claims.table())[0]
@@ -81,7 +81,7 @@ def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
     assert line.startswith("README.md: 4 numbers: It is")
 
 
-@pytest.mark.gallery
+@pytest.mark.rows
 @pytest.mark.committed
 def test_the_committed_gallery_is_what_the_rows_give(numbers):
     assert (FIGURES / "README.md").read_text(encoding="utf-8") == _gallery.readme(FIGURES, numbers, _claims.table())[0]
@@ -95,7 +95,7 @@ def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(
     assert (PICTURES / f"{name}.pdf").exists()
 
 
-@pytest.mark.gallery
+@pytest.mark.rows
 @pytest.mark.committed
 def test_the_committed_claims_are_what_the_rows_give(numbers):
     assert json.loads((FIGURES / "claims.json").read_text(encoding="utf-8")) == _claims.rows(numbers)

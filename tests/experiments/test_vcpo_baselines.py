@@ -13,15 +13,14 @@ from asyncsim.claims.lab.plants import FourthPower
 from asyncsim.sampling import oracle
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
-from tests.experiments import _lab
 
 ENTRY = Path(figure.__file__).parent / "entries" / "vcpo_baselines.md"
 ERRORS = 6.0 / 1.96
 
 
 @pytest.fixture(scope="module")
-def quick():
-    return _lab.quick_rows("vcpo_baselines")
+def quick(quick_rows):
+    return quick_rows("vcpo_baselines")
 
 
 def short(**changes):

@@ -16,15 +16,14 @@ from asyncsim.predicting import scores as scores_of
 from experiments import _vcpo_collapse as alarms
 from experiments import vcpo_collapse
 from paper_figures import vcpo_collapse as figure
-from tests.experiments import _lab
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("vcpo_collapse")
+def rows(quick_rows):
+    return quick_rows("vcpo_collapse")
 
 
 def pick(rows, **place):

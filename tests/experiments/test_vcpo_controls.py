@@ -13,14 +13,13 @@ import asyncsim as sim
 from experiments import _vcpo, vcpo_controls
 from paper_figures import vcpo_controls as figure
 from paper_figures import vcpo_timing
-from tests.experiments import _lab
 
 SMALL = {**vcpo_controls.QUICK[0], "horizons": [40], "replicates": 6}
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("vcpo_controls")
+def rows(quick_rows):
+    return quick_rows("vcpo_controls")
 
 
 @pytest.mark.parametrize("baseline", _vcpo.METHODS)

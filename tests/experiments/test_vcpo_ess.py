@@ -15,7 +15,6 @@ import pytest
 from experiments import vcpo_ess
 from paper_figures import _vcpo_ess, vcpo_drift
 from paper_figures import vcpo_ess as figure
-from tests.experiments import _lab
 
 ERRORS = 6.0
 
@@ -25,8 +24,8 @@ def table(settings):
 
 
 @pytest.fixture(scope="module")
-def quick():
-    return _lab.quick_rows("vcpo_ess")
+def quick(quick_rows):
+    return quick_rows("vcpo_ess")
 
 
 @pytest.fixture(scope="module")

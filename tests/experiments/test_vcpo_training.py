@@ -19,12 +19,11 @@ from asyncsim.plotting import _style
 from experiments import _store, _vcpo, league, vcpo_training
 from paper_figures import _vcpo_training, vcpo_rates
 from paper_figures import vcpo_training as figure
-from tests.experiments import _lab
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return _lab.quick_rows("vcpo_training")
+def rows(quick_rows):
+    return quick_rows("vcpo_training")
 
 
 class Here:
@@ -126,6 +125,7 @@ def finals(staleness, baseline, tail):
     return _vcpo.outcome(found["policy_return"]), found["ess"]
 
 
+@pytest.mark.rows
 def test_vcpo_ends_higher_at_staleness_32_and_the_same_arm_twice_or_no_staleness_would_not_show_it():
     # A true difference of zero exceeds 6 standard errors in 1e-9 of cases at 95 degrees of freedom; seeds are fixed.
     (stale, low), (vcpo, _) = finals(32, "group mean", ()), finals(32, "opob", (_vcpo.ess_step("adam"),))
