@@ -284,9 +284,8 @@ def eager(monkeypatch):
     return counted(monkeypatch)
 
 
-@pytest.mark.parametrize("block", [None, 2])
-def test_long_runs_have_workers_unasked(block, eager):
-    made = spec(updates=400, block=block)
+def test_long_runs_have_workers_unasked(eager):
+    made = spec(updates=400)
     identical(sim.run(made, seed=SEED, workers=1), sim.run(made, seed=SEED))
     assert eager == [1]
 

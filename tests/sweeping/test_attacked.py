@@ -185,8 +185,7 @@ def test_a_unit_whose_file_changed_since_it_was_planned_is_refused(loss, tmp_pat
 # What a part of a user's does.
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("body", ["sys.exit(0)", "input()"])
+@pytest.mark.parametrize(("body", "workers"), [("sys.exit(0)", 2), ("input()", 1)])
 def test_a_loss_that_exits_or_asks_fails_its_unit_alone(loss, body, workers, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda: (_ for _ in ()).throw(EOFError()))
     bad = sim.methods.from_loss(loss(ONCE_TRIED + body, "import sys"))

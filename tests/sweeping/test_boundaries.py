@@ -41,7 +41,7 @@ GROWN = {"metric": "exact_return", "over": "reached", "better": "lower", "target
 
 def test_brackets_hold_the_exact_boundary_of_delayed_descent():
     found = sim.boundary(
-        quadratic(), "lr", low=0.05, high=3.0, ratio=1.02, along={"staleness": [0, 1, 4]},
+        quadratic(), "lr", low=0.05, high=3.0, ratio=1.02, along={"staleness": [0, 4]},
         claim="staleness/stability-boundary", at={"curvatures": (1.0, 0.2)}, **GROWN,
     )  # fmt: skip
     for row in found.rows:
@@ -52,7 +52,7 @@ def test_brackets_hold_the_exact_boundary_of_delayed_descent():
         other = predicted("staleness/stability-boundary", {"staleness": row["staleness"] + 1}, {"curvatures": (1.0,)})
         assert not row["low"] * 0.98 < other < row["high"]
     assert "staleness=4: " in str(found) and "predicted 0.3473" in str(found)
-    assert len(found.table()) == 3 and found.row()["claim"] == "staleness/stability-boundary"
+    assert len(found.table()) == 2 and found.row()["claim"] == "staleness/stability-boundary"
 
 
 class Coin(Search):
