@@ -2,6 +2,6 @@
 
 from asyncsim.predicting.deciding import Alarm, Prediction, predict
 from asyncsim.predicting.signals import Signal
-from asyncsim.predicting.sizes import band, differ, runs_for_curve, runs_for_rates
+from asyncsim.predicting.sizes import band
 
-__all__ = ["Alarm", "Prediction", "Signal", "band", "differ", "predict", "runs_for_curve", "runs_for_rates"]
+__all__ = ["Alarm", "Prediction", "Signal", "band", "predict"]

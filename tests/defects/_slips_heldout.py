@@ -81,7 +81,8 @@ drawn(275, "tasks", "token bandit: success only beyond its share", f"{T}.token_b
 drawn(276, "systems", "staleness: every realization is the first", f"{S}._system:System.staleness",
      "samples_per_group, m, seed)", "samples_per_group, 0, seed)")  # fmt: skip
 drawn(277, "predicting", "trailing mean over one number less", f"{R}.courses:trailing",
-     "range(min(width, len(values)))", "range(min(width, len(values)) - 1)")  # fmt: skip
+     "range(min(width, len(values)))", "range(min(width, len(values)) - 1)",
+     killer="predicting/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3-200]")  # fmt: skip
 drawn(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",
      "groups_per_batch, lag, ", "groups_per_batch, lag, groups_per_batch, ")  # fmt: skip
 drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}._mdp:TabularMDP.exact",

@@ -26,8 +26,6 @@ from asyncsim.methods._weights import Ratio as Ratio
 from asyncsim.methods._weights import Weight as Weight
 from asyncsim.policies._engine import Engine as Engine
 from asyncsim.policies._policy import Forward as Forward
-from asyncsim.predicting import Prediction as Prediction
-from asyncsim.predicting import Signal as Signal
 from asyncsim.schedules.fixed import fixed as fixed
 from asyncsim.systems._system import System as System
 from asyncsim.updates._link import Chain as Links
