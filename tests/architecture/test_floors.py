@@ -90,7 +90,7 @@ FLOORS = {
         "diagnostics",
         "learning.oracle",
     },
-    4: {"claims", "validation", "conformance", "comparing", "sweeping", "predicting", "live"},
+    4: {"claims", "validation", "conformance", "comparing", "sweeping", "live"},
     5: {"plotting", "testing", "diagnosing"},
     6: {
         f"app.{name}"
@@ -181,7 +181,7 @@ BESIDE = {
         "learning.training",
         "diagnostics",
     },
-    "claims": {"validation", "predicting", "live"},
+    "claims": {"validation", "live"},
     "sweeping": {"comparing", "claims"},
     "live": {"conformance"},
     "app.page": {"app.evidence"},

@@ -14,7 +14,7 @@ from scipy import stats
 import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.records import Estimate
-from asyncsim.predicting import Signal, courses, deciding, scores, sizes
+from asyncsim.diagnosing import Signal, alarms, predicting
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
@@ -82,18 +82,18 @@ def test_the_area_under_the_points_is_the_area():
 def test_a_watch_of_its_own_is_a_maximum_over_so_many_updates():
     random = np.random.default_rng(2)
     values, runs, times = random.normal(size=(50, 8)), np.arange(8), np.full(8, 40)
-    np.testing.assert_array_equal(scores.worst(values, runs, times, None, 3), values[:37].max(axis=0))
-    np.testing.assert_array_equal(scores.worst(values, runs, times, 20, 3), values[20:37].max(axis=0))
+    np.testing.assert_array_equal(alarms.worst(values, runs, times, None, 3), values[:37].max(axis=0))
+    np.testing.assert_array_equal(alarms.worst(values, runs, times, 20, 3), values[20:37].max(axis=0))
     for watch in (None, 40):
         np.testing.assert_array_equal(
-            scores.announced(values, runs, times, watch, 1.5), scores.announced(values, runs, times, 40, 1.5)
+            alarms.announced(values, runs, times, watch, 1.5), alarms.announced(values, runs, times, 40, 1.5)
         )
 
 
 @pytest.mark.parametrize("controls", [3, 6, 7])
 def test_an_area_without_a_misplaced_score_keeps_an_error(controls):
     """1/6 added six times is not 1: rounding must not pass for an error."""
-    found = scores.auc(np.arange(10.0, 14.0), np.arange(float(controls)))
+    found = alarms.auc(np.arange(10.0, 14.0), np.arange(float(controls)))
     assert found.value == 1.0 and found.error > 0.01
 
 
@@ -197,14 +197,14 @@ def test_bad_runs_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize(("runs", "error"), [(0, 0.1), (8, 1.0), (8, "much")])
 def test_a_band_refuses_what_is_no_share(runs, error):
     with pytest.raises(checks.InputError):
-        sizes.band(runs, error)
+        alarms.band(runs, error)
 
 
 @pytest.mark.parametrize(("runs", "error"), [(8, 0.2), (12, 0.2), (40, 0.05)])
 def test_a_curve_leaves_its_band_as_seldom_as_stated(runs, error):
     """Exact, by Kolmogorov's law, and never above Massart's bound. Planted: two evaluations of a run counted as two."""
     leaves = stats.kstwo(runs).sf
-    assert 0.7 * error < leaves(sizes.band(runs, error)) <= error < 2.0 * error < leaves(sizes.band(2 * runs, error))
+    assert 0.7 * error < leaves(alarms.band(runs, error)) <= error < 2.0 * error < leaves(alarms.band(2 * runs, error))
 
 
 def area_over_orders(auc, area, cases, controls):
@@ -235,10 +235,10 @@ def test_areas_spread_as_hanley_and_mcneil_say_and_their_error_knows(area, n, m)
     apart += math.prod(k / (k + odds * m) for k in range(1, n + 1))
     square = spread + (area + area**2 - first - second) / (n * m) + apart * least * (1.0 - least) / min(n, m)
     expected = pytest.approx([area, spread, square], rel=1e-9)
-    assert area_over_orders(scores.auc, area, n, m) == expected
+    assert area_over_orders(alarms.auc, area, n, m) == expected
     steps, fewer = (
-        area_over_orders(lambda x, y: scores.auc(np.repeat(x, 5), np.repeat(y, 5)), area, n, m),
-        area_over_orders(lambda x, y: scores.auc(np.sort(x)[1:], y), area, n, m),
+        area_over_orders(lambda x, y: alarms.auc(np.repeat(x, 5), np.repeat(y, 5)), area, n, m),
+        area_over_orders(lambda x, y: alarms.auc(np.sort(x)[1:], y), area, n, m),
     )
     assert steps[:2] == pytest.approx([area, spread], rel=1e-9) and steps[2] < 0.9 * square and fewer[0] > area + 0.01
 
@@ -254,7 +254,7 @@ def test_k_exceedances_in_a_row_wake_a_run_as_often_as_their_chain_says(rate, ro
     def woken(**changes):
         signal = Signal("x", **{"over": "smallest", "window": row, **changes})
         runs = np.arange(values.shape[1])
-        return chance @ (scores.worst(signal({"x": values}), runs, np.full(len(runs), steps), None) > 0.5)
+        return chance @ (alarms.worst(signal({"x": values}), runs, np.full(len(runs), steps), None) > 0.5)
 
     expected = np.linalg.matrix_power(chain, steps)[0, -1]
     assert woken() == pytest.approx(expected, rel=1e-12)
@@ -268,24 +268,24 @@ def test_a_fall_counts_once_the_mean_is_below_half(fall, window, left, length):
     """k of w returns are low: (w - k + k f)/w < 1/2, so k > w/(2 (1 - f)). Planted: no mean at all."""
     returns = np.where(np.arange(length) < fall, 1.0, left)[:, None]
     behind = math.floor(window / (2.0 * (1.0 - left)))
-    assert courses.course(returns, 0.0, 1.0, window).collapsed[0] == fall + behind
-    assert courses.course(returns, 0.0, 1.0, 1).collapsed[0] == fall
+    assert alarms.course(returns, 0.0, 1.0, window).collapsed[0] == fall + behind
+    assert alarms.course(returns, 0.0, 1.0, 1).collapsed[0] == fall
 
 
 def test_a_level_is_judged_by_other_runs_than_those_that_set_it():
     """Of the healthy runs every second one scores 1, the others 0: a level set on these wakes at all of those."""
     values = np.concatenate([np.full(20, 0.5), np.arange(20) % 2.0]) * np.ones((5, 1))
     runs, times = np.arange(20), np.full(20, 5)
-    pairs = courses.Matched(runs, times, 20 + runs, times[None])
-    assert deciding._alarm(None, values, pairs, [0], None, 0.1, 0.5).false_alarms.value == 1.0
+    pairs = alarms.Matched(runs, times, 20 + runs, times[None])
+    assert predicting._alarm(None, values, pairs, [0], None, 0.1, 0.5).false_alarms.value == 1.0
 
 
 def test_half_way_is_counted_from_the_start():
     """From 0.5 to 1, half way is 0.75."""
     returns = np.array([[0.7, 0.8]]) * np.ones((10, 1))
-    assert courses.course(returns, 0.5, 1.0, 1).learned.tolist() == [-1, 0]
+    assert alarms.course(returns, 0.5, 1.0, 1).learned.tolist() == [-1, 0]
 
 
 def test_precision_knows_how_rare_collapses_are():
     """Of 100 runs 10 collapse: 9 are announced, beside 9 false alarms."""
-    assert scores.precision(Estimate(0.9, 0.01), Estimate(0.1, 0.01), 0.1).value == pytest.approx(0.5)
+    assert alarms.precision(Estimate(0.9, 0.01), Estimate(0.1, 0.01), 0.1).value == pytest.approx(0.5)
