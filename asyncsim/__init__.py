@@ -66,7 +66,6 @@ NAMES = {
     "ratios": "asyncsim.learning.ratios",
     "uncertainty": "asyncsim.base.uncertainty",
     "laws": "asyncsim.base.laws",
-    "lessons": "asyncsim.app.lessons",
 }
 """Public names and the module that defines each."""
 

@@ -105,10 +105,6 @@ FLOORS = {
             "markdown",
             "reporting",
             "verdicts",
-            "_lessons_arms",
-            "_lessons_losses",
-            "_lessons_sizes",
-            "lessons",
             "wording",
             "streams",
             "announcing",
@@ -222,7 +218,6 @@ BESIDE = {
         "app.verdicts",
         "app.wording",
     },
-    "app.lessons": {"app._lessons_arms", "app._lessons_losses", "app._lessons_sizes"},
 }
 """What a part may import from its own floor."""
 
