@@ -24,7 +24,6 @@ PACKAGES = (
     "rewards",
     "diagnostics",
     "claims",
-    "predicting",
     "conformance",
     "live",
     "diagnosing",
@@ -45,7 +44,8 @@ NAMES = {
     "callbacks": "asyncsim.running.callbacks",
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
-    "predict": "asyncsim.predicting",
+    "predict": "asyncsim.diagnosing",
+    "Signal": "asyncsim.diagnosing",
     "diagnose": "asyncsim.diagnosing",
     "Diagnosis": "asyncsim.diagnosing",
     "sweep": "asyncsim.sweeping",
@@ -66,7 +66,6 @@ NAMES = {
     "ratios": "asyncsim.step.ratios",
     "uncertainty": "asyncsim.base.uncertainty",
     "laws": "asyncsim.base.laws",
-    "lessons": "asyncsim.app.lessons",
 }
 """Public names and the module that defines each."""
 

@@ -104,13 +104,6 @@ CLAIMED = [
         "the root.",
         ("predictor/step-under-inflation",),
     ),
-    Claimed(
-        "A collapse did not come again in a second run: when has a run collapsed?",
-        "marin #8955",
-        "When a trailing mean stays below half of its peak. Alarms of longer runs look better by chance, so healthy "
-        "runs are cut alike.",
-        ("predictor/protocol",),
-    ),
 ]
 
 

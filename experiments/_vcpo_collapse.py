@@ -1,4 +1,4 @@
-"""Alarms of the question, and medians with intervals; when a run has collapsed, `asyncsim.predicting` says.
+"""Alarms of the question, and medians with intervals; when a run has collapsed, `asyncsim.diagnosing.alarms` says.
 
 Axes: `U` updates, `R` replicates. Everything that an alarm reads at update t was known at update t.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from asyncsim.predicting import Signal
+from asyncsim.diagnosing import Signal
+from asyncsim.diagnosing.alarms import Course
 
 PAST = 40
 """Updates before the window with which a sudden change compares it."""
@@ -29,6 +30,16 @@ SIGNALS = {
 def statistics(metrics: dict[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
     """Alarm statistics `[U, R]`, larger meaning more alarming."""
     return {name: signal({**metrics, "return": returns}) for name, signal in SIGNALS.items()}
+
+
+def at(values: np.ndarray, runs: np.ndarray, times: np.ndarray, lead: int) -> np.ndarray:
+    """A statistic of runs `[m]` so long before the last update ahead of their times `[m]` or `[draws, m]`."""
+    return values[times - 1 - lead, runs]
+
+
+def only(found: Course, among: np.ndarray) -> Course:
+    """The courses of these runs, all others counting as if they had never learned."""
+    return Course(np.where(among, found.learned, -1), np.where(among, found.collapsed, -1), found.recovered & among)
 
 
 def median(values: np.ndarray, false_fail: float = 0.05) -> tuple[float, float, float]:

@@ -25,8 +25,10 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import uncertainty
-from asyncsim.predicting import Signal, courses, scores
+from asyncsim.diagnosing import Signal, signals
+from asyncsim.diagnosing import alarms as measures
 from experiments import pipeline_rl
+from experiments._vcpo_collapse import at
 
 COLUMNS = [
     *("task", "estimator", "law", "rate", "quantity", "alarm", "lead", "value", "error", "low", "high"),
@@ -72,13 +74,13 @@ SETTINGS = [dict(zip(("task", "estimator", "law", "rate"), place, strict=True)) 
 QUICK = [{**SETTINGS[place], "updates": 200, "replicates": 32, "resamples": 4} for place in (1, 5)]
 
 
-def fallen(returns: np.ndarray, start: float, best: float) -> courses.Course:
+def fallen(returns: np.ndarray, start: float, best: float) -> measures.Course:
     """Courses whose `collapsed` is the first update below half of the largest gain, whether or not a run comes back.
 
     `recovered` says that it did come back; a healthy run is one that neither fell nor never learned.
     """
-    last = courses.course(returns, start, best)
-    mean = courses.trailing(returns)
+    last = measures.course(returns, start, best)
+    mean = signals.trailing(returns)
     low = mean < start + 0.5 * (np.fmax.accumulate(mean, axis=0) - start)
     low &= (np.arange(len(mean))[:, None] > last.learned) & (last.learned >= 0)
     return last._replace(collapsed=np.where(low.any(0), low.argmax(0), -1))
@@ -103,11 +105,11 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     kinds = {
         "fell": found.collapsed >= 0,
         "returned": found.recovered,
-        "healthy": courses.healthy(found),
+        "healthy": measures.healthy(found),
         "never learned": found.learned < 0,
     }
     rows = [share(name, is_) for name, is_ in kinds.items()]
-    pairs = courses.matched(found, courses.healthy(found), setting["updates"], WATCH, 0, setting["seed"])
+    pairs = measures.matched(found, measures.healthy(found), setting["updates"], WATCH, 0, setting["seed"])
     if min(len(pairs.cases), len(pairs.controls)) < LEAST:
         reason = f"{len(pairs.cases)} falls and {len(pairs.controls)} healthy runs, fewer than {LEAST}"
         rows.append({"quantity": "area", "reason": reason})
@@ -129,19 +131,19 @@ def ends(value: float, error: float) -> dict[str, Any]:
     return {"value": value, "error": error, "low": low, "high": high}
 
 
-def areas(values: dict[str, np.ndarray], pairs: courses.Matched) -> list[dict[str, Any]]:
+def areas(values: dict[str, np.ndarray], pairs: measures.Matched) -> list[dict[str, Any]]:
     """Area of every alarm at every lead."""
     rows = []
     for name, score in values.items():
         for lead in LEADS:
-            cases = scores.at(score, pairs.cases, pairs.case_times, lead)
-            found = scores.auc(cases, scores.at(score, pairs.controls, pairs.control_times, lead))
+            cases = at(score, pairs.cases, pairs.case_times, lead)
+            found = measures.auc(cases, at(score, pairs.controls, pairs.control_times, lead))
             rows.append({"quantity": "area", "alarm": name, "lead": lead, **ends(found.value, found.error)})
             rows[-1]["samples"] = found.samples
     return rows
 
 
-def judged(values: dict[str, np.ndarray], pairs: courses.Matched, times: int, seed: int) -> list[dict[str, Any]]:
+def judged(values: dict[str, np.ndarray], pairs: measures.Matched, times: int, seed: int) -> list[dict[str, Any]]:
     """What alarms detect at equal false alarms, and how their areas differ from that of ESS; errors by bootstrap."""
     random = np.random.default_rng(seed)
     n, m = len(pairs.cases), len(pairs.controls)
@@ -163,7 +165,7 @@ def halved(random: np.random.Generator, size: int) -> np.ndarray:
 
 
 def read(
-    values: dict[str, np.ndarray], pairs: courses.Matched, cases: np.ndarray, controls: np.ndarray
+    values: dict[str, np.ndarray], pairs: measures.Matched, cases: np.ndarray, controls: np.ndarray
 ) -> dict[tuple[str, str, int], float]:
     """Differences of areas, announced falls and false alarms of these cases and controls, by quantity, alarm, lead."""
     found: dict[tuple[str, str, int], float] = {}
@@ -171,10 +173,10 @@ def read(
     others, cut = pairs.controls[controls], pairs.control_times[:, controls]
     area = {}
     for name, score in values.items():
-        area[name] = scores.auc(scores.at(score, runs, when, LEAD), scores.at(score, others, cut, LEAD)).value
-        worst = scores.worst(score, others, cut, WATCH)
-        levels = [scores.threshold(worst[:, half::2], FALSE) for half in (0, 1)]
-        first = np.stack([scores.announced(score, runs, when, WATCH, level) for level in levels])
+        area[name] = measures.auc(at(score, runs, when, LEAD), at(score, others, cut, LEAD)).value
+        worst = measures.worst(score, others, cut, WATCH)
+        levels = [measures.threshold(worst[:, half::2], FALSE) for half in (0, 1)]
+        first = np.stack([measures.announced(score, runs, when, WATCH, level) for level in levels])
         found |= {("announced", name, lead): float((first > lead).mean()) for lead in LEADS}
         wrong = [(worst[:, 1 - half :: 2] > level).mean() for half, level in enumerate(levels)]
         found["false", name, WATCH] = float(np.mean(wrong))

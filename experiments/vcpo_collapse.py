@@ -36,8 +36,7 @@ import numpy as np
 
 from asyncsim.base import uncertainty
 from asyncsim.base.records import Estimate
-from asyncsim.predicting import band, courses
-from asyncsim.predicting import scores as measures
+from asyncsim.diagnosing import alarms as measures
 from experiments import _vcpo_collapse as alarms
 
 COLUMNS = ["regime", "quantity", "statistic", "group", "lead", "value", "low", "high", "samples", "reason"]
@@ -99,9 +98,9 @@ def followed(setting: dict[str, Any], staleness: int) -> tuple[dict[str, np.ndar
     return {name: trace[name][: setting["updates"]] for name in RECORDED}, earned
 
 
-def fate(setting: dict[str, Any], returns: np.ndarray) -> courses.Course:
+def fate(setting: dict[str, Any], returns: np.ndarray) -> measures.Course:
     """What became of each run; the first return is that of the initial policy, the same for all."""
-    return courses.course(returns, float(returns[0].mean()), LARGEST[setting["regime"]])
+    return measures.course(returns, float(returns[0].mean()), LARGEST[setting["regime"]])
 
 
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
@@ -111,9 +110,9 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     found, at_once = fate(setting, returns), fate(setting, synchronous)
     soon = (found.learned >= 0) & (found.learned < setting["staleness"])
     pairs = {
-        "healthy": against(setting, found, courses.healthy(found)),
+        "healthy": against(setting, found, measures.healthy(found)),
         "recovered": against(setting, found, found.recovered),
-        "learned early": against(setting, courses.only(found, soon), courses.healthy(found) & soon),
+        "learned early": against(setting, alarms.only(found, soon), measures.healthy(found) & soon),
     }
     # A score that is known from the start of the watch and does not change.
     learned = np.broadcast_to(np.where(found.learned >= 0, -found.learned, -np.inf), returns.shape)
@@ -132,9 +131,9 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**dict.fromkeys(COLUMNS), "regime": setting["regime"], **row} for row in rows]
 
 
-def against(setting: dict[str, Any], found: courses.Course, others: np.ndarray) -> courses.Matched:
+def against(setting: dict[str, Any], found: measures.Course, others: np.ndarray) -> measures.Matched:
     """Collapses, and these other runs at times of collapses."""
-    return courses.matched(found, others, setting["updates"], setting["watch"], CONFIRM, setting["seed"])
+    return measures.matched(found, others, setting["updates"], setting["watch"], CONFIRM, setting["seed"])
 
 
 def bounds(found: Estimate) -> dict[str, Any]:
@@ -149,14 +148,14 @@ def order(values: np.ndarray) -> dict[str, Any]:
     return {**dict(zip(("value", "low", "high"), alarms.median(values), strict=True)), "samples": len(values)}
 
 
-def shares(found: courses.Course, synchronous: courses.Course, soon: np.ndarray) -> list[dict[str, Any]]:
+def shares(found: measures.Course, synchronous: measures.Course, soon: np.ndarray) -> list[dict[str, Any]]:
     """Who collapsed, never learned, came back or stayed well, and the medians of the times."""
     fell = found.collapsed >= 0
     kinds = {
         "collapsed": fell,
         "never learned": found.learned < 0,
         "recovered": found.recovered,
-        "healthy": courses.healthy(found),
+        "healthy": measures.healthy(found),
         "synchronous collapsed": synchronous.collapsed >= 0,
         "synchronous never learned": synchronous.learned < 0,
         "collapsed, learned early": fell[soon],
@@ -170,33 +169,33 @@ def shares(found: courses.Course, synchronous: courses.Course, soon: np.ndarray)
     return rows + [{"quantity": "time", "statistic": name, **order(t)} for name, t in times.items() if len(t)]
 
 
-def aligned(metrics: dict[str, np.ndarray], pairs: courses.Matched) -> list[dict[str, Any]]:
+def aligned(metrics: dict[str, np.ndarray], pairs: measures.Matched) -> list[dict[str, Any]]:
     """Medians before collapse, and before the matched times of healthy runs, of the first draw."""
     rows = []
     sides = {"collapsing": (pairs.cases, pairs.case_times), "healthy": (pairs.controls, pairs.control_times[0])}
     for statistic, name in (("return", "return"), ("ess", "ess"), ("norm", "gradient_norm")):
         for group, (runs, times) in sides.items():
             for lead in (lead for lead in ALIGNED if lead < times.min()):
-                now = measures.at(metrics[name], runs, times, lead)
+                now = alarms.at(metrics[name], runs, times, lead)
                 rows.append({"quantity": "aligned", "statistic": statistic, "group": group, "lead": lead, **order(now)})
     return rows
 
 
 def areas(
-    scores: dict[str, np.ndarray], pairs: courses.Matched, ahead: tuple[int, ...], group: str
+    scores: dict[str, np.ndarray], pairs: measures.Matched, ahead: tuple[int, ...], group: str
 ) -> list[dict[str, Any]]:
     """Area under the curve of detections against false alarms, by statistic and lead."""
     rows = []
     for name, values in scores.items():
         for lead in ahead:
-            cases = measures.at(values, pairs.cases, pairs.case_times, lead)
-            found = measures.auc(cases, measures.at(values, pairs.controls, pairs.control_times, lead))
+            cases = alarms.at(values, pairs.cases, pairs.case_times, lead)
+            found = measures.auc(cases, alarms.at(values, pairs.controls, pairs.control_times, lead))
             rows.append({"quantity": "auc", "statistic": name, "group": group, "lead": lead, **bounds(found)})
     return rows
 
 
 def leads(
-    scores: dict[str, np.ndarray], pairs: courses.Matched, back: courses.Matched, watch: int
+    scores: dict[str, np.ndarray], pairs: measures.Matched, back: measures.Matched, watch: int
 ) -> list[dict[str, Any]]:
     """Shares of runs with an alarm so long before the reference time; levels are set by other healthy runs."""
     setting, held_out = measures.halves(pairs.controls)
@@ -212,7 +211,7 @@ def leads(
         for group, (runs, times) in sides.items():
             if not len(runs):
                 continue
-            first, half = measures.announced(values, runs, times, watch, level), band(len(runs))
+            first, half = measures.announced(values, runs, times, watch, level), measures.band(len(runs))
             for lead in range(1, watch + 1, 3):
                 share = float((first >= lead).mean())
                 ends_ = {"low": max(0.0, share - half), "high": min(1.0, share + half), "samples": len(runs)}

@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,8 @@ from nbclient import NotebookClient
 from asyncsim.base.checks import InputError, require
 
 HERE = Path(__file__).resolve().parent
+LESSONS = HERE / "lessons.py"
+"""What cells import: it lies beside them."""
 EXERCISES = 3
 """Exercises that a notebook ends with, at least."""
 SECONDS = 600
@@ -112,18 +115,19 @@ def _faults_of_text(text: Any) -> Iterable[str]:
             yield f"code cell {number} is not plain Python: {error.msg}"
             continue
         if any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for node in ast.walk(tree)):
-            yield f"code cell {number} defines a function or a class: call what asyncsim has"
+            yield f"code cell {number} defines a function or a class: call what asyncsim or lessons.py has"
     folded = solutions(text)
     if len(folded) < EXERCISES or not all(folded):
         yield f"{len(folded)} exercises with a folded solution in code under '## Exercises', {EXERCISES} are needed"
 
 
 def executed(book: Any) -> Any:
-    """The notebook with the outputs of a fresh kernel, in an empty folder; what stderr got is shown here and dropped.
+    """The notebook with the outputs of a fresh kernel, beside `lessons.py` alone; what stderr got is shown and dropped.
 
     Raises `nbclient.exceptions.CellExecutionError` where a cell fails.
     """
     with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(LESSONS, folder)
         client = NotebookClient(
             book,
             timeout=SECONDS,

@@ -107,12 +107,7 @@ STATEMENTS = (
         "2603.01501/early-warning",
         "A high cosine of consecutive gradients warns of instability.",
         "conditional",
-        (
-            "predictor/cosine-equals-norm",
-            "predictor/false-alarm",
-            "alignment/noise-floor",
-            "alignment/version-identity",
-        ),
+        ("predictor/cosine-equals-norm", "alignment/noise-floor", "alignment/version-identity"),
         "Beyond the boundary the cosine follows from the two norms and the noise: it is worth both, no more.",
         lambda: f"cosine {_at('predictor/cosine-equals-norm', 'cosine'):.2f}, from two norms",
         when="one unstable mode in equal noise, constant staleness",

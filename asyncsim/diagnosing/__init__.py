@@ -1,7 +1,9 @@
-"""Diagnosing a training run: its telemetry read beside what claims predict, each question with a verdict."""
+"""Diagnosing training runs: telemetry beside what claims predict, and whether a signal told of a collapse before."""
 
 from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose
 from asyncsim.diagnosing.findings import Finding
 from asyncsim.diagnosing.logged import log_law
+from asyncsim.diagnosing.predicting import predict
+from asyncsim.diagnosing.signals import Signal
 
-__all__ = ["Diagnosis", "Finding", "diagnose", "log_law"]
+__all__ = ["Diagnosis", "Finding", "Signal", "diagnose", "log_law", "predict"]

@@ -16,7 +16,7 @@ FLOORS = [
     {"updates", "sampling"},
     {"diagnostics"},
     {"running"},
-    {"validation", "conformance", "comparing", "predicting"},
+    {"validation", "conformance", "comparing"},
     {"live"},
     {"claims"},
     {"sweeping"},

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from asyncsim import claims
-from asyncsim.predicting import courses
+from asyncsim.diagnosing import alarms as measures
 from experiments import alarms
 from experiments import ess_five as sizes
 from experiments import phase_diagram as phase
@@ -26,17 +26,17 @@ def test_a_fall_is_the_first_one_whether_or_not_a_run_comes_back():
     returns = np.stack(list(curves.values()), axis=1)
     found = alarms.fallen(returns, 0.0, 1.0)
     assert found.collapsed.tolist() == [-1, 125, 125, -1]
-    assert courses.healthy(found).tolist() == [True, False, False, False]
+    assert measures.healthy(found).tolist() == [True, False, False, False]
     # Planted: only what is low in the end counts, so that a run that came back never fell.
-    assert courses.course(returns, 0.0, 1.0).collapsed.tolist() == [-1, 125, -1, -1]
+    assert measures.course(returns, 0.0, 1.0).collapsed.tolist() == [-1, 125, -1, -1]
 
 
-def series(early: int) -> tuple[dict[str, np.ndarray], courses.Matched]:
+def series(early: int) -> tuple[dict[str, np.ndarray], measures.Matched]:
     """Forty healthy runs at constant levels 0 to 39, and ten whose score is 100 from `early` updates before 100 on."""
     values = np.tile(np.arange(50.0), (120, 1))
     values[:, 40:] = np.where(np.arange(120) >= 100 - early, 100.0, -1.0)[:, None]
     cases, others = np.arange(40, 50), np.arange(40)
-    pairs = courses.Matched(cases, np.full(10, 100), others, np.full((courses.DRAWS, 40), 100))
+    pairs = measures.Matched(cases, np.full(10, 100), others, np.full((measures.DRAWS, 40), 100))
     return {"ESS": values}, pairs
 
 

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from asyncsim.base import uncertainty
-from asyncsim.predicting import courses
-from asyncsim.predicting import scores as scores_of
+from asyncsim.diagnosing import alarms as measures
+from asyncsim.diagnosing import signals
 from experiments import _vcpo_collapse as alarms
 from experiments import vcpo_collapse
 from paper_figures import vcpo_collapse as figure
@@ -42,7 +42,7 @@ def test_the_course_of_a_run_is_read_from_its_trailing_mean():
         "never learns": 0.3 * up,
         "falls to just above half": np.where(steps < 120, up, 0.55),
     }
-    found = courses.course(np.stack(list(curves.values()), axis=1), 0.0, 1.0)
+    found = measures.course(np.stack(list(curves.values()), axis=1), 0.0, 1.0)
     # Ten updates are averaged: five of them have to be up, or more than half of them down.
     assert found.learned.tolist() == [54, 54, 54, -1, 54]
     assert found.collapsed.tolist() == [-1, 125, -1, -1, -1]
@@ -51,8 +51,8 @@ def test_the_course_of_a_run_is_read_from_its_trailing_mean():
 
 def test_trailing_means_forget_what_is_old_and_count_what_is_known():
     values = np.array([[1e300], [1.0], [np.nan], [3.0], [5.0]])
-    np.testing.assert_array_equal(courses.trailing(values, 2)[:, 0], [1e300, 5e299, 1.0, 3.0, 4.0])
-    np.testing.assert_array_equal(courses.largest(values, 2)[:, 0], [1e300, 1e300, 1.0, 3.0, 5.0])
+    np.testing.assert_array_equal(signals.trailing(values, 2)[:, 0], [1e300, 5e299, 1.0, 3.0, 4.0])
+    np.testing.assert_array_equal(signals.largest(values, 2)[:, 0], [1e300, 1e300, 1.0, 3.0, 5.0])
 
 
 def noise(replicates, updates, seed):
@@ -60,23 +60,23 @@ def noise(replicates, updates, seed):
     random = np.random.default_rng(seed)
     fell = np.arange(replicates) % 2 == 0
     times = np.where(fell, random.integers(150, updates - 100, replicates), -1)
-    found = courses.Course(np.full(replicates, 20), times, np.zeros(replicates, dtype=bool))
+    found = measures.Course(np.full(replicates, 20), times, np.zeros(replicates, dtype=bool))
     return random.normal(size=(updates, replicates)), found
 
 
 def errors_from(value, cases, controls):
-    found = scores_of.auc(cases, controls)
+    found = measures.auc(cases, controls)
     return (found.value - value) / found.error
 
 
 def test_a_statistic_that_knows_nothing_has_an_area_of_one_half_and_an_unmatched_watch_has_not():
     scores, found = noise(2000, 800, seed=1)
-    pairs = courses.matched(found, courses.healthy(found), 800, 100, 50, seed=1)
-    cases = scores_of.worst(scores, pairs.cases, pairs.case_times, 100)
-    controls = scores_of.worst(scores, pairs.controls, pairs.control_times, 100)
+    pairs = measures.matched(found, measures.healthy(found), 800, 100, 50, seed=1)
+    cases = measures.worst(scores, pairs.cases, pairs.case_times, 100)
+    controls = measures.worst(scores, pairs.controls, pairs.control_times, 100)
     assert abs(errors_from(0.5, cases, controls)) < ERRORS
     # Scores over 100 and 400 updates: the exact null is n / (n + m), far from one half.
-    unmatched = scores_of.worst(scores, pairs.controls, np.full(len(pairs.controls), 800), 400)
+    unmatched = measures.worst(scores, pairs.controls, np.full(len(pairs.controls), 800), 400)
     assert abs(errors_from(100 / 500, cases, unmatched)) < ERRORS < abs(errors_from(0.5, cases, unmatched))
 
 
@@ -84,22 +84,22 @@ def test_matching_by_time_takes_away_what_time_alone_predicts():
     """A statistic that only grows with time is worth nothing at matched times, and much at the end of the run."""
     scores, found = noise(2000, 800, seed=2)
     scores = scores + 0.02 * np.arange(800)[:, None]
-    pairs = courses.matched(found, courses.healthy(found), 800, 100, 50, seed=2)
-    cases = scores_of.at(scores, pairs.cases, pairs.case_times, 10)
-    assert abs(errors_from(0.5, cases, scores_of.at(scores, pairs.controls, pairs.control_times, 10))) < ERRORS
-    late = scores_of.at(scores, pairs.controls, np.full(len(pairs.controls), 800), 10)
+    pairs = measures.matched(found, measures.healthy(found), 800, 100, 50, seed=2)
+    cases = alarms.at(scores, pairs.cases, pairs.case_times, 10)
+    assert abs(errors_from(0.5, cases, alarms.at(scores, pairs.controls, pairs.control_times, 10))) < ERRORS
+    late = alarms.at(scores, pairs.controls, np.full(len(pairs.controls), 800), 10)
     assert abs(errors_from(0.5, cases, late)) > ERRORS
 
 
 def test_healthy_runs_get_times_of_collapses_that_they_were_watched_for():
     learned = np.array([20, 20, 20, 400, -1, 20])
     collapsed = np.array([200, 300, -1, -1, -1, 30])
-    found = courses.Course(learned, collapsed, np.zeros(6, dtype=bool))
-    pairs = courses.matched(found, courses.healthy(found), 800, 100, 50, seed=0)
+    found = measures.Course(learned, collapsed, np.zeros(6, dtype=bool))
+    pairs = measures.matched(found, measures.healthy(found), 800, 100, 50, seed=0)
     # The last run collapsed before it was watched; the fourth learned after every collapse.
     assert pairs.cases.tolist() == [0, 1] and pairs.controls.tolist() == [2]
-    assert pairs.control_times.shape == (courses.DRAWS, 1) and set(pairs.control_times[:, 0]) == {200, 300}
-    assert courses.matched(found, courses.healthy(found), 340, 100, 50, seed=0).cases.tolist() == [0]
+    assert pairs.control_times.shape == (measures.DRAWS, 1) and set(pairs.control_times[:, 0]) == {200, 300}
+    assert measures.matched(found, measures.healthy(found), 340, 100, 50, seed=0).cases.tolist() == [0]
 
 
 def test_an_alarm_does_not_read_the_future():
@@ -116,38 +116,38 @@ def test_an_alarm_does_not_read_the_future():
 
 def test_the_area_and_its_error_are_those_of_normal_scores():
     random = np.random.default_rng(4)
-    found = [scores_of.auc(random.normal(1.0, 1.0, 40), random.normal(0.0, 1.0, 60)) for _ in range(2000)]
+    found = [measures.auc(random.normal(1.0, 1.0, 40), random.normal(0.0, 1.0, 60)) for _ in range(2000)]
     value, error = np.array([one.value for one in found]), np.array([one.error for one in found])
     truth = stats.norm.cdf(1.0 / np.sqrt(2.0))
     assert abs(value.mean() - truth) < ERRORS * value.std() / np.sqrt(2000)
     # The spread of 2000 areas is known to 1.6 percent.
     assert error.mean() == pytest.approx(value.std(), rel=0.05)
-    assert scores_of.auc(np.array([2.0, 3.0]), np.array([0.0, 1.0])).error > 0.0
-    assert scores_of.auc(np.zeros(5), np.zeros(7)).value == 0.5
+    assert measures.auc(np.array([2.0, 3.0]), np.array([0.0, 1.0])).error > 0.0
+    assert measures.auc(np.zeros(5), np.zeros(7)).value == 0.5
 
 
 def test_levels_wake_a_tenth_of_healthy_runs_and_alarms_come_when_they_are_crossed():
     random = np.random.default_rng(5)
     values = random.exponential(size=(300, 4000))
     runs, times = np.arange(4000), np.full(4000, 200)
-    level = scores_of.threshold(scores_of.worst(values, runs[::2], times[::2], 50), 0.1)
-    first = scores_of.announced(values, runs[1::2], times[1::2], 50, level)
+    level = measures.threshold(measures.worst(values, runs[::2], times[::2], 50), 0.1)
+    first = measures.announced(values, runs[1::2], times[1::2], 50, level)
     woken = uncertainty.proportion(int((first >= 0).sum()), 2000)
     # The level is itself a quantile of 2000 runs, which doubles the variance.
     assert abs(woken.value - 0.1) < ERRORS * np.sqrt(2.0) * woken.error
     values[:] = 0.0
     values[170, 7] = 100.0
-    assert scores_of.announced(values, np.array([7, 8]), np.array([200, 200]), 50, 1.0).tolist() == [30, -1]
+    assert measures.announced(values, np.array([7, 8]), np.array([200, 200]), 50, 1.0).tolist() == [30, -1]
 
 
 def test_several_draws_of_controls_give_the_mean_area_and_a_smaller_error_where_draws_are_noise():
     random = np.random.default_rng(7)
     cases, drawn = random.normal(1.0, 1.0, 40), random.normal(0.0, 1.0, (8, 60))
-    found, single = scores_of.auc(cases, drawn), [scores_of.auc(cases, one) for one in drawn]
+    found, single = measures.auc(cases, drawn), [measures.auc(cases, one) for one in drawn]
     assert found.value == pytest.approx(np.mean([one.value for one in single]))
     assert found.error < min(one.error for one in single)
     # The same controls again are no new ones.
-    again = scores_of.auc(cases, np.tile(drawn[0], (8, 1)))
+    again = measures.auc(cases, np.tile(drawn[0], (8, 1)))
     assert again.error == pytest.approx(single[0].error) and again.samples == 100
 
 
@@ -157,14 +157,14 @@ def test_who_learned_early_is_told_apart_by_that_alone_and_not_among_those_who_l
     learned = random.integers(20, 140, 2000)
     fell = random.random(2000) < np.where(learned < 64, 0.6, 0.2)
     times = np.where(fell, random.integers(300, 700, 2000), -1)
-    found = courses.Course(learned, times, np.zeros(2000, dtype=bool))
+    found = measures.Course(learned, times, np.zeros(2000, dtype=bool))
     scores = np.tile(-learned.astype(float), (800, 1))
 
     def area(among):
-        one = courses.only(found, among)
-        pairs = courses.matched(one, courses.healthy(one), 800, 100, 50, seed=0)
+        one = alarms.only(found, among)
+        pairs = measures.matched(one, measures.healthy(one), 800, 100, 50, seed=0)
         ends = [(pairs.cases, pairs.case_times), (pairs.controls, pairs.control_times)]
-        got = scores_of.auc(*(scores_of.at(scores, *end, 10) for end in ends))
+        got = measures.auc(*(alarms.at(scores, *end, 10) for end in ends))
         return (got.value - 0.5) / got.error
 
     assert area(learned > 0) > ERRORS and abs(area(learned < 64)) < ERRORS
@@ -234,7 +234,7 @@ def test_numbers_are_those_of_the_rows_and_the_entry_quotes_them(rows):
 
 def test_synchronous_runs_that_never_learn_are_not_counted_as_collapsed():
     up = np.ones(200)
-    fate = [courses.course(np.stack([one * up, up], axis=1), 0.0, 1.0) for one in (0.0, 1.0)]
+    fate = [measures.course(np.stack([one * up, up], axis=1), 0.0, 1.0) for one in (0.0, 1.0)]
     rows = vcpo_collapse.shares(fate[1], fate[0], fate[1].learned >= 0)
     share = {row["statistic"]: row["value"] for row in rows if row["quantity"] == "share"}
     assert share["synchronous collapsed"] == 0.0 and share["synchronous never learned"] == 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,10 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim import lessons
-from asyncsim.app import _lessons_arms, _lessons_losses, _lessons_sizes
+import lessons
 
 MU, PI = lessons.policies(6, 0.5)
 ALONE: dict[str, Any] = {"advantage": sim.advantages.offset(0.5), "aggregator": "sequence_sum"}
-
-
-@pytest.mark.parametrize("module", [_lessons_arms, _lessons_losses, _lessons_sizes])
-def test_documented_examples_run(module: Any) -> None:
-    found = doctest.testmod(module)
-    assert found.attempted >= 1 and found.failed == 0
 
 
 @pytest.mark.parametrize("size", range(5))

@@ -11,6 +11,7 @@ import doctest
 import nbformat
 import pytest
 
+import lessons
 from docs import _prose
 from notebooks import __main__ as command
 from notebooks import _book
@@ -35,9 +36,10 @@ def test_there_are_eight():
     ]
 
 
-def test_documented_examples_run():
-    found = doctest.testmod(_book)
-    assert found.attempted >= 2 and found.failed == 0
+@pytest.mark.parametrize(("module", "least"), [(_book, 2), (lessons, 20)])
+def test_documented_examples_run(module, least):
+    found = doctest.testmod(module)
+    assert found.attempted >= least and found.failed == 0
 
 
 @pytest.mark.committed
@@ -79,7 +81,7 @@ def test_each_prediction_has_a_cell_to_enter_it(name):
 def test_sliders_are_not_committed():
     """They are dead without a kernel; the picture stays."""
     book = _book.text_of("3_delayed_ascent")
-    picture = "from asyncsim import lessons\nlessons.sliders(lambda x: lessons.weights([0.0, x]), x=(1, [2]))"
+    picture = "import lessons\nlessons.sliders(lambda x: lessons.weights([0.0, x]), x=(1, [2]))"
     book.cells = [nbformat.v4.new_code_cell(picture)]
     outputs = _book.executed(book).cells[0].outputs
     assert [sorted(out["data"]) for out in outputs] == [["image/png", "text/plain"]]

@@ -11,7 +11,6 @@ from asyncsim.claims.lab import live_runs as live_runs
 from asyncsim.claims.lab import mdp as mdp
 from asyncsim.claims.lab import mean_squares as mean_squares
 from asyncsim.claims.lab import mixed as mixed
-from asyncsim.claims.lab import noise as noise
 from asyncsim.claims.lab import pairs as pairs
 from asyncsim.claims.lab import parts as parts
 from asyncsim.claims.lab import passages as passages

@@ -18,8 +18,6 @@ from asyncsim.methods._weights import Ratio as Ratio
 from asyncsim.methods._weights import Weight as Weight
 from asyncsim.policies._engine import Engine as Engine
 from asyncsim.policies._policy import Forward as Forward
-from asyncsim.predicting import Prediction as Prediction
-from asyncsim.predicting import Signal as Signal
 from asyncsim.running import running as running
 from asyncsim.running.spec import Spec as Spec
 from asyncsim.schedules.imposed import fixed as fixed

@@ -1,4 +1,4 @@
-"""First passages of noiseless delayed descent beyond its boundary, through the loop and an alarm on the gradient."""
+"""First passages of noiseless delayed descent beyond its boundary: when the gradient's norm exceeds levels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.runs import run
 from asyncsim.claims.lab.threshold import noiseless_descent
-from asyncsim.predicting import Signal, scores
 
 _LEVELS = 96
 _SETTLED = 1e3
@@ -28,17 +27,10 @@ def passage(point: Point, seed: int, plant: Plant) -> Estimate:
     levels = first * ratio ** np.linspace(0.0, 1.0, _LEVELS, endpoint=False)
     build = noiseless_descent((point["curvature"],), schedules.fixed(point["staleness"]))
     spec = plant(build((point["step"],), _length(point)))
-    norm = Signal("gradient_norm", window=1)({"gradient_norm": run(spec, seed, lambda whole: whole)["gradient_norm"]})
-    only = np.zeros(1, dtype=int)
-
-    def passed(level: float) -> int:
-        """First update above the level."""
-        end = np.array([len(norm)])
-        return len(norm) - int(scores.announced(norm, only, end, None, level)[0])
-
-    collapse = [passed(ratio * level) for level in levels]
-    leads = [scores.announced(norm, only, np.array([t]), None, x)[0] for t, x in zip(collapse, levels, strict=True)]
-    mean, half = float(np.mean(leads)), 2.0 * point["staleness"] + 1.0
+    largest = np.fmax.accumulate(run(spec, seed, lambda whole: whole)["gradient_norm"][:, 0])
+    # Updates before the first one above a level.
+    alarm, collapse = (np.searchsorted(largest, each, side="right") for each in (levels, ratio * levels))
+    mean, half = float(np.mean(collapse - alarm)), 2.0 * point["staleness"] + 1.0
     # A norm passes levels at peaks: of few half periods the mean over levels may leave out a part of one.
     return Estimate(mean, tolerance=max(_RESOLUTION * mean, half**2 / (4.0 * mean)), samples=_LEVELS)
 

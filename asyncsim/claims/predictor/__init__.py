@@ -1,1 +1,1 @@
-"""Claims on alarms before collapse: what a score is worth, how often it errs, and how early it comes."""
+"""Claims on alarms before collapse: what they are made of, how early they come, and what a step loses."""

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import norm
 
 import asyncsim as sim
-from asyncsim.predicting import scores
+from asyncsim.diagnosing.alarms import auc
 
 P, RUNS, KAPPA = 400, 3000, 1.5
 
@@ -44,7 +44,7 @@ def areas() -> dict[str, float]:
         "both norms": [squares.sum(axis=0) for _, squares in runs],
         "one norm": [squares[1] for _, squares in runs],
     }
-    return {name: scores.auc(*pair).value for name, pair in alarms.items()}
+    return {name: auc(*pair).value for name, pair in alarms.items()}
 
 
 def test_one_cosine_is_worth_two_norms_and_more_than_one(areas: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""One score a run, read before its reference time, and what scores of two kinds of runs are worth as an alarm.
+"""When a run has collapsed, with which others it is compared, and what one score a run is worth as an alarm.
 
 Axes: `U` recorded updates, `R` replicates, `n` runs that collapse, `m` others, whose times may be drawn several times.
 """
@@ -6,17 +6,77 @@ Axes: `U` recorded updates, `R` replicates, `n` runs that collapse, `m` others, 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from asyncsim.base import uncertainty
+from asyncsim.base import checks, uncertainty
 from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.signals import WINDOW, trailing
+
+DRAWS = 20
+"""Times that each control is given: results are means over them, as a single draw moves an area by some 0.02."""
 
 
-def at(values: np.ndarray, runs: np.ndarray, times: np.ndarray, lead: int) -> np.ndarray:
-    """A statistic of runs `[m]` so long before the last update ahead of their times `[m]` or `[draws, m]`."""
-    return values[times - 1 - lead, runs]
+class Course(NamedTuple):
+    """What became of each run: `learned`, first update whose trailing mean return gained half of what there is to gain
+    (-1: never); `collapsed`, first update from which it stays below half of its own largest gain (-1: never);
+    `recovered`, whether it was there and came back. All `[R]`."""
+
+    learned: np.ndarray
+    collapsed: np.ndarray
+    recovered: np.ndarray
+
+
+class Matched(NamedTuple):
+    """Runs to be told apart: indices `[n]` and reference updates `[n]` of those that collapse there, indices `[m]` of
+    others that do not, and their updates `[draws, m]`."""
+
+    cases: np.ndarray
+    case_times: np.ndarray
+    controls: np.ndarray
+    control_times: np.ndarray
+
+
+def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW) -> Course:
+    """What became of each run, from its returns `[U, R]`, the return `start` of the initial policy and the best one.
+
+    With m_t the mean of the last `window` returns and p_t its running peak, a run has learned at the first t with
+    m_t >= start + (best - start)/2, and has collapsed from the first t behind which always
+    m_t < start + (p_t - start)/2.
+    """
+    mean = trailing(returns, window)
+    peak = np.fmax.accumulate(mean, axis=0)
+    above = mean >= start + 0.5 * (best - start)
+    learned = np.where(above.any(axis=0), above.argmax(axis=0), -1)
+    low = (mean < start + 0.5 * (peak - start)) & (np.arange(len(mean))[:, None] > learned) & (learned >= 0)
+    # The update after the last one that was not low; a run that ends high has none.
+    since = len(low) - low[::-1].argmin(axis=0)
+    collapsed = np.where(low[-1], np.where(low.all(axis=0), 0, since), -1)
+    return Course(learned, collapsed, low.any(axis=0) & ~low[-1])
+
+
+def healthy(found: Course) -> np.ndarray:
+    """Runs that learned and never fell below half of their gain, `[R]`."""
+    return (found.learned >= 0) & (found.collapsed < 0) & ~found.recovered
+
+
+def matched(
+    found: Course, others: np.ndarray, updates: int, watch: int, confirm: int, seed: int, window: int = WINDOW
+) -> Matched:
+    """Collapses that were watched for `watch` updates, and `others` `[R]` cut at times drawn from those of collapses.
+
+    A collapse counts where `confirm` updates follow it. Another run gets times of collapses drawn at random among
+    those by which it had learned and been watched as long; without one it is left out.
+    """
+    early = np.where(found.learned >= 0, found.learned + watch + window, updates + 1)
+    cases = np.flatnonzero((found.collapsed >= early) & (found.collapsed < updates - confirm))
+    times = found.collapsed[cases]
+    random = np.random.default_rng(seed)
+    drawn = {one: random.choice(fit, DRAWS) for one in np.flatnonzero(others) if len(fit := times[times >= early[one]])}
+    cut = np.array(list(drawn.values()), dtype=int).reshape(-1, DRAWS).T
+    return Matched(cases, times, np.array(list(drawn), dtype=int), cut)
 
 
 def watched(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int) -> np.ndarray:
@@ -99,3 +159,20 @@ def precision(detections: Estimate, alarms: Estimate, share: float) -> Estimate:
     slopes = share * wrong / total**2, (1.0 - share) * right / total**2
     error = math.hypot(slopes[0] * detections.error, slopes[1] * alarms.error)
     return Estimate(right / total, error, samples=detections.samples + alarms.samples)
+
+
+def band(samples: int, error: float = 0.05) -> float:
+    """Half width of a band that holds a whole empirical distribution function, lead times above all.
+
+    e = sqrt(ln(2/error) / (2 n)): P(sup |F_n - F| > e) <= error.
+
+    Arguments: `samples` n >= 1, independent runs; `error` in (0, 1). Returns e, a share. Raises `InputError` for other
+    values. Source: Massart 1990.
+
+    >>> round(band(200, 0.01), 4)
+    0.1151
+    """
+    n = checks.integer("samples", samples, 1, "count independent runs")
+    checks.real("error", error, "give a share of runs")
+    checks.require(0.0 < error < 1.0, "error", error, "in (0, 1)", "give a share of runs")
+    return math.sqrt(math.log(2.0 / error) / (2.0 * n))

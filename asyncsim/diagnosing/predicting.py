@@ -1,22 +1,26 @@
-"""`predict`: whether a signal told before collapse which runs would collapse."""
+"""`predict`: whether a signal told before collapse which runs would collapse, from traces or logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, notation, uncertainty
+from asyncsim.base import checks, files, notation, uncertainty
+from asyncsim.base.notation import TRAINED
 from asyncsim.base.records import Estimate
-from asyncsim.predicting import courses, reading, scores
-from asyncsim.predicting.courses import WINDOW, Course, Matched
-from asyncsim.predicting.signals import Signal, signal_of
-from asyncsim.predicting.sizes import band
+from asyncsim.base.trace import Trace
+from asyncsim.diagnosing import alarms
+from asyncsim.diagnosing.alarms import Course, Matched
+from asyncsim.diagnosing.signals import WINDOW, Signal, signal_of, trailing
+from asyncsim.schedules import _log_files, _log_places
 
 LEAST = 8
 """Runs of either kind below which nothing is said."""
+REMEDY = "give a trace, columns by name, the path of a log, or a list of these"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +117,15 @@ def predict(
     signals = _named(signal, window)
     leads = [checks.integer("lead", each, 0, "count recorded updates before the collapse") for each in lead]
     _refuse(leads, watch, window, confirm, rate, cut)
-    returns = returns or reading.returns_of(runs)
-    metrics = reading.metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
+    returns = returns or returns_of(runs)
+    metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
     begin = _number("start", start, np.nanmean(earned[0]) if np.isfinite(earned[0]).any() else None)
-    earned = reading.fallen(earned, begin)
-    top = _number("best", best, np.nanmax(courses.trailing(earned, window)))
+    earned = fallen(earned, begin)
+    top = _number("best", best, np.nanmax(trailing(earned, window)))
     remedy = "give start= and best= of the task: no run has gained anything"
     checks.require(top > begin, "best", top, f"above start = {begin:g}", remedy)
-    found = courses.course(earned, begin, top, window)
+    found = alarms.course(earned, begin, top, window)
     pairs = _pairs(found, len(earned), leads, watch, window if confirm is None else confirm, cut, seed, window)
     counts = _counts(found)
     if min(len(pairs.cases), len(pairs.controls)) < LEAST:
@@ -130,8 +134,8 @@ def predict(
         return Prediction(found, counts, {}, text)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     # Score every signal on the same pairs.
-    alarms = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
-    return Prediction(found, counts, alarms)
+    found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
+    return Prediction(found, counts, found_by)
 
 
 def _named(signal: Any, window: int) -> dict[str, Signal]:
@@ -171,10 +175,10 @@ def _pairs(
     """Collapses and healthy runs with the times before which their scores are read."""
     # Without a watch scores still need one update ahead of the largest lead.
     ahead = max(leads) + 1 if watch is None else watch
-    pairs = courses.matched(found, courses.healthy(found), updates, ahead, confirm, seed, window)
+    pairs = alarms.matched(found, alarms.healthy(found), updates, ahead, confirm, seed, window)
     if cut == "matched":
         return pairs
-    whole = np.flatnonzero(courses.healthy(found))
+    whole = np.flatnonzero(alarms.healthy(found))
     return pairs._replace(controls=whole, control_times=np.full((1, len(whole)), updates))
 
 
@@ -182,7 +186,7 @@ def _counts(found: Course) -> dict[str, int]:
     kinds = {
         "collapsed": found.collapsed >= 0,
         "recovered": found.recovered,
-        "healthy": courses.healthy(found),
+        "healthy": alarms.healthy(found),
         "never learned": found.learned < 0,
     }
     return {name: int(is_.sum()) for name, is_ in kinds.items()}
@@ -194,18 +198,74 @@ def _alarm(
     """Areas by lead, and what a level set on half of the healthy runs does on all others."""
 
     def both(lead: int) -> tuple[np.ndarray, np.ndarray]:
-        own = scores.worst(values, pairs.cases, pairs.case_times, watch, lead)
-        return own, scores.worst(values, pairs.controls, pairs.control_times, watch, lead)
+        own = alarms.worst(values, pairs.cases, pairs.case_times, watch, lead)
+        return own, alarms.worst(values, pairs.controls, pairs.control_times, watch, lead)
 
-    area = {lead: scores.auc(*both(lead)) for lead in leads}
+    area = {lead: alarms.auc(*both(lead)) for lead in leads}
     cases, controls = both(min(leads))
     # Replicates alternate between the half that sets the level and the half that is reported.
-    setting, held_out = scores.halves(np.arange(len(pairs.controls)))
-    level = scores.threshold(controls[:, setting], rate)
+    setting, held_out = alarms.halves(np.arange(len(pairs.controls)))
+    level = alarms.threshold(controls[:, setting], rate)
     woken = (controls[:, held_out] > level).mean(axis=0)
-    first = scores.announced(values, pairs.cases, pairs.case_times, watch, level)
+    first = alarms.announced(values, pairs.cases, pairs.case_times, watch, level)
     hits = uncertainty.proportion(int((first > min(leads)).sum()), len(first))
     false = uncertainty.proportion(round(float(woken.sum())), len(woken))._replace(value=float(woken.mean()))
     curve = {lead: float((first > lead).mean()) for lead in leads}
-    right = scores.precision(hits, false, share)
-    return Alarm(signal, area, scores.roc(cases, controls), level, false, hits, right, curve, band(len(first)))
+    right = alarms.precision(hits, false, share)
+    return Alarm(signal, area, alarms.roc(cases, controls), level, false, hits, right, curve, alarms.band(len(first)))
+
+
+def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The named metrics `[U, R]`, those of several sources side by side.
+
+    Raises `InputError` for a source without one of them, or sources of different lengths.
+    """
+    sources = list(runs) if isinstance(runs, (list, tuple)) else [runs]
+    checks.require(bool(sources), "runs", runs, "at least one run", REMEDY)
+    tables = [_table(source, number, names) for number, source in enumerate(sources)]
+    lengths = sorted({len(next(iter(table.values()))) for table in tables})
+    remedy = f"cut them to the shortest, {lengths[0]}, or leave short ones out"
+    checks.require(len(lengths) == 1, "recorded updates", lengths, "the same for all runs", remedy)
+    return {name: np.hstack([table[name] for table in tables]) for name in names}
+
+
+def returns_of(runs: Any) -> str:
+    """The return that collapses unless one is named: the trained policy's, where all have it at every update."""
+    sources = runs if isinstance(runs, (list, tuple)) else [runs]
+    tables = [source.metrics if isinstance(source, Trace) else source for source in sources]
+    there = [isinstance(table, Mapping) and TRAINED in table for table in tables]
+    known = all(there) and all(np.isfinite(_column(TRAINED, table[TRAINED])).any(1).all() for table in tables)
+    return TRAINED if known else "batch_return"
+
+
+def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The named metrics of one source."""
+    if isinstance(source, Trace):
+        return {name: source[name] for name in names}
+    if isinstance(source, Mapping):
+        columns: Mapping[str, Any] = source
+    else:
+        checks.require(isinstance(source, (str, Path)), f"runs[{number}]", source, "a run", REMEDY)
+        path = Path(source)
+        columns = _log_files.read(_log_places.found(path, ""), names, files.Budget(path)).cells
+    for name in names:
+        checks.one_of("metric", name, columns, f"it must be a column of runs[{number}]")
+    return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
+
+
+def _column(field: str, cells: Any) -> np.ndarray:
+    """`[U, R]`, NaN where a cell is empty."""
+    try:
+        plain = [np.nan if cell is None or (isinstance(cell, str) and not cell) else cell for cell in cells]
+        array = np.asarray(plain, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise checks.InputError(field, cells, "numbers, one a recorded update", "drop rows that have none") from None
+    whole = array.ndim in (1, 2) and array.size > 0
+    checks.require(whole, field, array.shape, "of shape [U] or [U, R]", "give one number for each recorded update")
+    return array.reshape(len(array), -1)
+
+
+def fallen(returns: np.ndarray, start: float) -> np.ndarray:
+    """Returns in which a run that has none any more (it diverged) is back where it began."""
+    gone = np.logical_and.accumulate(~np.isfinite(returns)[::-1], axis=0)[::-1]
+    return np.where(gone, start, returns)

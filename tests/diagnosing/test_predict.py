@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
 
 import numpy as np
@@ -12,7 +14,7 @@ from scipy import stats
 import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.records import Estimate
-from asyncsim.predicting import Signal, courses, deciding, scores, sizes
+from asyncsim.diagnosing import Signal, alarms, predicting
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
@@ -80,18 +82,18 @@ def test_the_area_under_the_points_is_the_area():
 def test_a_watch_of_its_own_is_a_maximum_over_so_many_updates():
     random = np.random.default_rng(2)
     values, runs, times = random.normal(size=(50, 8)), np.arange(8), np.full(8, 40)
-    np.testing.assert_array_equal(scores.worst(values, runs, times, None, 3), values[:37].max(axis=0))
-    np.testing.assert_array_equal(scores.worst(values, runs, times, 20, 3), values[20:37].max(axis=0))
+    np.testing.assert_array_equal(alarms.worst(values, runs, times, None, 3), values[:37].max(axis=0))
+    np.testing.assert_array_equal(alarms.worst(values, runs, times, 20, 3), values[20:37].max(axis=0))
     for watch in (None, 40):
         np.testing.assert_array_equal(
-            scores.announced(values, runs, times, watch, 1.5), scores.announced(values, runs, times, 40, 1.5)
+            alarms.announced(values, runs, times, watch, 1.5), alarms.announced(values, runs, times, 40, 1.5)
         )
 
 
 @pytest.mark.parametrize("controls", [3, 6, 7])
 def test_an_area_without_a_misplaced_score_keeps_an_error(controls):
     """1/6 added six times is not 1: rounding must not pass for an error."""
-    found = scores.auc(np.arange(10.0, 14.0), np.arange(float(controls)))
+    found = alarms.auc(np.arange(10.0, 14.0), np.arange(float(controls)))
     assert found.value == 1.0 and found.error > 0.01
 
 
@@ -192,47 +194,98 @@ def test_bad_runs_are_refused_by_name(tmp_path):
         asked(tmp_path / "none.csv")
 
 
-def test_sizes_refuse_what_is_no_share():
-    for call in (
-        lambda: sim.predicting.runs_for_rates(0.2, 0.2),
-        lambda: sim.predicting.runs_for_rates(0.0, 0.2),
-        lambda: sim.predicting.runs_for_curve(1.5),
-        lambda: sim.predicting.differ(5, 3, runs=4),
-        lambda: sim.predicting.band(0),
-    ):
-        with pytest.raises(checks.InputError):
-            call()
-    assert not sim.predicting.differ(0, 0, runs=10) and not sim.predicting.differ(10, 10, runs=10)
+@pytest.mark.parametrize(("runs", "error"), [(0, 0.1), (8, 1.0), (8, "much")])
+def test_a_band_refuses_what_is_no_share(runs, error):
+    with pytest.raises(checks.InputError):
+        alarms.band(runs, error)
 
 
-@pytest.mark.parametrize(("runs", "stated"), [(2, 0.125), (25, 0.065), (102, 0.065)])
-def test_two_equal_rates_differ_as_often_as_stated(runs, stated):
-    """Exact, over all counts; these numbers of runs are the worst below 20, from 20 and from 100 on."""
-    counts = np.arange(runs + 1)
-    found = np.array([[sizes.differ(one, two, runs) for two in counts] for one in counts])
-    chances = [stats.binom.pmf(counts, runs, rate) for rate in np.linspace(0.01, 0.5, 50)]
-    assert 0.05 < max(chance @ found @ chance for chance in chances) <= stated + 1e-9
+@pytest.mark.parametrize(("runs", "error"), [(8, 0.2), (12, 0.2), (40, 0.05)])
+def test_a_curve_leaves_its_band_as_seldom_as_stated(runs, error):
+    """Exact, by Kolmogorov's law, and never above Massart's bound. Planted: two evaluations of a run counted as two."""
+    leaves = stats.kstwo(runs).sf
+    assert 0.7 * error < leaves(alarms.band(runs, error)) <= error < 2.0 * error < leaves(alarms.band(2 * runs, error))
+
+
+def area_over_orders(auc, area, cases, controls):
+    """Mean and variance of the area, and the mean square of its error, over every order of exponential scores.
+
+    Those of controls are `odds` times smaller. Of those left the next smallest is a case or not by their rates.
+    """
+    odds, runs, found = area / (1.0 - area), np.arange(cases + controls), []
+    for places in itertools.combinations(runs, cases):
+        is_case = np.isin(runs, places)
+        left, others = cases - (np.cumsum(is_case) - is_case), controls - (np.cumsum(~is_case) - ~is_case)
+        one = auc(runs[is_case], runs[~is_case])
+        found.append((np.prod(np.where(is_case, left, odds * others) / (left + odds * others)), one.value, one.error))
+    chance, value, error = np.array(found).T
+    return [chance @ value, chance @ (value - chance @ value) ** 2, chance @ error**2]
+
+
+@pytest.mark.parametrize(("area", "n", "m"), [(0.8, 3, 5), (0.9, 6, 3), (0.5, 3, 2)])
+def test_areas_spread_as_hanley_and_mcneil_say_and_their_error_knows(area, n, m):
+    """Var = (A (1 - A) + (n - 1)(Q_1 - A^2) + (m - 1)(Q_2 - A^2))/(n m), Q_1 = A/(2 - A) the chance that two collapses
+    both score above one other run, Q_2 = 2 A^2/(1 + A) that one does above two. Placements make the squared error too
+    large by (A + A^2 - Q_1 - Q_2)/(n m); where no score is out of place, e (1 - e)/min(n, m) stands in, e = 1/(2 n m).
+    Planted: steps counted as runs, and the least alarming collapse left out.
+    """
+    first, second, odds, least = area / (2.0 - area), 2.0 * area**2 / (1.0 + area), area / (1.0 - area), 0.5 / (n * m)
+    spread = (area - area**2 + (n - 1) * (first - area**2) + (m - 1) * (second - area**2)) / (n * m)
+    apart = math.prod(odds * k / (odds * k + n) for k in range(1, m + 1))
+    apart += math.prod(k / (k + odds * m) for k in range(1, n + 1))
+    square = spread + (area + area**2 - first - second) / (n * m) + apart * least * (1.0 - least) / min(n, m)
+    expected = pytest.approx([area, spread, square], rel=1e-9)
+    assert area_over_orders(alarms.auc, area, n, m) == expected
+    steps, fewer = (
+        area_over_orders(lambda x, y: alarms.auc(np.repeat(x, 5), np.repeat(y, 5)), area, n, m),
+        area_over_orders(lambda x, y: alarms.auc(np.sort(x)[1:], y), area, n, m),
+    )
+    assert steps[:2] == pytest.approx([area, spread], rel=1e-9) and steps[2] < 0.9 * square and fewer[0] > area + 0.01
+
+
+@pytest.mark.parametrize(("rate", "row"), [(0.04, 1), (0.25, 2), (0.4, 3)])
+def test_k_exceedances_in_a_row_wake_a_run_as_often_as_their_chain_says(rate, row, steps=12):
+    """Exact, over all patterns of steps. Planted: the mean of the window, and one exceedance more."""
+    chain = np.diag(np.full(row, rate), 1) + np.eye(row + 1) * (np.arange(row + 1) == row)
+    chain[:-1, 0] = 1.0 - rate
+    values = (np.arange(2**steps) >> np.arange(steps)[:, None] & 1).astype(float)
+    chance = np.prod(np.where(values == 1.0, rate, 1.0 - rate), axis=0)
+
+    def woken(**changes):
+        signal = Signal("x", **{"over": "smallest", "window": row, **changes})
+        runs = np.arange(values.shape[1])
+        return chance @ (alarms.worst(signal({"x": values}), runs, np.full(len(runs), steps), None) > 0.5)
+
+    expected = np.linalg.matrix_power(chain, steps)[0, -1]
+    assert woken() == pytest.approx(expected, rel=1e-12)
+    assert woken(window=row + 1) < 0.9 * expected and (row == 1 or woken(over="mean") > 1.1 * expected)
+
+
+@pytest.mark.parametrize(
+    ("fall", "window", "left", "length"), [(12, 5, 0.15, 200), (12, 10, 0.3, 200), (10, 4, 0.3, 160)]
+)
+def test_a_fall_counts_once_the_mean_is_below_half(fall, window, left, length):
+    """k of w returns are low: (w - k + k f)/w < 1/2, so k > w/(2 (1 - f)). Planted: no mean at all."""
+    returns = np.where(np.arange(length) < fall, 1.0, left)[:, None]
+    behind = math.floor(window / (2.0 * (1.0 - left)))
+    assert alarms.course(returns, 0.0, 1.0, window).collapsed[0] == fall + behind
+    assert alarms.course(returns, 0.0, 1.0, 1).collapsed[0] == fall
 
 
 def test_a_level_is_judged_by_other_runs_than_those_that_set_it():
     """Of the healthy runs every second one scores 1, the others 0: a level set on these wakes at all of those."""
     values = np.concatenate([np.full(20, 0.5), np.arange(20) % 2.0]) * np.ones((5, 1))
     runs, times = np.arange(20), np.full(20, 5)
-    pairs = courses.Matched(runs, times, 20 + runs, times[None])
-    assert deciding._alarm(None, values, pairs, [0], None, 0.1, 0.5).false_alarms.value == 1.0
+    pairs = alarms.Matched(runs, times, 20 + runs, times[None])
+    assert predicting._alarm(None, values, pairs, [0], None, 0.1, 0.5).false_alarms.value == 1.0
 
 
 def test_half_way_is_counted_from_the_start():
     """From 0.5 to 1, half way is 0.75."""
     returns = np.array([[0.7, 0.8]]) * np.ones((10, 1))
-    assert courses.course(returns, 0.5, 1.0, 1).learned.tolist() == [-1, 0]
+    assert alarms.course(returns, 0.5, 1.0, 1).learned.tolist() == [-1, 0]
 
 
 def test_precision_knows_how_rare_collapses_are():
     """Of 100 runs 10 collapse: 9 are announced, beside 9 false alarms."""
-    assert scores.precision(Estimate(0.9, 0.01), Estimate(0.1, 0.01), 0.1).value == pytest.approx(0.5)
-
-
-def test_runs_for_two_rates_are_those_of_a_textbook():
-    """Rates 0.1 and 0.3 at 5 percent and power 0.9: 82 of each (Fleiss, without correction)."""
-    assert sizes.runs_for_rates(0.1, 0.3) == 82
+    assert alarms.precision(Estimate(0.9, 0.01), Estimate(0.1, 0.01), 0.1).value == pytest.approx(0.5)

@@ -1,4 +1,7 @@
-"""Alarms as objects: which metric is read, over how many updates, and which way is alarming."""
+"""Alarms as objects: which metric is read, over how many updates, and which way is alarming.
+
+Axes: `U` recorded updates, `R` replicates.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,30 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.predicting.courses import WINDOW, largest, trailing
 
+WINDOW = 10
+"""Recorded updates over which returns and statistics are averaged, the present one the last."""
 OVER = ("mean", "largest", "smallest")
 TINY = 1e-12
 """Least number whose logarithm is taken."""
+
+
+def trailing(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
+    """Mean of the last `width` numbers, `[U, R]`; of fewer at the start. What is missing counts for nothing."""
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0.0)
+    total, count = np.zeros(values.shape), np.zeros(values.shape)
+    # Not a difference of running sums: one huge number would leave its rounding in all later means.
+    for shift in range(min(width, len(values))):
+        total[shift:] += filled[: len(values) - shift]
+        count[shift:] += known[: len(values) - shift]
+    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+
+
+def largest(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
+    """Largest of the last `width` numbers, `[U, R]`; what is missing is never the largest."""
+    padded = np.vstack([np.full((width - 1, values.shape[1]), -np.inf), np.where(np.isnan(values), -np.inf, values)])
+    return np.lib.stride_tricks.sliding_window_view(padded, width, axis=0).max(axis=-1)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,516 @@
+"""What the notebooks call, since their cells define nothing: `import lessons`, as this file lies beside them.
+
+Sliders, a reader's prediction beside theory and measurement, two small systems (notebooks 1 to 3), sizes of one stale
+batch (5), weights by which a loss or a method multiplies the score of each token (6, 8), and tables of arms (7).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from scipy.special import gammaln
+
+import asyncsim as sim
+from asyncsim.base import checks, notation, uncertainty
+from asyncsim.base.records import Comparison, Estimate, Verdict
+from asyncsim.comparing.tuning import set_knob, spread
+from asyncsim.plotting import _style
+from asyncsim.step import ratios
+from asyncsim.step.step import given
+
+REWARDS = np.array([0.0, 0.5, 1.0])
+"""Rewards of the three tokens of `policies`."""
+ROUNDING = 1e-9
+"""Relative tolerance of a measured number that was not sampled."""
+HEAD_START = 4
+"""Updates that the policy of `policies` learns before it writes its batch."""
+SIZES = ("sequence", "token", "position", "within", "clamped")
+"""Effective sample sizes: of responses, of all tokens, of each position, inside a response, of clamped responses."""
+_LONGEST = 2048
+"""Tokens of a response whose count vectors are listed."""
+
+
+def mean(values: Any) -> Estimate:
+    """Mean over independent runs with its standard error; of a single run a number without one.
+
+    Arguments: `values` `[run, ...]`, averaged inside a run. Raises `InputError` for no values and infinite ones.
+
+    >>> mean([1.0, 3.0]).error, mean([[1.0, 3.0]]).value
+    (1.0, 2.0)
+    """
+    rows = np.asarray(values, dtype=float)
+    if rows.shape[:1] != (1,):
+        return uncertainty.between(rows)
+    rows = checks.finite_array("values", rows, rows.shape, "keep finite runs only")
+    return Estimate(float(rows.mean()), independent=False)
+
+
+def side_by_side(mine: float | None, measured: Any, predicted: Any = None, **judging: Any) -> None:
+    """Print the measurement, and how far off theory and the reader's own prediction are.
+
+    Arguments: `mine`, a number, or None as long as the reader has none; `measured`, an `Estimate`, a number, or what
+    `judge` and `verify` return; `predicted`, a number or what `claims.predicted_staleness` returns, None where no
+    formula holds; further arguments of `judge`. Raises `InputError` where `mine` is no finite number.
+
+    >>> side_by_side(3, Estimate(2.001, 0.002), 2.0)
+    measured 2.0010 ± 0.0066
+    theory   2            off by 0.001    held
+    you      3            off by 0.999    theory is nearer
+    >>> side_by_side(None, 2.5)
+    measured 2.5
+    theory   —            no formula predicts this
+    you      —            enter my_prediction above, then run its cell and this one
+    """
+    mine = None if mine is None else checks.real("my_prediction", mine, "enter a number, or None")
+    row = measured if isinstance(measured, (Comparison, Verdict)) else _judged(measured, predicted, judging)
+    off = _apart(row.predicted, row.measured)
+    about = row.predicted if math.isfinite(off) else 0.0
+    words = "no formula predicts this" if predicted is None else row.reason.partition(";")[0]
+    print("measured", notation.measurement(row.measured, (row.high - row.low) / 2.0, about))
+    _line("theory", row.predicted, off, row.verdict if math.isfinite(off) else words)
+    if mine is None:
+        _line("you", math.nan, math.nan, "enter my_prediction above, then run its cell and this one")
+    else:
+        own = _apart(mine, row.measured)
+        _line("you", mine, own, _nearer(own, off))
+
+
+def _judged(measured: Any, predicted: Any, judging: dict[str, Any]) -> Comparison:
+    estimate = measured if isinstance(measured, Estimate) else _exact(float(measured))
+    expected = predicted.mean if hasattr(predicted, "reason") else predicted
+    if estimate.independent or expected is None:
+        return sim.judge(estimate, predicted, **judging)
+    # One run has no error bar: its distances are shown, and nothing is judged.
+    value, verdict = estimate.value, "not judged: one run has no error bar"
+    return Comparison({}, "", float(expected), value, value, value, verdict, math.nan, math.nan, math.nan, 1)
+
+
+def _exact(value: float) -> Estimate:
+    """A number without sampling: all that separates it from its prediction is rounding."""
+    return Estimate(value, tolerance=ROUNDING * abs(value))
+
+
+def _apart(value: float, measured: float) -> float:
+    """Distance to the measured number, 0 within rounding."""
+    off = abs(value - measured)
+    return 0.0 if off <= ROUNDING * abs(measured) else off
+
+
+def _line(who: str, value: float, off: float, words: str) -> None:
+    distance = f"off by {off:<8.3g} " if math.isfinite(off) else ""
+    print(f"{who:8} {notation.number(value):12} {distance}{words}".rstrip())
+
+
+def _nearer(own: float, off: float) -> str:
+    if not math.isfinite(off):
+        return ""
+    if own == off:
+        return "as near as theory"
+    return "you are nearer" if own < off else "theory is nearer"
+
+
+def policies(staleness: int, learning_rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Policies over three tokens: the one that wrote a batch, and the one that trains on it.
+
+    theta(t+1) = theta(t) + learning_rate * g(theta(max(t - staleness, 0))), g = p (r - p.r), theta(0) = 0, r = (0, 1/2,
+    1): the exact policy gradient, late. The batch is of version 4, its training at update 4 + staleness.
+
+    Arguments: `staleness` >= 0 in updates; `learning_rate` > 0. Returns `mu` and `pi`, probabilities `[token]`. Raises
+    `InputError`. Source: textbook (softmax policy gradient).
+
+    >>> mu, pi = policies(staleness=0, learning_rate=0.5)
+    >>> bool((mu == pi).all())
+    True
+    """
+    checks.integer("staleness", staleness, 0, "count the updates between writing and training")
+    checks.real("learning_rate", learning_rate, "give a positive one", 0.0, open_low=True)
+    path, probabilities = np.zeros(3), []
+    for t in range(HEAD_START + staleness + 1):
+        mass = np.exp(path - path.max())
+        probabilities.append(mass / mass.sum())
+        old = probabilities[max(t - staleness, 0)]
+        path = path + learning_rate * old * (REWARDS - old @ REWARDS)
+    return probabilities[HEAD_START], probabilities[-1]
+
+
+def batch(mu: np.ndarray, pi: np.ndarray, tokens: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Log importance ratios of responses whose tokens are independent draws from `mu`, by counts.
+
+    log W = sum_y n_y log(pi_y / mu_y), n multinomial. Returns nats `[*shape]`; raises `InputError`.
+
+    >>> batch(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 8, (2,), seed=0).tolist()
+    [0.0, 0.0]
+    """
+    checks.integer("tokens", tokens, 1, "a response has a token")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    for size in shape:
+        checks.integer("samples", size, 1, "draw one response at least")
+    return np.random.default_rng(seed).multinomial(tokens, mu, size=shape) @ np.log(pi / mu)
+
+
+def weights(log_ratios: Any, predicted: float | None = None) -> Figure:
+    """Draw the shares of the total importance weight in one batch, largest first, and mark the effective sample size.
+
+    share_i = W_i / sum_j W_j with W = exp(log_ratios), ESS = 1 / sum_i share_i^2. The samples that carry half of the
+    weight have a color of their own; the dotted line is the share of a sample in a batch of equal weights.
+
+    Arguments: `log_ratios` `[sample]`, the log importance ratio of each response in nats; `predicted`, the ESS / N of a
+    large batch, drawn dashed. Returns a matplotlib figure that a notebook shows. Raises `InputError` for log ratios
+    that are not finite, and for a prediction outside [0, 1]. Source: ESS of Kong (1992).
+
+    >>> figure = weights([0.0, 0.0, 0.0, 0.0], predicted=1.0)
+    >>> figure.axes[0].get_title("left")
+    '2 of 4 samples carry half of the weight (ESS 4.0)'
+    """
+    log = checks.finite_array("log_ratios", log_ratios, (None,), "give one finite number a sample")
+    checks.require(len(log) > 0, "log_ratios", "no numbers", "one a sample", "draw a batch first")
+    remedy = "give ESS / N of a large batch"
+    ceiling = None if predicted is None else checks.real("predicted", predicted, remedy, 0.0, 1.0)
+    # Only ratios of weights matter, so the largest is set to 1 before it can overflow.
+    shares = np.sort(np.exp(log - log.max()))[::-1]
+    shares /= shares.sum()
+    count, ess = len(shares), 1.0 / float(shares @ shares)
+    carrying = min(count, 1 + int(np.searchsorted(shares.cumsum(), 0.5 - 1e-9)))
+    with _style.applied():
+        figure = _style.picture(1.7 * _style.COLUMN, 2.5)
+        ax = figure.subplots()
+        edges = np.arange(count + 1.0)
+        contrast, usual = _style.COLORS["contrast"], _style.COLORS["measured"]
+        ax.stairs(shares[:carrying], edges[: carrying + 1], fill=True, color=contrast, label="half of the weight")
+        ax.stairs(shares[carrying:], edges[carrying:], fill=True, color=usual, label="the other half")
+        ax.axhline(1.0 / count, **_style.REFERENCE, label="equal weights")
+        ax.axvline(ess, color=usual, linewidth=1.3, label="ESS of this batch")
+        if ceiling is not None:
+            ax.axvline(ceiling * count, **_style.PREDICTED, label="ESS, predicted")
+        ax.set(xlim=(0, count), ylim=(0, None), xlabel="samples of the batch, sorted", ylabel="share of the weight")
+        ax.set_title(f"{carrying} of {count} samples carry half of the weight (ESS {ess:.1f})")
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def stale_batch(staleness: int, learning_rate: float, tokens: int, samples: int, seed: int) -> Figure:
+    """Where the weight of one batch of `policies` sits, and ESS / N = (1 + chi-square)^-tokens of a large one."""
+    mu, pi = policies(staleness, learning_rate)
+    return weights(batch(mu, pi, tokens, (samples,), seed), float((pi**2 / mu).sum()) ** -tokens)
+
+
+def delayed_path(staleness: int, learning_rate: float, updates: int) -> np.ndarray:
+    """x(t+1) = x(t) - learning_rate * x(max(t - staleness, 0)) from x(0) = 1: `[update]`, `updates` + 1 numbers.
+
+    >>> delayed_path(1, 0.5, 3).tolist()
+    [1.0, 0.5, 0.0, -0.25]
+    """
+    path = [1.0]
+    for t in range(updates):
+        path.append(path[t] - learning_rate * path[max(t - staleness, 0)])
+    return np.array(path)
+
+
+def sliders(picture: Callable[..., Figure], **knobs: tuple[Any, Iterable[Any]]) -> Figure | None:
+    """Show a picture with a slider for each of its knobs, which draws it again; without a kernel it stands still.
+
+    Arguments: `picture`, called with the knobs by name; each knob as (where it starts, values to choose from). Without
+    ipywidgets, and outside of a notebook, returns the picture at the start.
+
+    >>> sliders(lambda tau: sim.points([0, 1], [0, tau]), tau=(1, [0, 1, 2])) is not None
+    True
+    """
+    start = {name: value for name, (value, _) in knobs.items()}
+    figure = picture(**start)
+    # Only a kernel has a display; asking for it must not import IPython where nobody has.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or importlib.util.find_spec("ipywidgets") is None:
+        return figure
+    from IPython.display import Pretty, display
+
+    display(panel(picture, lambda shown: handle.update(Pretty(shown) if isinstance(shown, str) else shown), **knobs))
+    handle = display(figure, display_id=True)
+    return None
+
+
+def panel(picture: Callable[..., Figure], show: Callable[[Any], Any], **knobs: tuple[Any, Iterable[Any]]) -> Any:
+    """The sliders alone, as an ipywidgets box: each change calls `show` with a picture or an error in words."""
+    import ipywidgets
+
+    boxes = {name: _slider(ipywidgets.SelectionSlider, name, *knob) for name, knob in knobs.items()}
+
+    def redraw(_: Any) -> None:
+        try:
+            show(picture(**{name: box.value for name, box in boxes.items()}))
+        except checks.InputError as error:
+            show(str(error))
+
+    for box in boxes.values():
+        box.observe(redraw, names="value")
+    return ipywidgets.VBox(list(boxes.values()))
+
+
+def _slider(kind: Any, name: str, start: Any, values: Iterable[Any]) -> Any:
+    choices = sorted({*values, start})
+    return kind(
+        options=[(f"{value:g}", value) for value in choices],
+        value=start,
+        description=name.replace("_", " "),
+        continuous_update=False,
+        style={"description_width": "initial"},
+    )
+
+
+def descent(staleness: int, learning_rate: float, length: int = 100) -> Figure:
+    """Gradient descent on x^2 / 2 with late gradients: the distance to the optimum, trained and predicted.
+
+    Points are the training loop of the package on exact gradients, dashed is `delayed_path`. Its title has the largest
+    stable learning rate, 2 sin(pi / (4 staleness + 2)). Raises `InputError`. Source: `staleness/stability-boundary`.
+    """
+    checks.integer("staleness", staleness, 0, "count the updates by which a gradient is late")
+    checks.real("learning_rate", learning_rate, "give a positive one", 0.0, open_low=True)
+    spec = sim.Spec(
+        sim.tasks.quadratic((1.0,), noise=0.0, start=1.0),
+        sim.schedules.fixed(staleness),
+        sim.methods.gradient(),
+        sim.chain(sim.updates.sgd(learning_rate)),
+        samples_per_group=1,
+        updates=length,
+        replicates=1,
+        sampling="enumerate",
+        diagnostics=["exact_gradient_norm"],
+    )
+    measured = sim.run(spec, seed=0)["exact_gradient_norm"][:, 0]
+    point = {"staleness": staleness, "curvatures": (1.0,)}
+    limit = sim.claims.claim("staleness/stability-boundary").predict(point)["step"]
+    word = "dies out" if learning_rate < limit else "grows"
+    return sim.points(
+        range(length),
+        measured,
+        np.abs(delayed_path(staleness, learning_rate, length - 1)),
+        xlabel="update",
+        ylabel="distance to the optimum",
+        title=f"Staleness {staleness}: the error {word} at learning rate {learning_rate:.3g} (limit {limit:.3g})",
+        joined=True,
+    )
+
+
+def responses(mu: np.ndarray, pi: np.ndarray, tokens: int, shape: tuple[int, int], seed: int) -> np.ndarray:
+    """Log importance ratios of the tokens of responses drawn from `mu`, nats `[batch, sample, token]`.
+
+    >>> half = np.array([0.5, 0.5])
+    >>> responses(half, half, 3, (1, 2), seed=0).tolist()
+    [[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]
+    """
+    checks.integer("tokens", tokens, 1, "a response has a token", _LONGEST)
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    for size in shape:
+        checks.integer("samples", size, 1, "draw one response at least")
+    drawn = np.random.default_rng(seed).choice(len(mu), size=(*shape, tokens), p=mu)
+    log_ratios: np.ndarray = np.log(pi / mu)[drawn]
+    return log_ratios
+
+
+def sizes(log_ratios: np.ndarray, clamp: float) -> dict[str, np.ndarray]:
+    """Five numbers that are called ESS / N, by the metrics of the package: name to `[batch]`.
+
+    Arguments: `log_ratios` of tokens `[batch, sample, token]` in nats; `clamp` C >= 1: the last one limits the ratio of
+    a response to [1/C, C]. Raises `InputError`.
+
+    >>> {name: round(float(size[0]), 3) for name, size in sizes(np.log([[[1.0, 3.0], [3.0, 1.0]]]), 2.0).items()}
+    {'sequence': 1.0, 'token': 0.8, 'position': 0.8, 'within': 0.8, 'clamped': 1.0}
+    """
+    log = torch.from_numpy(checks.finite_array("log_ratios", log_ratios, (None,) * 3, "one a token")).unsqueeze(1)
+    zero = torch.zeros_like(log)
+    step = given(sim.methods.reinforce(), {"log_prob": log}, {"log_prob": zero}, torch.ones_like(log))
+    metrics = (
+        sim.diagnostics.ess,
+        sim.diagnostics.ess_token,
+        sim.diagnostics.ess_frames,
+        sim.diagnostics.ess_within,
+        sim.diagnostics.ess_token_clamped(clamp, level="sequence"),
+    )
+    return {name: metric.at(step).numpy() for name, metric in zip(SIZES, metrics, strict=True)}
+
+
+def large_batch(mu: np.ndarray, pi: np.ndarray, tokens: int, clamp: float) -> dict[str, float]:
+    """The five numbers of a batch of any number of responses whose tokens are independent draws from `mu`.
+
+    With 1 + chi^2 = sum_y pi_y^2 / mu_y a response has (1 + chi^2)^-tokens, tokens and positions 1 / (1 + chi^2), the
+    inside of a response `shown_size` of so many samples. Clamped ones are summed over all counts of the three tokens.
+    """
+    token = float((pi**2 / mu).sum())
+    log_weight, mass = _law(mu, pi, tokens)
+    weight = np.exp(np.clip(log_weight, -np.log(clamp), np.log(clamp)))
+    within = shown_size(mu, pi, 1, tokens)
+    values = (token**-tokens, 1 / token, 1 / token, within or 1 / token, (mass @ weight) ** 2 / (mass @ weight**2))
+    return dict(zip(SIZES, map(float, values), strict=True))
+
+
+def _law(mu: np.ndarray, pi: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Log ratio and probability of every count vector of a response, each `[count vector]`."""
+    checks.integer("tokens", tokens, 1, "shorten the responses", _LONGEST)
+    first, both = np.triu_indices(tokens + 1)
+    counts = np.stack([first, both - first, tokens - both], axis=1).astype(float)
+    log_mass = gammaln(tokens + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ np.log(mu)
+    return counts @ np.log(pi / mu), np.exp(log_mass)
+
+
+def shown_size(mu: np.ndarray, pi: np.ndarray, tokens: int, samples: int, rows: int | None = None) -> float | None:
+    """Exact mean of ESS / N over batches of so many responses; None where the claim `ess/finite-sample` refuses.
+
+    With `rows` it is the mean over micro-batches of so many responses, the last one shorter.
+
+    >>> shown_size(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 8, 4)
+    1.0
+    """
+    parts = _parts(samples, rows)
+    setting = {"behavior_logits": tuple(np.log(mu)), "current_logits": tuple(np.log(pi)), "horizon": tokens}
+    predict, exact = sim.claims.claim("ess/finite-sample").predict, {1: 1.0}
+    for count in {len(part) for part in parts} - {1}:
+        try:
+            exact[count] = round(predict({**setting, "samples": count})["ess"], 12)
+        except checks.InputError:
+            return None
+    return sum(exact[len(part)] for part in parts) / len(parts)
+
+
+def ess(log_ratios: np.ndarray) -> np.ndarray:
+    """ESS / N of each batch of equally likely samples: log ratios `[batch, sample]` in nats to `[batch]`.
+
+    >>> ess(np.log([[1.0, 3.0]])).round(12).tolist()
+    [0.8]
+    """
+    log = torch.from_numpy(np.asarray(log_ratios, dtype=float))
+    return ratios.ess(log, torch.full_like(log, 1.0 / log.shape[-1])).numpy()
+
+
+def micro_batched(log_ratios: np.ndarray, rows: int) -> np.ndarray:
+    """Mean ESS / N over micro-batches of so many responses, the last one shorter: `[batch, sample]` to `[batch]`.
+
+    >>> micro_batched(np.log([[1.0, 3.0, 1.0, 3.0]]), rows=1).tolist()
+    [1.0]
+    """
+    parts = _parts(log_ratios.shape[1], rows)
+    return np.mean([ess(log_ratios[:, part.start : part.stop]) for part in parts], axis=0)
+
+
+def _parts(samples: int, rows: int | None) -> list[range]:
+    step = samples if rows is None else checks.integer("micro_batch", rows, 1, "give the rows of a micro-batch")
+    return [range(start, min(start + step, samples)) for start in range(0, samples, step)]
+
+
+def sizes_by_length(mu: np.ndarray, pi: np.ndarray, clamp: float, samples: int, seed: int) -> Figure:
+    """The five numbers of 32 batches at several lengths, beside those of a large batch, which are dashed."""
+    lengths, along = (1, 4, 16, 32, 64, 96, 180), np.unique(np.geomspace(1, 180, 30).astype(int)).tolist()
+    shown = [sizes(responses(mu, pi, each, (32, samples), seed), clamp) for each in lengths]
+    exact = [large_batch(mu, pi, each, clamp) for each in along]
+    return sim.points(
+        lengths,
+        {name: [uncertainty.between(each[name]) for each in shown] for name in SIZES},
+        {name: [each[name] for each in exact] for name in SIZES},
+        at=along,
+        xscale="log",
+        xlabel="tokens of a response",
+        ylabel="ESS / N",
+        title="Three of the five sizes do not see the length of a response",
+    )
+
+
+def score_weights(
+    loss: Any, log_ratios: Any, advantages: Any, lengths: Any = None, rows: int | None = None
+) -> np.ndarray:
+    """Weights of grad log pi in the ascent direction, times the number of tokens: `[row, token]`.
+
+    Arguments: `loss`, a `Method`, or fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) as of
+    `sim.conformance.adapters`, asked by autograd; `log_ratios` pi / mu `[row, token]` in nats; `advantages` `[row]`;
+    `lengths`, tokens of each row (default: all); `rows` of a micro-batch, over which a loss is averaged. It is the
+    first update on the batch: the proximal policy is the current one. Raises `InputError`.
+
+    >>> score_weights(sim.methods.cispo(high=1.0), np.log([[1.5], [3.0]]), [1.0, -1.0]).round(6).tolist()
+    [[1.5], [-2.0]]
+    """
+    log = torch.from_numpy(checks.finite_array("log_ratios", log_ratios, (None, None), "one a token"))
+    count, width = log.shape
+    advantage = torch.from_numpy(checks.finite_array("advantages", advantages, (count,), "one a row"))
+    ends = np.full(count, width) if lengths is None else np.asarray(lengths)
+    checks.require(ends.shape == (count,), "lengths", ends.shape, f"({count},)", "give one length a row")
+    mask = (torch.arange(width) < torch.from_numpy(ends).unsqueeze(1)).double()
+    # Log-probs of -1 and below, so that no ratio needs a probability above 1.
+    behavior = (-1.0 - log.clamp(min=0.0).max()) * torch.ones_like(log)
+    now = behavior + log * mask
+    if hasattr(loss, "weigh"):
+        proximal = {"proximal_log_prob": now} if loss.proximal else {}
+        found = loss.weigh(now, behavior, advantages=advantage, mask=mask, rewards=advantage, **proximal)
+        return np.asarray(found.cotangent * mask.sum()) + 0.0
+    return _by_autograd(loss, (now, behavior, advantage.unsqueeze(1).expand_as(mask), mask), rows or count)
+
+
+def _by_autograd(loss: Callable[..., Any], tensors: tuple[Any, ...], rows: int) -> np.ndarray:
+    """-dL/d log_prob times the number of tokens, of a loss that is averaged over micro-batches."""
+    now, behavior, advantage, mask = tensors
+    leaf = now.clone().requires_grad_()
+    parts = [slice(start, start + rows) for start in range(0, len(now), rows)]
+    values = [loss(leaf[part], behavior[part], now[part], advantage[part], mask[part]) for part in parts]
+    (sum(values) / len(parts)).backward()
+    gradient = leaf.grad
+    checks.require(gradient is not None, "loss", "no gradient", "one in log_prob", "detach less")
+    return np.asarray(-gradient * mask.sum()) + 0.0  # no negative zero
+
+
+def drawn_gradients(task: Any, method: Any, pi: np.ndarray, mu: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Gradients of single responses in the logits of one row, `[response, token kind]`, drawn from `mu`.
+
+    g = sum_t a c_t (e_{y_t} - pi): the method weighs each response alone. Arguments: `task`, a `token_bandit` whose
+    tokens are independent; `count` of responses. Raises `InputError`. Source: textbook (score of a softmax).
+
+    >>> half = np.array([0.5, 0.5])
+    >>> task, method = sim.tasks.token_bandit(2, 1), sim.methods.reinforce(sim.advantages.none())
+    >>> sorted(set(map(tuple, drawn_gradients(task, method, half, half, 99, seed=0).tolist())))
+    [(0.0, 0.0), (0.5, -0.5)]
+    """
+    checks.integer("count", count, 1, "draw one response at least")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    actions = np.random.default_rng(seed).choice(len(mu), size=(count, 1, 1, task.horizon), p=mu)
+    drawn = torch.from_numpy(actions)
+    # Each response is a replicate of its own, so that nothing is averaged.
+    now, then = (torch.from_numpy(np.log(policy))[drawn] for policy in (pi, mu))
+    rewards = task.score(torch.zeros_like(drawn), drawn, torch.ones_like(now))
+    cotangent = method.weigh(now, then, rewards=rewards).cotangent.numpy()[:, 0, 0]
+    return np.einsum("nt,nta->na", cotangent, np.eye(len(mu))[actions[:, 0, 0]] - pi)
+
+
+def returns_at(arm: Any, rates: Any, replicates: int, seed: int) -> np.ndarray:
+    """Mean return over the updates of a run at each learning rate of Adam, `[rate, replicate]`.
+
+    One run has them all: rates are its replicates. Arms with the same seed share draws. Arguments: `arm`, a `Spec`
+    whose chain has `adam` and whose diagnostics have "trained_return". Raises `InputError`.
+    """
+    values = checks.finite_array("rates", rates, (None,), "give positive learning rates")
+    checks.integer("replicates", replicates, 1, "run each rate at least once")
+    tried = set_knob(arm, "adam.lr", tuple(np.repeat(values, replicates).tolist()), len(values) * replicates)
+    trace = sim.run(spread(tried), seed=seed, progress=False)
+    return np.asarray(trace["trained_return"]).mean(0).reshape(len(values), replicates)
+
+
+def picks(returns: Mapping[str, np.ndarray], best: str, sizes: Any, paired: bool, seed: int) -> list[float]:
+    """How often the arm `best` has the largest mean of so many replicates: a share of 1,000 resamples for each size.
+
+    Arguments: `returns` `[replicate]` of each arm; `paired`, whether all arms take the same replicates. Raises
+    `InputError`.
+
+    >>> picks({"a": np.ones(8), "b": np.zeros(8)}, "a", [1, 4], paired=True, seed=0)
+    [1.0, 1.0]
+    """
+    checks.one_of("best", best, tuple(returns), "name an arm")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    table, random = np.stack(list(returns.values())), np.random.default_rng(seed)
+    arms, count = table.shape
+    shares = []
+    for size in sizes:
+        drawn = random.integers(count, size=(1000, 1 if paired else arms, size))
+        means = np.take_along_axis(table[None], np.broadcast_to(drawn, (1000, arms, size)), axis=2).mean(2)
+        shares.append(float((means.argmax(1) == list(returns).index(best)).mean()))
+    return shares
