@@ -23,8 +23,7 @@ from scipy.stats import poisson
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 
 def _overlap(s: AdamInflation) -> float:
@@ -183,10 +182,8 @@ class AdamInflation(Claim):
         ratios = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
         return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "links swapped": Defect(lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1])), _KNOWN),
-            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _WEAK),
-            "momentum in Adam": Defect(lab.projection.changed(lab.Adam, beta1=0.9), _WEAK),
-        }
+    defects = {
+        "links swapped": lambda: ((lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1]))), _KNOWN),
+        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _WEAK),
+        "momentum in Adam": lambda: (lab.projection.changed(lab.Adam, beta1=0.9), _WEAK),
+    }

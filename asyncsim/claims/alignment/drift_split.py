@@ -17,9 +17,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base.declared import Real
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _parts(s: DriftSplit, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
@@ -28,8 +27,7 @@ def _parts(s: DriftSplit, signal: np.ndarray, drift: np.ndarray) -> dict[str, fl
 
 def _covariance(s: DriftSplit) -> np.ndarray:
     mean = s.mass @ s.advantage
-    covariance: np.ndarray = (s.mass * (s.advantage - mean)) @ s.sequences.score
-    return covariance
+    return (s.mass * (s.advantage - mean)) @ s.sequences.score
 
 
 def _late_centering(s: DriftSplit) -> dict[str, float]:
@@ -102,10 +100,8 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         found["drift"] = found["total"] - found["signal"]
         return {key: each for name, vector in found.items() for key, each in lab.components(name, vector).items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "baseline forgotten": Defect(lab.with_method(advantage=sim.advantages.none()), _MARKOV),
-            "ratio applied": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _IID),
-        }
+    defects = {
+        "baseline forgotten": lambda: (lab.with_method(advantage=sim.advantages.none()), _MARKOV),
+        "ratio applied": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _IID),
+    }

@@ -15,10 +15,9 @@ from typing import Any
 from asyncsim.base import uncertainty
 from asyncsim.base.declared import Draw, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _quantities(s: Lag1ClosedForm, amplification: float, signal: float) -> dict[str, float]:
@@ -85,9 +84,7 @@ class Lag1ClosedForm(Claim):
         {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15},
     )
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
-        return lab.linear.linear_reach((p["curvature"],), p["staleness"], p["step"])
+    reach = staticmethod(lambda p: lab.linear.linear_reach((p["curvature"],), p["staleness"], p["step"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -97,6 +94,4 @@ class Lag1ClosedForm(Claim):
         lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
         return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR)}
+    defects = {"off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR)}

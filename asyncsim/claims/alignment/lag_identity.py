@@ -16,10 +16,9 @@ import numpy as np
 from asyncsim.base import uncertainty
 from asyncsim.base.declared import Draw, Positive, Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _flip(s: LagIdentity, a: float) -> dict[str, float]:
@@ -86,9 +85,7 @@ class LagIdentity(Claim):
     points = ({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR)
     more = ({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.15},)
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
-        return lab.linear.linear_reach(p["curvatures"], p["staleness"], p["step"])
+    reach = staticmethod(lambda p: lab.linear.linear_reach(p["curvatures"], p["staleness"], p["step"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -98,9 +95,7 @@ class LagIdentity(Claim):
         lags = [tau + 1] if tau == 0 else [tau, tau + 1]
         return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR),
-            "momentum inserted": Defect(lab.momentum_inserted, _AT_FOUR),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),
+        "momentum inserted": lambda: (lab.momentum_inserted, _AT_FOUR),
+    }

@@ -17,8 +17,7 @@ from scipy.special import betainc, gammaln, ndtr
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 
 def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:
@@ -117,9 +116,7 @@ class NoiseFloor(Claim):
         statistics = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
         return {name: uncertainty.between(values) for name, values in statistics.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "mean gradient left in": Defect(lab.standing.off_center, _AT_FOUR),
-            "batch used twice": Defect(lab.standing.batch_used_twice, _AT_FOUR),
-        }
+    defects = {
+        "mean gradient left in": lambda: (lab.standing.off_center, _AT_FOUR),
+        "batch used twice": lambda: (lab.standing.batch_used_twice, _AT_FOUR),
+    }

@@ -25,10 +25,9 @@ from scipy.stats import ncx2
 import asyncsim as sim
 from asyncsim.base.declared import Count, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _NODES = 240
 
@@ -163,11 +162,9 @@ class PartialAndSkipControl(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return {"step": _measured_boundary(point, seed, plant), "skipped": _share_skipped(point, effect, seed, plant)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "strength forgotten": Defect(lab.projection.changed(lab.Align, strength=1.0), _EIGHT),
-            "nothing removed": Defect(lab.projection.changed(lab.Align, strength=0.0), _EIGHT),
-            "off-by-one version": Defect(lab.off_by_one_version, _EIGHT),
-            "skipped only at a higher cosine": Defect(lab.projection.changed(lab.Align, high=1.0), _EIGHT),
-        }
+    defects = {
+        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _EIGHT),
+        "nothing removed": lambda: (lab.projection.changed(lab.Align, strength=0.0), _EIGHT),
+        "off-by-one version": lambda: (lab.off_by_one_version, _EIGHT),
+        "skipped only at a higher cosine": lambda: (lab.projection.changed(lab.Align, high=1.0), _EIGHT),
+    }

@@ -31,9 +31,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Count, Positive, Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
 
 _FLIPS = 6
 
@@ -193,12 +192,10 @@ class ProjectionRestoresSyncBoundary(Claim):
                 estimates["fall"] = _fall(point, effect, seed, plant)
         return estimates
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _OVER),
-            "reference raw instead of applied": Defect(lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
-            "half of the component removed": Defect(lab.projection.changed(lab.Align, strength=0.5), _UNDER),
-            "projection at any cosine": Defect(lab.projection.changed(lab.Align, low=-1.0), _OVER),
-            "off-by-one version": Defect(lab.off_by_one_version, _OVER),
-        }
+    defects = {
+        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _OVER),
+        "reference raw instead of applied": lambda: (lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
+        "half of the component removed": lambda: (lab.projection.changed(lab.Align, strength=0.5), _UNDER),
+        "projection at any cosine": lambda: (lab.projection.changed(lab.Align, low=-1.0), _OVER),
+        "off-by-one version": lambda: (lab.off_by_one_version, _OVER),
+    }

@@ -26,9 +26,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Count, Draw, Positive, Real, Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _HARMONICS = 16
 _ITERATED, _LEFT_OUT = 80_000, 10_000
@@ -184,10 +183,8 @@ class ProjectionSecondMoment(Claim):
         square = between(window @ path**2 / window.sum())
         return {"second_moment": square._replace(tolerance=bias * square.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _FULL),
-            "off-by-one version": Defect(lab.off_by_one_version, _PARTIAL),
-            "strength forgotten": Defect(lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
-        }
+    defects = {
+        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _FULL),
+        "off-by-one version": lambda: (lab.off_by_one_version, _PARTIAL),
+        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
+    }

@@ -18,9 +18,8 @@ import asyncsim as sim
 from asyncsim.base import uncertainty
 from asyncsim.base.declared import Draw, Positive, Real, Vector
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _LONGEST = 40
 
@@ -167,14 +166,14 @@ class RandomDelayCosine(Claim):
         lags = range(1, largest + 2)
         return estimates | {f"corr[{k}]": uncertainty.ratio(products[k], products[0], unit, random=True) for k in lags}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR),
-            "largest staleness throughout": Defect(
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),
+        "largest staleness throughout": lambda: (
+            (
                 lambda spec: spec.replace(
                     system=sim.schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0])
-                ),
-                _AT_FOUR,
+                )
             ),
-        }
+            _AT_FOUR,
+        ),
+    }

@@ -20,8 +20,7 @@ import asyncsim as sim
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Count, Draw, Positive, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 
 
 def _quantities(s: SawtoothCosine, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
@@ -156,10 +155,8 @@ class SawtoothCosine(Claim):
         pairs = {name: means[key] for name, key in names.items() if key in means}
         return values | {name: uncertainty.ratio(products, means["energy"]) for name, products in pairs.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _SLOW),
-            "published an update late": Defect(replaced(system=sim.schedules.sawtooth(5)), _AT_FOUR),
-            "momentum inserted": Defect(lab.momentum_inserted, _AT_FOUR),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _SLOW),
+        "published an update late": lambda: (replaced(system=sim.schedules.sawtooth(5)), _AT_FOUR),
+        "momentum inserted": lambda: (lab.momentum_inserted, _AT_FOUR),
+    }

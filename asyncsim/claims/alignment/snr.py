@@ -18,8 +18,7 @@ from scipy.special import gammaln, hyp1f1
 from asyncsim.base import uncertainty
 from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 
 
 def _ratio(s: Snr, spread: float) -> float:
@@ -41,8 +40,7 @@ def _projected(d: int, kappa: float) -> float:
 def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.ndarray:
     """Nodes of (-1, 1) moved to the part of (0, top) within `reach` of the middle."""
     low, high = max(0.0, middle - reach), min(top, middle + reach)
-    window: np.ndarray = low + (high - low) * (nodes + 1.0) / 2.0
-    return window
+    return low + (high - low) * (nodes + 1.0) / 2.0
 
 
 def _cosine_is_ratio(s: Snr) -> dict[str, float]:
@@ -115,9 +113,7 @@ class Snr(Claim):
         products, cosine = trace.accumulated["autocorrelogram"], np.asarray(trace["gradient_cosine"][1:]).T
         return {"corr[1]": uncertainty.ratio(products[1], products[0]), "cosine": uncertainty.between(cosine)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "batch of one sample": Defect(replaced(samples_per_group=1), _WEAK),
-            "batch used twice": Defect(lab.standing.batch_used_twice, _WEAK),
-        }
+    defects = {
+        "batch of one sample": lambda: (replaced(samples_per_group=1), _WEAK),
+        "batch used twice": lambda: (lab.standing.batch_used_twice, _WEAK),
+    }

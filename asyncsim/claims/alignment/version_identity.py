@@ -27,9 +27,8 @@ import asyncsim as sim
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
 
 _LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
 _BETA = 0.5
@@ -90,8 +89,7 @@ def _stationary(chain: Any) -> np.ndarray:
     equations[size // 2] = 1.0
     right = np.zeros(size)
     right[size // 2] = 1.0
-    law: np.ndarray = spsolve(equations.tocsc(), right)
-    return law
+    return spsolve(equations.tocsc(), right)
 
 
 _UPDATES, _LONGEST_RUN = 300, 3000
@@ -256,9 +254,7 @@ class VersionIdentity(Claim):
             for name in ("after", "before")
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "gradient at the current weights": Defect(lab.with_method(at="current"), _SGD),
-            "batch used twice": Defect(replaced(epochs=2), _SGD),
-        }
+    defects = {
+        "gradient at the current weights": lambda: (lab.with_method(at="current"), _SGD),
+        "batch used twice": lambda: (replaced(epochs=2), _SGD),
+    }

@@ -22,9 +22,8 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._recursion import unless_exceeded
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _bound(s: ArbitraryDelay, delay: float = 2.0, noise: float = 1.0, descent: float = 2.0) -> dict[str, float]:
@@ -159,6 +158,4 @@ class ArbitraryDelay(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.mean_squares.mean_square(point, _schedule(point), 5, effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"off-by-one version": Defect(lab.off_by_one_version, _DELAYED)}
+    defects = {"off-by-one version": lambda: (lab.off_by_one_version, _DELAYED)}

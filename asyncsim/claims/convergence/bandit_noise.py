@@ -18,8 +18,7 @@ from asyncsim.base.declared import Integer, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 _ARMS = 64
 """Most arms: the second route lists triples."""
@@ -116,9 +115,7 @@ class BanditNoise(Claim):
         moments = sim.oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
         return {"variance": Estimate(moments.variance, tolerance=_ROUNDING)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "mean of the whole group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-            "no baseline": Defect(lab.with_method(advantage=sim.advantages.none()), _POINT),
-        }
+    defects = {
+        "mean of the whole group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _POINT),
+    }

@@ -20,8 +20,7 @@ from asyncsim.base import checks, rng
 from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""
@@ -62,8 +61,7 @@ class _Sharpened(Wrapped):
 
     def prepare(self, parameters: lab.Tensor) -> lab.Weights:
         """Tables of the logits divided by 0.9."""
-        prepared: lab.Weights = self._inner.prepare(parameters / 0.9)
-        return prepared
+        return self._inner.prepare(parameters / 0.9)
 
 
 _TWO = {"rewards": (0.0, 1.0)}
@@ -123,10 +121,9 @@ class BanditSmoothness(Claim):
         ratio = np.linalg.norm(second - first, axis=1) / np.linalg.norm(pairs[1] - pairs[0], axis=1)
         return {"bound": Estimate(float(ratio.max()), tolerance=1e-7)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "temperature forgotten in the derivative": Defect(
-                lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _TWO
-            )
-        }
+    defects = {
+        "temperature forgotten in the derivative": lambda: (
+            (lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy))),
+            _TWO,
+        )
+    }

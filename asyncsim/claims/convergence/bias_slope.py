@@ -18,8 +18,7 @@ import asyncsim as sim
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Counts, Draw, Flag, Integer, Positive, Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 
 def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
@@ -32,8 +31,7 @@ def _square(s: BiasSlope, drift_power: int, noise_power: int) -> np.ndarray:
     """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
     age = np.array(s.ages, dtype=np.float64)
     displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
-    square: np.ndarray = (s.curvature * s.sizes) ** 2 * displacement
-    return square
+    return (s.curvature * s.sizes) ** 2 * displacement
 
 
 _SPREAD = 1.0
@@ -166,6 +164,4 @@ class BiasSlope(Claim):
         slope = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
         return {"slope": slope._replace(value=slope.value / 2, error=slope.error / 2, tolerance=1e-9)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"momentum inserted": Defect(lab.momentum_inserted, _MIXED)}
+    defects = {"momentum inserted": lambda: (lab.momentum_inserted, _MIXED)}

@@ -19,8 +19,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 
 def _squares(s: BiasedGradient) -> np.ndarray:
@@ -34,8 +33,7 @@ def _squares(s: BiasedGradient) -> np.ndarray:
         impulse[t + 1] = impulse[t] - a * impulse[t - tau]
     gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
     energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
-    squares: np.ndarray = s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
-    return squares
+    return s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
 
 
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
@@ -121,9 +119,7 @@ class BiasedGradient(Claim):
         # Where the bound is attained, rounding decides which is larger.
         return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _FRESH),
-            "momentum inserted": Defect(lab.momentum_inserted, _FRESH),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _FRESH),
+        "momentum inserted": lambda: (lab.momentum_inserted, _FRESH),
+    }

@@ -19,9 +19,8 @@ from typing import Any
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._recursion import unless_exceeded
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _bound(s: ConstantDelay, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
@@ -110,9 +109,7 @@ class ConstantDelay(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.mean_squares.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _TIGHT),
-            "off-by-one version at constant staleness": Defect(lab.off_by_one_version, _ONE_LATE),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _TIGHT),
+        "off-by-one version at constant staleness": lambda: (lab.off_by_one_version, _ONE_LATE),
+    }

@@ -18,8 +18,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Positive, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 
 def _rate(s: LastIterate, share: float) -> dict[str, float]:
@@ -120,9 +119,7 @@ class LastIterate(Claim):
             checks.require(updates < _LONGEST, f"what {updates} updates leave of the approach", share, bound, remedy)
             updates *= 2
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "momentum inserted": Defect(lab.momentum_inserted, _point(_TWO, 4.0, 0)),
-            "entropy bonus": Defect(lab.with_method(constants={"entropy": 0.01}), _point(_TWO, 4.0, 0)),
-        }
+    defects = {
+        "momentum inserted": lambda: (lab.momentum_inserted, _point(_TWO, 4.0, 0)),
+        "entropy bonus": lambda: (lab.with_method(constants={"entropy": 0.01}), _point(_TWO, 4.0, 0)),
+    }

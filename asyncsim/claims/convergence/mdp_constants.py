@@ -22,10 +22,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import STAY, process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
 
 
 def _bounds(spread: float, states: float) -> dict[str, float]:
@@ -65,8 +64,7 @@ class _Sharpened(Wrapped):
 
     def prepare(self, parameters: object) -> lab.Weights:
         """Tables of the logits divided by 0.9."""
-        prepared: lab.Weights = self._inner.prepare(parameters / 0.9)  # type: ignore[operator]
-        return prepared
+        return self._inner.prepare(parameters / 0.9)  # type: ignore[operator]
 
 
 def _half_discounted(spec: lab.Spec) -> lab.Spec:
@@ -144,9 +142,7 @@ class MdpConstants(Process, Claim):
     points = (_BANDIT, _slipping(0.9, _FLAT), _slipping(0.9, _STEEP), _TWO, _LEVEL)
     more = (_slipping(0.99, _STEEP), _slipping(0.99, _FLAT), {**_TWO, "discount": 0.9})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.mdp.why_long(point)
+    reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -163,11 +159,10 @@ class MdpConstants(Process, Claim):
         found = {"gradient": float(np.linalg.norm(here)), "hessian": size}
         return {name: lab.mdp.exactly(value, tolerances[name]) for name, value in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "temperature forgotten in the derivative": Defect(
-                lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _BANDIT
-            ),
-            "discount of a step spread over two": Defect(_half_discounted, _slipping(0.9, _STEEP)),
-        }
+    defects = {
+        "temperature forgotten in the derivative": lambda: (
+            (lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy))),
+            _BANDIT,
+        ),
+        "discount of a step spread over two": lambda: (_half_discounted, _slipping(0.9, _STEEP)),
+    }

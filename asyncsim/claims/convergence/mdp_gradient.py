@@ -17,10 +17,9 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
 
 
 def _numbers(s: MdpGradient, occupancy: np.ndarray) -> dict[str, float]:
@@ -124,10 +123,8 @@ class MdpGradient(Process, Claim):
         components = {f"gradient[{k}]": lab.mdp.exactly(x, tolerance) for k, x in enumerate(gradient)}
         return {"value": lab.mdp.exactly(value, tolerance), **components}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "discount in the advantage alone": Defect(_discounted_by_advantage, _RING),
-            "normalized occupancy": Defect(lambda spec: spec.replace(task=_Share(spec.task)), _MIXED),
-            "transition transposed": Defect(_transposed, _MIXED),
-        }
+    defects = {
+        "discount in the advantage alone": lambda: (_discounted_by_advantage, _RING),
+        "normalized occupancy": lambda: ((lambda spec: spec.replace(task=_Share(spec.task))), _MIXED),
+        "transition transposed": lambda: (_transposed, _MIXED),
+    }

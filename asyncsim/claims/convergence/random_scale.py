@@ -20,8 +20,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Count, Positive, Real
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, units_for
 
 
 def _moments(s: RandomScale, factor: float, square: float) -> dict[str, float]:
@@ -132,10 +131,8 @@ class RandomScale(Claim):
         squares = {f"square[{k}]": between(np.asarray(x) ** 2) for k, x in enumerate(places)}
         return {f"x[{k}]": between(np.asarray(x)) for k, x in enumerate(places)} | squares
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "the mean scale alone": Defect(lambda spec: spec.replace(update=lab.Links(_fixed(spec))), _WIDE),
-            "wider scales": Defect(_scaled(spread=0.7), _WIDE),
-            "unscaled": Defect(_scaled(mean=1.0), _POINT),
-        }
+    defects = {
+        "the mean scale alone": lambda: ((lambda spec: spec.replace(update=lab.Links(_fixed(spec)))), _WIDE),
+        "wider scales": lambda: (_scaled(spread=0.7), _WIDE),
+        "unscaled": lambda: (_scaled(mean=1.0), _POINT),
+    }

@@ -20,10 +20,9 @@ import dataclasses
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
 from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
 
 
 def _bounds(s: Pair, parted: float) -> dict[str, float]:
@@ -40,8 +39,7 @@ class _Sharpened(Wrapped):
 
     def prepare(self, parameters: object) -> lab.Weights:
         """Tables of the logits divided by 0.8."""
-        prepared: lab.Weights = self._inner.prepare(parameters / 0.8)  # type: ignore[operator]
-        return prepared
+        return self._inner.prepare(parameters / 0.8)  # type: ignore[operator]
 
 
 def _undiscounted(spec: lab.Spec) -> lab.Spec:
@@ -100,9 +98,7 @@ class ReturnShift(Pair, Claim):
     points = (_CHOICE, _SLIP, _ANY)
     more = ({**_SLIP, "discount": 0.99}, {**_SLIP, "current_logits": ((-1.0, 0.0), (0.0, 0.0))})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.mdp.why_long(point)
+    reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -123,9 +119,7 @@ class ReturnShift(Pair, Claim):
             "occupancy": lab.mdp.exactly(float(np.abs(visits).sum()), tolerance * task.rows / most),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "discount forgotten": Defect(_undiscounted, _CHOICE),
-            "temperature forgotten": Defect(lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _CHOICE),
-        }
+    defects = {
+        "discount forgotten": lambda: (_undiscounted, _CHOICE),
+        "temperature forgotten": lambda: ((lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy))), _CHOICE),
+    }

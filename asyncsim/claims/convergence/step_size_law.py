@@ -18,11 +18,9 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base.declared import Draw, Positive, Real, Staleness
-from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Plant
 
 
 def _quantities(s: StepSizeLaw, drift: float, growth: float) -> dict[str, float]:
@@ -106,9 +104,7 @@ class StepSizeLaw(Claim):
     points = (_point(4, 0.42, 1e3), _FAR)
     more = (_point(8, 0.35, 1e9), _point(16, 0.12, 1e6))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.reach(point)
+    reach = staticmethod(lambda point: lab.reach(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -117,9 +113,7 @@ class StepSizeLaw(Claim):
         delay = Estimate(step * growing.value, tolerance=step * growing.tolerance, samples=growing.samples)
         return {"drift": Estimate(step * _drift(point, seed, plant), tolerance=1e-9), "delay": delay}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _FAR),
-            "momentum inserted": Defect(lab.momentum_inserted, _FAR),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _FAR),
+        "momentum inserted": lambda: (lab.momentum_inserted, _FAR),
+    }

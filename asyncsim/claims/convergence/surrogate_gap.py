@@ -21,10 +21,9 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _gains(s: Pair, advantage: np.ndarray) -> float:
@@ -99,9 +98,7 @@ class SurrogateGap(Pair, Claim):
     points = (_SPLIT, _SLIP)
     more = ({**_SLIP, "discount": 0.1}, {**_SPLIT, "rewards": ((0.5, 0.0), (1.0, -1.0), (-1.0, 1.0))})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.mdp.why_random(point)
+    reach = staticmethod(lambda point: lab.mdp.why_random(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -115,9 +112,7 @@ class SurrogateGap(Pair, Claim):
         found = lab.mdp.exactly(float(gap), 4.0 * lab.mdp.left_out(task))
         return {"gap": found, "coarse": found}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.with_method(weight=sim.methods.reinforce().weight), _SLIP),
-            "discount in the advantage alone": Defect(_undiscounted, _SPLIT),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.with_method(weight=sim.methods.reinforce().weight), _SLIP),
+        "discount in the advantage alone": lambda: (_undiscounted, _SPLIT),
+    }

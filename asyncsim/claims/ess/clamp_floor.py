@@ -19,8 +19,7 @@ import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 _SHARES = 2001
 
@@ -96,6 +95,4 @@ class ClampFloor(Claim):
         # The grid of shares misses the worst one by at most 5e-4, which changes N/ESS by less than 1e-5 of itself.
         return {"largest_inverse": Estimate(1.0 / lowest, tolerance=1e-9 / lowest, samples=2 * _SHARES)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"clamp from above only": Defect(_one_sided, {"clamp": 2.0})}
+    defects = {"clamp from above only": lambda: (_one_sided, {"clamp": 2.0})}

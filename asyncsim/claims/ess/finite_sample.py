@@ -23,8 +23,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -95,14 +94,12 @@ def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
 def _squares(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
     phi, first, second = decay.sum(1), decay @ w, decay @ w**2
     other_samples = _power(phi, N - 2)
-    integrand: np.ndarray = N * second * other_samples * phi + N * (N - 1) * first**2 * other_samples
-    return integrand
+    return N * second * other_samples * phi + N * (N - 1) * first**2 * other_samples
 
 
 def _largest(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
     below = _power(np.cumsum(decay, axis=1), N)
-    integrand: np.ndarray = np.diff(below, axis=1, prepend=0.0) @ w
-    return integrand
+    return np.diff(below, axis=1, prepend=0.0) @ w
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
@@ -224,14 +221,13 @@ class FiniteSample(PolicyPair, Claim):
         trace = lab.run(lab.displaced(task, places, ["ess", "max_weight_share"], size), seed, plant)
         return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, "max_weight_share", 1e-9)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "batches averaged before squaring": Defect(
-                lab.statistic.with_ess(lab.statistic.pooled, "max_weight_share"), _LONG
-            ),
-            "a small number in the denominator": Defect(lab.statistic.with_ess(_padded, "max_weight_share"), _FEW),
-            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped, "max_weight_share"), _FEW),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _FEW),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LONG),
-        }
+    defects = {
+        "batches averaged before squaring": lambda: (
+            lab.statistic.with_ess(lab.statistic.pooled, "max_weight_share"),
+            _LONG,
+        ),
+        "a small number in the denominator": lambda: (lab.statistic.with_ess(_padded, "max_weight_share"), _FEW),
+        "clamped weights": lambda: (lab.statistic.with_ess(lab.statistic.clamped, "max_weight_share"), _FEW),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _FEW),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
+    }

@@ -22,8 +22,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 _MOST = 800.0
 _EPSILON = 1e-8
@@ -146,17 +145,15 @@ class Invariances(Claim):
         }
         return {name: Estimate(value, tolerance=_ROUNDING * max(1e-3, abs(value))) for name, value in values.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a small number in the denominator": Defect(_with(ess=_padded_ess), _SMALL),
-            "weights exponentiated as they are": Defect(_with(ess=_unscaled), _FAR),
-            "mean of scaled weights": Defect(
-                _with(
-                    log_mean=lambda log_weight, mass: sim.ratios.log_mean_weight(
-                        log_weight - log_weight.amax(1, True), mass
-                    )
-                ),
-                _SMALL,
+    defects = {
+        "a small number in the denominator": lambda: (_with(ess=_padded_ess), _SMALL),
+        "weights exponentiated as they are": lambda: (_with(ess=_unscaled), _FAR),
+        "mean of scaled weights": lambda: (
+            _with(
+                log_mean=lambda log_weight, mass: sim.ratios.log_mean_weight(
+                    log_weight - log_weight.amax(1, True), mass
+                )
             ),
-        }
+            _SMALL,
+        ),
+    }

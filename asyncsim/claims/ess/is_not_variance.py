@@ -20,8 +20,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 _SMALLEST = 1e-3
 """Least total variance on policy: a smaller one is lost to cancellation."""
@@ -142,9 +141,7 @@ class IsNotVariance(Arms, Claim):
         }
         return {name: Estimate(v, tolerance=_ROUNDING * v) for name, v in values.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _THREE),
-            "truncated ratio": Defect(lab.with_method(weight=lab.Ratio("sequence", 1.1)), _THREE),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _THREE),
+        "truncated ratio": lambda: (lab.with_method(weight=lab.Ratio("sequence", 1.1)), _THREE),
+    }

@@ -20,8 +20,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Counts
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 
@@ -133,13 +132,11 @@ class LengthLaw(PolicyPair, Claim):
             for name, value in values.items()
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "effective size of tokens": Defect(_token_ess, _LARGE),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _LARGE),
-            "weights clamped": Defect(
-                replaced(diagnostics=[sim.diagnostics.ess_token_clamped(2.0, level="sequence"), "log_ratio_variance"]),
-                _LARGE,
-            ),
-        }
+    defects = {
+        "effective size of tokens": lambda: (_token_ess, _LARGE),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
+        "weights clamped": lambda: (
+            replaced(diagnostics=[sim.diagnostics.ess_token_clamped(2.0, level="sequence"), "log_ratio_variance"]),
+            _LARGE,
+        ),
+    }

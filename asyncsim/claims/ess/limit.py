@@ -17,8 +17,7 @@ from scipy.special import log_softmax, logsumexp
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 
 def _chi_square(s: PolicyPair) -> float:
@@ -63,9 +62,7 @@ class Limit(PolicyPair, Claim):
 
     points = (_NEAR, _FAR)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.moments_beyond(partial(_moment, point), _SAMPLES, _MOST)
+    reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point), _SAMPLES, _MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -79,9 +76,7 @@ class Limit(PolicyPair, Claim):
         )
         return {"ess": ess._replace(tolerance=2.0 * lab.bias_of_ess(moment, _SAMPLES) * ess.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped), _FAR),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _FAR),
-        }
+    defects = {
+        "clamped weights": lambda: (lab.statistic.with_ess(lab.statistic.clamped), _FAR),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FAR),
+    }

@@ -18,11 +18,10 @@ import asyncsim as sim
 from asyncsim.base.declared import Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 from asyncsim.claims._delay import covariance_share
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 
 def _variance(s: StaleGaussianBandit, lag: int) -> float:
@@ -111,10 +110,8 @@ class StaleGaussianBandit(GaussianBandit, Claim):
         ess = between(np.mean(sizes, axis=0))
         return {"ess": ess._replace(tolerance=_BIAS * ess.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "momentum inserted": Defect(lab.momentum_inserted, _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -23,8 +23,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 
 def _renyi(s: A3poInterpolation, alpha: float) -> float:
@@ -67,8 +66,7 @@ def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int)
         middle = 0.5 * (shut_at + open_at)
         shut = _closed(method, twice, staleness, sign, middle)
         shut_at, open_at = np.where(shut, middle, shut_at), np.where(shut, open_at, middle)
-    edges: np.ndarray = shut_at[:actions] - shut_at[actions:]
-    return edges
+    return shut_at[:actions] - shut_at[actions:]
 
 
 _POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "staleness": 4}
@@ -133,12 +131,8 @@ class A3poInterpolation(PolicyPair, Claim):
         true = _seen(sim.methods.decoupled_ppo(cap=None), (now, then, before), staleness)
         return lab.components("seen", seen) | lab.components("shift", seen - true)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "alpha and 1 - alpha exchanged": Defect(
-                lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)), _POINT
-            ),
-            "a version more": Defect(lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "alpha and 1 - alpha exchanged": lambda: (lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)), _POINT),
+        "a version more": lambda: (lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -22,8 +22,7 @@ from asyncsim.base.declared import Choice, Count, Draw, Table, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, units_for
 
 
 def _gradient(s: CutAdvantages, advantages: np.ndarray) -> dict[str, float]:
@@ -141,12 +140,10 @@ class CutAdvantages(Claim):
         tolerance = 1e-4 * float(np.linalg.norm(moved.mean(axis=0)))
         return {f"gradient[{k}]": between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "advantages of the batch": Defect(replaced(advantages_from="batch"), _GROUPS),
-            "baseline of each group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
-            "no baseline": Defect(lab.with_method(advantage=sim.advantages.none()), _FLAT),
-            "a sampler that is not greedy": Defect(lab.engine_replaced(top_k=0), _FLAT),
-            "one epoch too few": Defect(replaced(epochs=3, updates=12), _FLAT),
-        }
+    defects = {
+        "advantages of the batch": lambda: (replaced(advantages_from="batch"), _GROUPS),
+        "baseline of each group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
+        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _FLAT),
+        "a sampler that is not greedy": lambda: (lab.engine_replaced(top_k=0), _FLAT),
+        "one epoch too few": lambda: (replaced(epochs=3, updates=12), _FLAT),
+    }

@@ -27,8 +27,7 @@ from asyncsim.base.declared import Count, Real, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed, units_for
 
 
 def _coefficient(s: DelayedRewardBias) -> float:
@@ -130,8 +129,7 @@ class _Forgotten(Wrapped):
 
     def arriving(self, batch: lab.Batch, draws: lab.Draws, number: int) -> lab.Batch:
         """As in the first batches."""
-        found: lab.Batch = self._inner.arriving(batch, draws, -1)
-        return found
+        return self._inner.arriving(batch, draws, -1)
 
 
 def _with(wrapper: type[Wrapped]) -> Plant:
@@ -232,11 +230,9 @@ class DelayedRewardBias(Arms, Claim):
         }
         return biases | {name: found[name] for name in ("trained", "age")}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "late rewards trained as 0": Defect(_with(_AsZero), _HALF),
-            "reinjected twice": Defect(_with(_Twice), _HALF),
-            "reinjected with the staleness of its own batch": Defect(_with(_Restamped), _HALF),
-            "nothing comes back": Defect(_with(_Forgotten), _HALF),
-        }
+    defects = {
+        "late rewards trained as 0": lambda: (_with(_AsZero), _HALF),
+        "reinjected twice": lambda: (_with(_Twice), _HALF),
+        "reinjected with the staleness of its own batch": lambda: (_with(_Restamped), _HALF),
+        "nothing comes back": lambda: (_with(_Forgotten), _HALF),
+    }

@@ -12,9 +12,8 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _listed(s: FullIs) -> tuple[_bandit.Enumeration, np.ndarray]:
@@ -72,9 +71,7 @@ class FullIs(_bandit.PaidSequencePair, Claim):
         gradient = sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
         return lab.components("grad", gradient, 2.0 * point["horizon"] * lab.cut_off(spec.task, point))
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
-            "token ratio in place of the sequence's": Defect(lab.token_level(), _MARKOV),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
+        "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
+    }

@@ -23,9 +23,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 _CLEAR = 1e-9
 
@@ -128,12 +127,11 @@ class GeometricRatio(SequencePair, Claim):
         }
         return {name: lab.exactly(value) for name, value in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sequence ratio in its place": Defect(lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-            "band of the sequence ratio": Defect(
-                lab.with_method(factors=(sim.factors.sequence_mask(_BAND["low"], _BAND["high"]),)), _MARKOV
-            ),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-        }
+    defects = {
+        "sequence ratio in its place": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
+        "band of the sequence ratio": lambda: (
+            lab.with_method(factors=(sim.factors.sequence_mask(_BAND["low"], _BAND["high"]),)),
+            _MARKOV,
+        ),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+    }

@@ -21,8 +21,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 
 def _scale(s: GroupNormalization, share: np.ndarray) -> np.ndarray:
@@ -126,13 +125,12 @@ class GroupNormalization(Arms, Claim):
         factor = float(found.mean @ found.exact / (found.exact @ found.exact))
         return {"factor": Estimate(factor, tolerance=1e-9 * abs(factor))} | lab.components("mean", found.mean)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "other divisor of the variance": Defect(
-                lab.with_method(advantage=sim.advantages.group_std(unbiased=True)), _STD
-            ),
-            "population deviation": Defect(lab.with_method(advantage=sim.advantages.group_std()), _UNBIASED),
-            "eps of 0.1": Defect(lab.with_method(advantage=sim.advantages.group_std(0.1)), _STD),
-            "no scale": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _STD),
-        }
+    defects = {
+        "other divisor of the variance": lambda: (
+            lab.with_method(advantage=sim.advantages.group_std(unbiased=True)),
+            _STD,
+        ),
+        "population deviation": lambda: (lab.with_method(advantage=sim.advantages.group_std()), _UNBIASED),
+        "eps of 0.1": lambda: (lab.with_method(advantage=sim.advantages.group_std(0.1)), _STD),
+        "no scale": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _STD),
+    }

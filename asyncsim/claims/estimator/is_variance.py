@@ -19,9 +19,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient, reward, share_that_pays
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _second_moment(s: IsVariance, ratio: np.ndarray) -> float:
@@ -121,10 +120,8 @@ class IsVariance(PaidSequencePair, Claim):
         found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
         return {name: each._replace(tolerance=each.tolerance + allowance * each.value) for name, each in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
-            "token ratio in place of the sequence's": Defect(lab.token_level(), _MARKOV),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
+        "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+    }

@@ -22,9 +22,8 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, sequence_scores, softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _next(s: KlEstimators, values: np.ndarray, place: int) -> np.ndarray:
@@ -148,15 +147,14 @@ class KlEstimators(SequencePair, Claim):
             found |= lab.components(f"k{k}_step", both - plain, allowance)
         return found
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _MARKOV),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-            "k1 loss weighted": Defect(lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
-            "k2 loss unweighted": Defect(lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
-            "k2 of tokens": Defect(lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
-            "k2 in place of k3": Defect(
-                lab.with_method(penalties=(*_penalties()[:2], _penalties(k2={"ratio": "sequence"})[1])), _MARKOV
-            ),
-        }
+    defects = {
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _MARKOV),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+        "k1 loss weighted": lambda: (lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
+        "k2 loss unweighted": lambda: (lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
+        "k2 of tokens": lambda: (lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
+        "k2 in place of k3": lambda: (
+            lab.with_method(penalties=(*_penalties()[:2], _penalties(k2={"ratio": "sequence"})[1])),
+            _MARKOV,
+        ),
+    }

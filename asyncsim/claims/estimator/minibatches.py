@@ -23,8 +23,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Count, Positive
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, units_for
 
 
 def _quantities(s: Minibatches, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
@@ -147,10 +146,8 @@ class Minibatches(Claim):
         products = point["step"] ** 2 * trace.accumulated["autocorrelogram"] / _COORDINATES
         return found | {f"covariance[{k}]": between(x) for k, x in enumerate(products)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "no minibatches": Defect(replaced(minibatches=1), _POINT),
-            "one epoch": Defect(replaced(epochs=1), _POINT),
-            "half the groups": Defect(replaced(system=lab.fixed(0, groups_per_batch=1)), _POINT),
-        }
+    defects = {
+        "no minibatches": lambda: (replaced(minibatches=1), _POINT),
+        "one epoch": lambda: (replaced(epochs=1), _POINT),
+        "half the groups": lambda: (replaced(system=lab.fixed(0, groups_per_batch=1)), _POINT),
+    }

@@ -18,8 +18,7 @@ import asyncsim as sim
 from asyncsim.base.declared import Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 
 def _quotient(s: OptimalBaseline, power: float) -> float:
@@ -105,11 +104,9 @@ class OptimalBaseline(PolicyPair, Claim):
         baseline = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
         return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(baseline, tolerance=_ROUNDING)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "weight to the fourth power": Defect(
-                lambda spec: spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage))),
-                {**_POINT, "cap": None},
-            )
-        }
+    defects = {
+        "weight to the fourth power": lambda: (
+            (lambda spec: spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage)))),
+            {**_POINT, "cap": None},
+        )
+    }

@@ -23,8 +23,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Flag, Integer, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 _LIMIT = 2**16
 
@@ -62,8 +61,7 @@ def _baseline(point: Point) -> lab.Advantage:
     if point["baseline"] == "mean":
         return sim.advantages.leave_one_out() if out else sim.advantages.group_mean()
     made = {"self_normalized": sim.advantages.self_normalized, "plug_in": sim.advantages.opob}[point["baseline"]]
-    advantage: lab.Advantage = made(leave_one_out=out)
-    return advantage
+    return made(leave_one_out=out)
 
 
 def _fourth_power(spec: lab.Spec) -> lab.Spec:
@@ -158,10 +156,8 @@ class PlugInBaseline(PolicyPair, Claim):
         found = sim.oracle.moments(task, spec.method, *places, samples=point["samples"])
         return lab.components("mean", found.mean) | {"variance": lab.exactly(found.variance)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "weight to the fourth power": Defect(_fourth_power, _PLUG_IN),
-            "sample inside its own baseline": Defect(lab.with_method(advantage=sim.advantages.opob()), _OUT),
-            "dropped ratio": Defect(lab.dropped_ratio, _OUT),
-        }
+    defects = {
+        "weight to the fourth power": lambda: (_fourth_power, _PLUG_IN),
+        "sample inside its own baseline": lambda: (lab.with_method(advantage=sim.advantages.opob()), _OUT),
+        "dropped ratio": lambda: (lab.dropped_ratio, _OUT),
+    }

@@ -23,8 +23,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 _CLEAR = 1e-9
 
@@ -159,11 +158,9 @@ class PpoGate(PolicyPair, Claim):
             found[f"open_{name}"] = lab.exactly(1.0 - trace["clip_active"][update, 0])
         return found
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sides swapped": Defect(lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)), _STALE),
-            "stopped on both sides": Defect(lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)), _STALE),
-            "dual clip forgotten": Defect(lab.with_method(weight=lab.Clip(0.2, 0.2)), _STALE),
-            "anchored elsewhere": Defect(lab.with_method(anchor="behavior"), _RECOMPUTED),
-        }
+    defects = {
+        "sides swapped": lambda: (lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)), _STALE),
+        "stopped on both sides": lambda: (lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)), _STALE),
+        "dual clip forgotten": lambda: (lab.with_method(weight=lab.Clip(0.2, 0.2)), _STALE),
+        "anchored elsewhere": lambda: (lab.with_method(anchor="behavior"), _RECOMPUTED),
+    }

@@ -22,8 +22,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 
 def _weight(s: ScoreCentering, ratio: np.ndarray) -> np.ndarray:
@@ -36,19 +35,16 @@ def _alpha(s: ScoreCentering) -> float:
 
 
 def _grad(s: ScoreCentering) -> np.ndarray:
-    grad: np.ndarray = (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
-    return grad
+    return (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
 
 
 def _removed(s: ScoreCentering) -> np.ndarray:
-    removed: np.ndarray = (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
-    return removed
+    return (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
 
 
 def _left(s: ScoreCentering, alpha: float | None = None) -> np.ndarray:
     rest = ~s.head * (s.q * s.w - (_alpha(s) if alpha is None else alpha) * s.p)
-    left: np.ndarray = (s.q @ s.gain) * (rest @ s.scores)
-    return left
+    return (s.q @ s.gain) * (rest @ s.scores)
 
 
 def _of(s: ScoreCentering, grad: np.ndarray, removed: np.ndarray, left: np.ndarray | None = None) -> dict[str, float]:
@@ -160,9 +156,7 @@ class ScoreCentering(PolicyPair, Claim):
         found = lab.components("grad", centered) | lab.components("removed", plain - centered)
         return found | (lab.components("left", limit(weight) - centered) if point.get("top") else {})
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "weights left out of the mean": Defect(_weighing(lab.wrong_parts.Unweighted), _TRUNCATED),
-            "alpha of 1": Defect(_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
-        }
+    defects = {
+        "weights left out of the mean": lambda: (_weighing(lab.wrong_parts.Unweighted), _TRUNCATED),
+        "alpha of 1": lambda: (_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
+    }

@@ -31,9 +31,8 @@ from asyncsim.claims._bandit import (
     share_that_pays,
     softmax,
 )
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _token_scores(s: TokenIsBias, logits: np.ndarray) -> np.ndarray:
@@ -162,10 +161,8 @@ class TokenIsBias(PaidSequencePair, Claim):
         first = {name: each._replace(tolerance=_CURVED * size) for name, each in lab.components("first", slope).items()}
         return lab.components("bias", bias(1.0)) | first
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sequence ratio labelled token": Defect(lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-            "prefix ratio": Defect(lab.with_method(weight=lab.PrefixRatio()), _MARKOV),
-            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
-        }
+    defects = {
+        "sequence ratio labelled token": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
+        "prefix ratio": lambda: (lab.with_method(weight=lab.PrefixRatio()), _MARKOV),
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
+    }

@@ -17,9 +17,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Positive
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _tokens_first(s: TruncationBias) -> dict[str, float]:
@@ -85,9 +84,7 @@ class TruncationBias(PaidSequencePair, Claim):
             "bias", sim.oracle.limit(spec.task, spec.method, current, behavior, spec.policy) - truth, allowance
         )
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "masking instead of truncation": Defect(_masking, _MARKOV),
-            "token factors truncated before the product": Defect(lab.token_level(1.5), _MARKOV),
-        }
+    defects = {
+        "masking instead of truncation": lambda: (_masking, _MARKOV),
+        "token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV),
+    }

@@ -22,8 +22,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import drawn_tables, of_states, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 
 
 def _lead(s: VTrace, weight: np.ndarray) -> np.ndarray:
@@ -50,8 +49,7 @@ def _sweep(s: VTrace, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
     """V after one sweep from 0."""
     carry = s.discount * _lead(s, np.minimum(s.trace_cap * s.mu, s.pi))
     error = (total * policy * s.rewards).sum(axis=1)
-    swept: np.ndarray = sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
-    return swept
+    return sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
 
 
 def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:
@@ -195,13 +193,12 @@ class VTrace(Claim):
         first, matrix = means[:, 0], means[:, 1:] - means[:, :1]
         return lab.components("value", np.linalg.solve(np.eye(states) - matrix, first)) | lab.components("first", first)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ratios of errors not capped": Defect(replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
-            "trace cap on the errors": Defect(replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
-            "product of traces one token off": Defect(
-                replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)), _ONE
-            ),
-            "another discount": Defect(replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
-        }
+    defects = {
+        "ratios of errors not capped": lambda: (replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
+        "trace cap on the errors": lambda: (replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
+        "product of traces one token off": lambda: (
+            replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)),
+            _ONE,
+        ),
+        "another discount": lambda: (replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
+    }

@@ -18,8 +18,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 
@@ -32,8 +31,7 @@ def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarra
     z = length * x + theta + np.log(length)
 
     def mass(c: float) -> np.ndarray:
-        share: np.ndarray = np.real(wrightomega(z - c)) / length
-        return share
+        return np.real(wrightomega(z - c)) / length
 
     arms = x.size
     low = float(z.max()) - length - np.log(length) - 1.0
@@ -108,6 +106,4 @@ class AsymreProjection(Frozen, Claim):
 
         return lab.frozen.arms("pi", lab.frozen.settled(ending, _UPDATES, 0.1 * _TOLERANCE), _TOLERANCE)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT)}
+    defects = {"behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT)}

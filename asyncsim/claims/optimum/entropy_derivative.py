@@ -18,8 +18,7 @@ import asyncsim as sim
 from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 
 
 def _change(p: np.ndarray, y: np.ndarray) -> float:
@@ -29,8 +28,7 @@ def _change(p: np.ndarray, y: np.ndarray) -> float:
 
 def _moved(p: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """p (r - p . r)."""
-    moved: np.ndarray = p * (rewards - p @ rewards)
-    return moved
+    return p * (rewards - p @ rewards)
 
 
 def _stated(s: EntropyDerivative, plain: float) -> dict[str, float]:
@@ -65,12 +63,10 @@ class EntropyDerivative(PolicyPair, Claim):
     def check(s) -> dict[str, float]:
         def entropy_at(logits: np.ndarray) -> np.ndarray:
             p = softmax(logits)
-            entropy: np.ndarray = -(p * np.log(p)).sum()
-            return entropy
+            return -(p * np.log(p)).sum()
 
         def objective(logits: np.ndarray) -> np.ndarray:
-            value: np.ndarray = (s.mu * (s.rewards - s.mu @ s.rewards) * np.log(softmax(logits))).sum()
-            return value
+            return (s.mu * (s.rewards - s.mu @ s.rewards) * np.log(softmax(logits))).sum()
 
         def along(y: np.ndarray) -> float:
             return float(complex_gradient(lambda step: entropy_at(s.current_logits + step * y), np.zeros(1))[0])
@@ -133,9 +129,7 @@ class EntropyDerivative(PolicyPair, Claim):
             "natural_gradient": Estimate(natural, tolerance=0.05 * abs(fine - coarse) + 1e-3 * abs(natural)),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ratio inserted": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
-            "regression never solved": Defect(replaced(system=lab.fixed(0)), _POINT),
-        }
+    defects = {
+        "ratio inserted": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
+        "regression never solved": lambda: (replaced(system=lab.fixed(0)), _POINT),
+    }

@@ -17,8 +17,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 _LEAD = 1e-3
@@ -71,8 +70,7 @@ class FrozenMeanBaseline(Frozen, Claim):
 
     def check(s) -> dict[str, float]:
         def objective(logits: np.ndarray) -> np.ndarray:
-            value: np.ndarray = (s.mu * (s.rewards - s.mean) * np.log(softmax(logits))).sum()
-            return value
+            return (s.mu * (s.rewards - s.mean) * np.log(softmax(logits))).sum()
 
         below = 0.1 * _LEAD * s.scale
         target = s.mu * (s.rewards - s.mean + below) / below
@@ -100,10 +98,8 @@ class FrozenMeanBaseline(Frozen, Claim):
             **lab.frozen.arms("pi", lab.frozen.policy(logits), _TOLERANCE),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
-            "ratio inserted": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
-            "baseline above the mean": Defect(lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)), _POINT),
-        }
+    defects = {
+        "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+        "ratio inserted": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
+        "baseline above the mean": lambda: (lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)), _POINT),
+    }

@@ -22,8 +22,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, compositions, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 
 
 def _stated(s: KlRegression, tilts: float, bias: float) -> dict[str, float]:
@@ -60,8 +59,7 @@ def _bias_left(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
         reward = lab.torch.from_numpy(rewards[picked])
         log_prob = lab.torch.from_numpy(np.log(chances)[picked]).unsqueeze(-1)
         advantage = spec.method.weigh(log_prob, log_prob, rewards=reward).advantage[..., 0]
-        mean: np.ndarray = (reward - advantage.reshape(reward.shape)).mean(-1).numpy()
-        return mean
+        return (reward - advantage.reshape(reward.shape)).mean(-1).numpy()
 
     estimated = float(chances[groups].prod(axis=1) @ value(groups))
     everything = sim.oracle.population_step(spec.task, spec.method, np.array(point["start_logits"]))
@@ -159,12 +157,11 @@ class KlRegression(Arms, Claim):
             "value_bias": _bias_left(point, plant(regressing(_SOLVE)), lab.frozen.policy(start)),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "reference never refreshed": Defect(
-                replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)), _POINT
-            ),
-            "lag of one solve forgotten": Defect(replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)), _POINT),
-            "mean reward for the value": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-        }
+    defects = {
+        "reference never refreshed": lambda: (
+            replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)),
+            _POINT,
+        ),
+        "lag of one solve forgotten": lambda: (replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)), _POINT),
+        "mean reward for the value": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+    }

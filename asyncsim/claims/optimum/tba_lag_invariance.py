@@ -21,9 +21,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
 
 
 def _stated(pi: np.ndarray, lagged: float, frozen: float) -> dict[str, float]:
@@ -34,8 +33,7 @@ def _field(s: TbaLagInvariance, current: np.ndarray, behavior: np.ndarray) -> np
     pi, mu = softmax(current), softmax(behavior)
     residual = s.rewards / s.beta - np.log(pi) + np.log(softmax(s.reference_logits))
     weight = 2.0 * mu * (residual - mu @ residual)
-    field: np.ndarray = weight - weight.sum() * pi
-    return field
+    return weight - weight.sum() * pi
 
 
 def _excess(step: float, now: np.ndarray, then: np.ndarray, tau: int) -> float:
@@ -163,10 +161,8 @@ class TbaLagInvariance(Arms, Claim):
         steps = {"lagged_step": limit(lagged, optimum + nudge), "frozen_step": limit(sim.schedules.frozen(), start)}
         return {**lab.frozen.arms("pi", end, _TOLERANCE), **steps}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ratio inserted": Defect(lab.with_method(weight=lab.wrong_parts.Weighted(_BETA)), _POINT),
-            "log Z from rewards alone": Defect(lab.with_method(weight=lab.wrong_parts.OwnNormalizer(_BETA)), _POINT),
-            "frozen data refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
-        }
+    defects = {
+        "ratio inserted": lambda: (lab.with_method(weight=lab.wrong_parts.Weighted(_BETA)), _POINT),
+        "log Z from rewards alone": lambda: (lab.with_method(weight=lab.wrong_parts.OwnNormalizer(_BETA)), _POINT),
+        "frozen data refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+    }

@@ -22,8 +22,7 @@ import asyncsim as sim
 from asyncsim.base.declared import Positive, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 
 
 def _naive(s: ToprNegatives) -> float:
@@ -82,8 +81,7 @@ class ToprNegatives(Claim):
             def flow(t: float, logits: np.ndarray) -> np.ndarray:
                 pi = softmax(logits)
                 weight = -mu[0] * min(pi[0] / mu[0], 1.0) if tapered else -mu[0]
-                field: np.ndarray = weight * (np.array([1.0, 0.0]) - pi)
-                return field
+                return weight * (np.array([1.0, 0.0]) - pi)
 
             run = solve_ivp(flow, (0.0, s.time), np.array([0.0, s.start]), method="DOP853", rtol=3e-14, atol=1e-14)
             return float(run.y[1, -1] - run.y[0, -1])
@@ -135,10 +133,8 @@ class ToprNegatives(Claim):
             "positive_share": Estimate(float(pull.clamp(min=0.0).sum() / pull.abs().sum()), tolerance=1e-12),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
-            "ratio dropped": Defect(lab.dropped_ratio, _POINT),
-            "ratio on good samples too": Defect(lab.with_method(weight=lab.wrong_parts.AllTapered()), _POINT),
-        }
+    defects = {
+        "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+        "ratio dropped": lambda: (lab.dropped_ratio, _POINT),
+        "ratio on good samples too": lambda: (lab.with_method(weight=lab.wrong_parts.AllTapered()), _POINT),
+    }

@@ -15,8 +15,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._chain import ChainPair, Chains, bits, log_ratios, probabilities
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 _LONGEST = 24
 _CLEAR = 1e-9
@@ -129,9 +128,7 @@ class ChainLaw(Chains, Claim):
             **{cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells},
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

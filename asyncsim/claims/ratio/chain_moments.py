@@ -15,8 +15,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._chain import Chains, log_moment, probabilities
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 
 def _quantities(log_second: float, half: float) -> dict[str, float]:
@@ -67,9 +66,7 @@ class ChainMoments(Chains, Claim):
     points = (_SHORT, {"horizon": 64, "behavior_margins": (-0.5, 0.5), "current_margins": (-0.3, 0.4)})
     more = ({"horizon": 200, "behavior_margins": (1.0, 0.0), "current_margins": (1.1, 0.05)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.moments_beyond(lab.Chain(point).moment)
+    reach = staticmethod(lambda point: lab.moments_beyond(lab.Chain(point).moment))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -77,10 +74,8 @@ class ChainMoments(Chains, Claim):
         replicates = lab.replicates_for(lab.spread_of_square(chain.moment), effect, _COMPARISONS)
         return lab.moments(chain.run(lab.MOMENTS, replicates, seed, plant), chain.moment)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), {**_SHORT, "current_margins": (0.6, 2.4)}),
-            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _SHORT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SHORT),
-        }
+    defects = {
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), {**_SHORT, "current_margins": (0.6, 2.4)}),
+        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _SHORT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SHORT),
+    }

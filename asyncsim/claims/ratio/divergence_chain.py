@@ -18,8 +18,7 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 
 _RARE, _ARMS = 1e-5, 4
 """Share of the arm of weight R; the limit is missed by about as much."""
@@ -93,10 +92,8 @@ class DivergenceChain(Claim):
             for name, x in largest.items()
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "the other direction of KL": Defect(replaced(diagnostics=_metrics(kl="kl_k1")), _POINT),
-            "half of the squared log ratio": Defect(replaced(diagnostics=_metrics(second="kl_k2")), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "the other direction of KL": lambda: (replaced(diagnostics=_metrics(kl="kl_k1")), _POINT),
+        "half of the squared log ratio": lambda: (replaced(diagnostics=_metrics(second="kl_k2")), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

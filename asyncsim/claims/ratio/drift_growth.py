@@ -29,8 +29,7 @@ from asyncsim.base import checks, records, uncertainty
 from asyncsim.base.declared import Choice, Counts, Integer, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, complex_gradient, compositions, fisher, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, units_for
 
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
@@ -306,12 +305,10 @@ class DriftGrowth(Arms, Claim):
         estimates["identity"] = uncertainty.ratio(*sides)._replace(tolerance=_ROUNDING)
         return estimates
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _DRIFT),
-            "the same draws in every batch": Defect(lambda spec: spec.replace(system=_Repeated(spec.system)), _SHORT),
-            "own reward in the baseline": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
-            "momentum inserted": Defect(lab.momentum_inserted, _DRIFT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _DRIFT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _DRIFT),
+        "the same draws in every batch": lambda: ((lambda spec: spec.replace(system=_Repeated(spec.system))), _SHORT),
+        "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
+        "momentum inserted": lambda: (lab.momentum_inserted, _DRIFT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _DRIFT),
+    }

@@ -27,8 +27,7 @@ from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.base.uncertainty import between, ratio
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 _NODES = {"logits": 14, "reports": 60}
 
@@ -253,12 +252,10 @@ class EngineFloor(PolicyPair, Claim):
             "share": share._replace(tolerance=sum(allowances) * share.value),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "noise drawn anew for the record": Defect(lab.with_policy(lab.NoiseAnew), _STRONG),
-            "one draw for a whole sequence": Defect(lab.engine_replaced(noise_per="sequence"), _REPORTS),
-            "noise counted twice": Defect(lab.with_policy(lab.NoiseTwice), _REPORTS),
-            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _LONG),
-            "noise 4 percent too large": Defect(lab.engine_replaced(noise=1.04 * 0.8), _STRONG),
-        }
+    defects = {
+        "noise drawn anew for the record": lambda: (lab.with_policy(lab.NoiseAnew), _STRONG),
+        "one draw for a whole sequence": lambda: (lab.engine_replaced(noise_per="sequence"), _REPORTS),
+        "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _REPORTS),
+        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _LONG),
+        "noise 4 percent too large": lambda: (lab.engine_replaced(noise=1.04 * 0.8), _STRONG),
+    }

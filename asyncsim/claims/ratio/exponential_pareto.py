@@ -19,15 +19,13 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _above(s: ExponentialPareto, least: float | None = None, index: float | None = None) -> np.ndarray:
     least = s.temperature if least is None else least
-    above: np.ndarray = np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
-    return above
+    return np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
 
 
 def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
@@ -96,15 +94,15 @@ class ExponentialPareto(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.cooled.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _LIGHT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LIGHT),
-            "on a line in place of the plane": Defect(
+    defects = {
+        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _LIGHT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LIGHT),
+        "on a line in place of the plane": lambda: (
+            (
                 lambda spec: lab.cooled.cooled(
                     0.3, 1, spec.diagnostics, (lab.cooled.SAMPLES, lab.cooled.BATCHES, spec.replicates)
-                ),
-                _HEAVY,
+                )
             ),
-        }
+            _HEAVY,
+        ),
+    }

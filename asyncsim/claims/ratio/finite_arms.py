@@ -18,8 +18,7 @@ from scipy.special import logsumexp
 from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 
 _POWERS = (0.5, 2.0, 3.0)
 _GRID = 101
@@ -125,11 +124,10 @@ class FiniteArms(PolicyPair, Claim):
         read["largest"] = max(largest, many)
         return {name: Estimate(float(x), tolerance=_ROUNDING * float(x)) for name, x in read.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _NEAR),
-            "variance of log ratios": Defect(
-                replaced(diagnostics=["log_ratio_variance", _power(0.5), _power(3.0)]), _NEAR
-            ),
-        }
+    defects = {
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _NEAR),
+        "variance of log ratios": lambda: (
+            replaced(diagnostics=["log_ratio_variance", _power(0.5), _power(3.0)]),
+            _NEAR,
+        ),
+    }

@@ -20,16 +20,14 @@ from scipy.special import gammaincc, gammaln
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _above(s: GaussianScale, index: float | None = None, constant: float | None = None) -> np.ndarray:
     constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
     u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
-    above: np.ndarray = gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
-    return above
+    return gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
 
 
 def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
@@ -115,9 +113,7 @@ class GaussianScale(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.cooled.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _SPACE),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SPACE),
-        }
+    defects = {
+        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _SPACE),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SPACE),
+    }

@@ -19,8 +19,7 @@ from scipy.stats import norm
 import asyncsim as sim
 from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 _SCORES = (-1, 0, 1)
 
@@ -127,6 +126,4 @@ class GaussianShift(Claim):
             "second_moment": lab.second_moment_of(trace),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"scored at another temperature": Defect(lab.with_policy(lab.Tempered), {"shift": 1.0})}
+    defects = {"scored at another temperature": lambda: (lab.with_policy(lab.Tempered), {"shift": 1.0})}

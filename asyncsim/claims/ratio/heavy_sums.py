@@ -22,9 +22,8 @@ from scipy.special import gamma, gammaincc
 from asyncsim.base.declared import Counts, Real
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _TURN = 0.5
 """Angle of the ray, in radians."""
@@ -154,13 +153,12 @@ class HeavySums(Claim):
             read[f"ess[{samples}]"] = between(share.mean(axis=0))
         return read
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped), _SMALL),
-            "sums averaged over batches before they are divided": Defect(
-                lab.statistic.with_ess(lab.statistic.pooled), _SMALL
-            ),
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _SMALL),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SMALL),
-        }
+    defects = {
+        "clamped weights": lambda: (lab.statistic.with_ess(lab.statistic.clamped), _SMALL),
+        "sums averaged over batches before they are divided": lambda: (
+            lab.statistic.with_ess(lab.statistic.pooled),
+            _SMALL,
+        ),
+        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _SMALL),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SMALL),
+    }

@@ -26,9 +26,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Count, Real, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, too_rare, units_for
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, too_rare, units_for
 
 
 def _law(s: HillAndPsis, m: int, scale: float) -> dict[str, float]:
@@ -135,9 +134,7 @@ class HillAndPsis(Claim):
     points = (_FEW,)
     more = (_MANY,)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return too_rare(_spread(point), _most(point))
+    reach = staticmethod(lambda point: too_rare(_spread(point), _most(point)))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -153,10 +150,8 @@ class HillAndPsis(Claim):
             name: lab.share_of(cell) for name, cell in cells.items()
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "threshold counted among the largest": Defect(_read(_threshold_among), _FEW),
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _FEW),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _FEW),
-        }
+    defects = {
+        "threshold counted among the largest": lambda: (_read(_threshold_among), _FEW),
+        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _FEW),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FEW),
+    }

@@ -21,8 +21,7 @@ import asyncsim as sim
 from asyncsim.base import checks, rng
 from asyncsim.base.declared import Count, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 _MOST = 1e12
 
@@ -190,9 +189,7 @@ class LogitRadius(Claim):
         }
         return {name: Estimate(x, tolerance=1e-9 * x, samples=_REPLICATES) for name, x in read.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "momentum inserted": Defect(lab.momentum_inserted, _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -20,9 +20,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, drawn_tables
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._points import BEHAVIOR
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 _LONGEST = 4096
 
@@ -133,9 +132,7 @@ class MarkovMoments(Claim):
     points = (_POINT,)
     more = ({**_POINT, "horizon": 32},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.moments_beyond(partial(_moment, point))
+    reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point)))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -148,9 +145,7 @@ class MarkovMoments(Claim):
             moment,
         )
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

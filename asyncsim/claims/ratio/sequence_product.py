@@ -16,9 +16,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
@@ -63,6 +62,4 @@ class SequenceProduct(SequencePair, Claim):
         second = 1.0 + sim.ratios.chi_square(signal.sequence_log_ratio, signal.step_mass).item()
         return {"second_moment": Estimate(second, tolerance=lab.ROUNDING * second)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"last token left out": Defect(lab.with_policy(lab.ShortProduct), sequence_point("markov", 5, 4))}
+    defects = {"last token left out": lambda: (lab.with_policy(lab.ShortProduct), sequence_point("markov", 5, 4))}

@@ -22,9 +22,8 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
 from asyncsim.claims._points import BEHAVIOR, sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
 
 _CLEAR = 1e-9
 
@@ -46,8 +45,7 @@ def _level_set(row: np.ndarray, top_p: float, top_k: int) -> np.ndarray:
     """The same from the other side: the highest level whose actions hold `top_p`."""
     held = _held(row, top_k)
     levels = [x for x in np.unique(held) if x > 0.0 and held[held >= x].sum() >= top_p - 1e-12]
-    kept: np.ndarray = held >= max(levels)
-    return kept
+    return held >= max(levels)
 
 
 def _masses(s: TopP, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -194,11 +192,9 @@ class TopP(SequencePair, Claim):
         # Equal policies have no divergence, without rounding.
         return {name: lab.exactly(value) if value else Estimate(value) for name, value in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "kept mass forgotten": Defect(lab.with_policy(lab.Uncut), _COMMON),
-            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _STALE),
-            "trainer cut as well": Defect(lab.with_policy(_CutTwice), _COMMON),
-            "action that crosses top_p left out": Defect(lab.engine_replaced(top_p=1.0, top_k=1), _COMMON),
-        }
+    defects = {
+        "kept mass forgotten": lambda: (lab.with_policy(lab.Uncut), _COMMON),
+        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _STALE),
+        "trainer cut as well": lambda: (lab.with_policy(_CutTwice), _COMMON),
+        "action that crosses top_p left out": lambda: (lab.engine_replaced(top_p=1.0, top_k=1), _COMMON),
+    }

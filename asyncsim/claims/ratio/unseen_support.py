@@ -23,8 +23,7 @@ from asyncsim.base.declared import Count, Draw, Positive, Vector
 from asyncsim.base.uncertainty import ratio
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
 
@@ -175,12 +174,11 @@ class UnseenSupport(PolicyPair, Claim):
         }
         return {name: one._replace(tolerance=one.tolerance + _ROUNDING * one.value) for name, one in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _PUBLISHED),
-            "a sample fewer in a batch": Defect(replaced(samples_per_group=15), _PUBLISHED),
-            "bound a fifth too low": Defect(
-                lab.with_method(weight=sim.methods.m2po_areal(tau=0.8 * 0.07).weight), _COMMON
-            ),
-        }
+    defects = {
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _PUBLISHED),
+        "a sample fewer in a batch": lambda: (replaced(samples_per_group=15), _PUBLISHED),
+        "bound a fifth too low": lambda: (
+            lab.with_method(weight=sim.methods.m2po_areal(tau=0.8 * 0.07).weight),
+            _COMMON,
+        ),
+    }

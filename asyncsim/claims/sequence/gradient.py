@@ -18,8 +18,7 @@ from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient
 from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, too_rare
 
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
@@ -81,9 +80,7 @@ class Gradient(PaidChains, Claim):
     points = (_SHORT,)
     more = ({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST)
+    reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -95,9 +92,7 @@ class Gradient(PaidChains, Claim):
         gradient = trace.accumulated["gradient"][::2]
         return {"total": between(gradient.sum(axis=0)), **{f"grad[{t}]": between(gradient[t]) for t in range(bits)}}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _SHORT),
-            "token ratio in place of the sequence's": Defect(lab.token_level(), _SHORT),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _SHORT),
+        "token ratio in place of the sequence's": lambda: (lab.token_level(), _SHORT),
+    }

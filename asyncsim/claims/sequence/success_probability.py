@@ -17,8 +17,7 @@ from scipy.special import ndtr
 
 from asyncsim.claims import lab
 from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, too_rare
 
 
 def _tails(s: SuccessProbability, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
@@ -80,9 +79,7 @@ class SuccessProbability(PaidChains, Claim):
     points = (_SHORT, {"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.1, 0.7)})
     more = ({"horizon": 200, "fraction": 0.6, "behavior_margins": (0.2, 0.7), "current_margins": (0.25, 0.75)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST)
+    reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -94,10 +91,8 @@ class SuccessProbability(PaidChains, Claim):
             "weighted_return": lab.mean_of(trace, "weighted"),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "more than the needed bits": Defect(_one_more, _SHORT),
-            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _SHORT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SHORT),
-        }
+    defects = {
+        "more than the needed bits": lambda: (_one_more, _SHORT),
+        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _SHORT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SHORT),
+    }
