@@ -29,12 +29,10 @@ import numpy as np
 from asyncsim.base import records
 from asyncsim.base.declared import Declared
 from asyncsim.base.records import Estimate, Point
-from asyncsim.claims._trial import Defect, Plant, Trial
+from asyncsim.claims._trial import Defect, Plant, Trial, Wrapped, replaced, too_rare, units_for, within
 
-__all__ = [
-    *("Claim", "Estimate", "Plant", "Point", "Quantities", "Wrapped"),
-    *("indexed", "replaced", "stated", "too_rare", "tried", "units_for", "within"),
-]
+# What a claim is written with.
+__all__ = ["Claim", "Estimate", "Plant", "Point", "Wrapped", "indexed", "replaced", "too_rare", "units_for", "within"]
 
 Quantities = dict[str, float]
 

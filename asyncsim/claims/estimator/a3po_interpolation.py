@@ -35,36 +35,20 @@ def _of(s: A3poInterpolation, alpha: float, shift: float) -> dict[str, float]:
     return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
 
 
-def _second_order(s: A3poInterpolation) -> dict[str, float]:
-    chance = np.exp(s.pi)
-    variance = float(chance @ s.log_ratio**2 - (chance @ s.log_ratio) ** 2)
-    return _of(s, s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * variance)
-
-
-_HALVINGS = 50
-
-
-def _closed(
-    method: lab.Method, log_probs: list[lab.Tensor], staleness: int, sign: lab.Tensor, bound: np.ndarray
-) -> np.ndarray:
-    """Whether the gate of A = sign is closed when its bound is so far from 1, in logs; a replicate for each, `[R]`."""
-    low, high = (tuple(x.tolist()) for x in (-np.expm1(-bound), np.expm1(bound)))
-    weight: Any = dataclasses.replace(method.weight, low=low, high=high)  # type: ignore[type-var]
-    age = lab.torch.full_like(log_probs[0], staleness)
-    found = method.replace(weight=weight).weigh(*log_probs, advantages=sign, staleness=age)
-    return found.score_weight.flatten().numpy() == 0.0
-
-
 def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:
-    """Log of the ratio that the clip sees of each action, `[A]`."""
+    """Log of the ratio that the clip sees of each action, `[A]`: the bound at which its gate closes."""
     actions = len(log_probs[0])
     # Every action with both signs: above 1 one gate closes, below the other.
     sign = lab.torch.tensor([1.0] * actions + [-1.0] * actions, dtype=lab.torch.float64).reshape(-1, 1, 1)
     twice = [each.repeat(2, 1, 1, 1) for each in log_probs]
     shut_at, open_at = np.zeros(2 * actions), np.full(2 * actions, 20.0)
-    for _ in range(_HALVINGS):
+    for _ in range(50):
         middle = 0.5 * (shut_at + open_at)
-        shut = _closed(method, twice, staleness, sign, middle)
+        low, high = (tuple(x.tolist()) for x in (-np.expm1(-middle), np.expm1(middle)))
+        weight: Any = dataclasses.replace(method.weight, low=low, high=high)  # type: ignore[type-var]
+        age = lab.torch.full_like(twice[0], staleness)
+        found = method.replace(weight=weight).weigh(*twice, advantages=sign, staleness=age)
+        shut = found.score_weight.flatten().numpy() == 0.0
         shut_at, open_at = np.where(shut, middle, shut_at), np.where(shut, open_at, middle)
     return shut_at[:actions] - shut_at[actions:]
 
@@ -107,8 +91,10 @@ class A3poInterpolation(PolicyPair, Claim):
     wrong = {
         "alpha and 1 - alpha exchanged": lambda s: _of(s, 1.0 - s.alpha, _renyi(s, 1.0 - s.alpha)),
         "snapshot taken to be normalized": lambda s: _of(s, s.alpha, 0.0),
-        "second order only": _second_order,
-        "a version more": lambda s: _of(s, *(lambda a: (a, _renyi(s, a)))(1.0 - 1.0 / (s.staleness + 1))),
+        "second order only": lambda s: _of(
+            s, s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * float(np.cov(s.log_ratio, ddof=0, aweights=np.exp(s.pi)))
+        ),
+        "a version more": lambda s: s.but(staleness=s.staleness + 1).predict(),
     }
 
     points = (_POINT, {**_POINT, "staleness": 2})
@@ -116,8 +102,7 @@ class A3poInterpolation(PolicyPair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-        staleness = point["staleness"]
+        (current, behavior), staleness = lab.places(point), point["staleness"]
         task = sim.tasks.softmax_bandit(len(behavior), rewards="fixed")
         spec = plant(lab.population(task, sim.methods.a3po()))
 

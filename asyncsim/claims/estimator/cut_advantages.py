@@ -35,10 +35,12 @@ _STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
 """A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
 
 
+_REWARDS, _LOGITS = (1.0, 0.2, -0.5, 0.6), ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
+
+
 def _point(cut: str, made: str, minibatches: int = 2) -> dict[str, Any]:
-    logits = ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
     settings = {"minibatches": minibatches, "cut": cut, "advantages_from": made}
-    return {"rewards": (1.0, 0.2, -0.5, 0.6), "logits": logits, **settings}
+    return {"rewards": _REWARDS, "logits": _LOGITS, **settings}
 
 
 _GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", 4)
@@ -52,12 +54,10 @@ class CutAdvantages(Claim):
     kind, source = "expectation", "derived: sampling without replacement"
     relative_to, through = "norm", "loop"
 
-    rewards = Vector(typical=(-1.0, 1.0), example=(1.0, 0.2, -0.5, 0.6), unit="reward", doc="rewards of the prompts")
+    rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
     logits = Table(
-        "a table of numbers, a row for each prompt",
-        "give a row for each prompt, a number for each arm",
-        example=((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4)),
-        doc="logits of the policy",
+        *("a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"),
+        example=_LOGITS, doc="logits of the policy",
     )
     minibatches = Count(1, 8, typical=(1, 2), example=2, doc="parts of the batch, an update on each")
     cut = Choice("groups", "parts", "samples", "tokens", example="groups", doc="what the batch is cut between")
@@ -65,16 +65,14 @@ class CutAdvantages(Claim):
 
     def joint(self) -> None:
         """A row for each prompt, one likeliest arm in each; rewards that differ; cuts that keep groups together."""
-        rows = [self.rewards.size, None]
-        checks.finite_array("logits", self.logits.tolist(), rows, "give a row for each prompt")
-        order = np.sort(self.logits, axis=1)
+        groups, order = self.rewards.size, np.sort(self.logits, axis=1)
+        checks.finite_array("logits", self.logits.tolist(), [groups, None], "give a row for each prompt")
         clear = order.shape[1] >= 2 and float((order[:, -1] - order[:, -2]).min()) > 0.01
         checks.require(clear, "logits", self.logits.tolist(), "one largest by 0.01 in each row", "raise the largest")
         differ = float(np.ptp(self.rewards)) > 1e-2
         checks.require(differ, "rewards", self.rewards.tolist(), "not all alike", "change one")
         kept = self.advantages_from == "batch" or self.cut in ("groups", "parts")
         checks.require(kept, "cut", self.cut, "groups or parts where minibatches make advantages", "choose another")
-        groups = self.rewards.size
         whole = groups % self.minibatches == 0 and (self.advantages_from == "batch" or self.part >= 2)
         bound = f"a divisor of {groups} that leaves two groups or more for advantages"
         checks.require(whole, "minibatches", self.minibatches, bound, "use fewer")

@@ -16,26 +16,8 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
 
 
-def _listed(s: FullIs) -> tuple[_bandit.Enumeration, np.ndarray]:
-    """All sequences, and their probability under behavior times reward `[Y]`."""
-    sequences = _bandit.enumerate_sequences(s)
-    return sequences, s.paid(sequences)
-
-
-def _no_ratio(s: FullIs) -> dict[str, float]:
-    sequences, paid = _listed(s)
-    return indexed("grad", paid @ sequences.score)
-
-
-def _short_product(s: FullIs) -> dict[str, float]:
-    sequences, paid = _listed(s)
-    ratio = np.exp((sequences.log_current - sequences.log_behavior)[:, :-1].sum(axis=1))
-    return indexed("grad", (paid * ratio) @ sequences.score)
-
-
-def _score_at_behavior(s: FullIs) -> dict[str, float]:
-    sequences, paid = _listed(s)
-    return indexed("grad", (paid * sequences.ratio) @ _bandit.sequence_scores(s, s.behavior_logits, sequences.tokens))
+def _gradient(s: FullIs, ratio: np.ndarray | float, score: np.ndarray) -> dict[str, float]:
+    return indexed("grad", (s.paid(s.listed) * ratio) @ score)
 
 
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
@@ -49,17 +31,24 @@ class FullIs(_bandit.PaidSequencePair, Claim):
 
     success = _bandit.share_that_pays(0.6)
 
+    def joint(self) -> None:
+        super().joint()
+        self.listed = _bandit.enumerate_sequences(self)
+
     def predict(s) -> dict[str, float]:
-        sequences, paid = _listed(s)
-        return indexed("grad", (paid * sequences.ratio) @ sequences.score)
+        return _gradient(s, s.listed.ratio, s.listed.score)
 
     def check(s) -> dict[str, float]:
         return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
 
     wrong = {
-        "ratio dropped": _no_ratio,
-        "last token left out of the ratio": _short_product,
-        "score at the behavior policy": _score_at_behavior,
+        "ratio dropped": lambda s: _gradient(s, 1.0, s.listed.score),
+        "last token left out of the ratio": lambda s: _gradient(
+            s, np.exp((s.listed.log_current - s.listed.log_behavior)[:, :-1].sum(axis=1)), s.listed.score
+        ),
+        "score at the behavior policy": lambda s: _gradient(
+            s, s.listed.ratio, _bandit.sequence_scores(s, s.behavior_logits, s.listed.tokens)
+        ),
     }
 
     points = (sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV)

@@ -35,14 +35,10 @@ def _tilted(s: GeometricRatio, power: complex) -> complex:
     return complex(chained(s, pi**power * mu ** (1.0 - power)))
 
 
-def _centered_at_limit(s: GeometricRatio) -> dict[str, float]:
-    shift = np.exp(s.predict()["kl"])
-    kept = (s.mean * shift >= s.low) & (s.mean * shift <= s.high)
-    return s.predict() | {"kept": float(s.sequences.mass @ kept)}
+def _kept(s: GeometricRatio, mean: np.ndarray) -> float:
+    return float(s.sequences.mass @ ((mean >= s.low) & (mean <= s.high)))
 
 
-_NEVER = 1e6
-"""A cap above every ratio."""
 _BAND = {"low": 0.8, "high": 1.25}
 _MARKOV = sequence_point("markov", 5, 4, **_BAND)
 
@@ -73,10 +69,9 @@ class GeometricRatio(SequencePair, Claim):
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
 
     def predict(s) -> dict[str, float]:
-        kept = (s.mean >= s.low) & (s.mean <= s.high)
         return {
             "loss": -float(np.log(_tilted(s, 1.0 / s.horizon).real)),
-            "kept": float(s.sequences.mass @ kept),
+            "kept": _kept(s, s.mean),
             # d/dp log E W^p at p = 0 is E log W.
             "kl": -float(np.imag(np.log(_tilted(s, 1e-30j)))) / 1e-30 / s.horizon,
         }
@@ -104,7 +99,7 @@ class GeometricRatio(SequencePair, Claim):
         "other direction of the divergence": lambda s: s.but(
             behavior_logits=s.current_logits, current_logits=s.behavior_logits
         ).predict(),
-        "band centered at the limit": _centered_at_limit,
+        "band centered at the limit": lambda s: s.predict() | {"kept": _kept(s, s.mean * np.exp(s.predict()["kl"]))},
     }
 
     points = (sequence_point("iid", 6, 1, **_BAND), sequence_point("position", 3, 3, **_BAND), _MARKOV)
@@ -115,11 +110,10 @@ class GeometricRatio(SequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         mask = sim.factors.geometric_mask(point["low"], point["high"])
-        spec = plant(lab.population(task, sim.methods.truncated_is("geometric", cap=_NEVER).replace(factors=(mask,))))
-        step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
-        every = sim.oracle.population_step(task, spec.method.replace(factors=()), *lab.places(point), spec.policy)
+        # The cap lies above every ratio.
+        spec = lab.planted(point, sim.methods.truncated_is("geometric", cap=1e6).replace(factors=(mask,)), plant)
+        step, every = lab.step_of(spec, point), lab.step_of(spec, point, factors=())
         found = {
             "loss": -math.log(sim.diagnostics.applied_mean.measure(every).item()),
             "kept": step.statistics["kept_sequences"].item(),
@@ -129,9 +123,6 @@ class GeometricRatio(SequencePair, Claim):
 
     defects = {
         "sequence ratio in its place": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-        "band of the sequence ratio": lambda: (
-            lab.with_method(factors=(sim.factors.sequence_mask(_BAND["low"], _BAND["high"]),)),
-            _MARKOV,
-        ),
+        "band of the sequence ratio": lambda: (lab.with_method(factors=(sim.factors.sequence_mask(**_BAND),)), _MARKOV),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
     }

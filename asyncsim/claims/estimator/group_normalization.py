@@ -119,11 +119,10 @@ class GroupNormalization(Arms, Claim):
             "std_unbiased": sim.advantages.group_std(eps, unbiased=True),
             "maxrl": sim.advantages.maxrl(eps),
         }[point["normalization"]]
-        task = sim.tasks.softmax_bandit(len(means), means)
-        spec = plant(lab.population(task, sim.methods.reinforce(advantage)))
-        found = sim.oracle.moments(task, spec.method, np.array(point["logits"]), samples=point["samples"])
+        spec = plant(lab.population(sim.tasks.softmax_bandit(len(means), means), sim.methods.reinforce(advantage)))
+        found = sim.oracle.moments(spec.task, spec.method, np.array(point["logits"]), samples=point["samples"])
         factor = float(found.mean @ found.exact / (found.exact @ found.exact))
-        return {"factor": Estimate(factor, tolerance=1e-9 * abs(factor))} | lab.components("mean", found.mean)
+        return lab.to_share({"factor": factor}, 1e-9) | lab.components("mean", found.mean)
 
     defects = {
         "other divisor of the variance": lambda: (

@@ -36,16 +36,6 @@ def _of(variance: float, fresh: float) -> dict[str, float]:
     return {"variance": variance, "inflation": variance / fresh}
 
 
-def _one_power(s: IsVariance) -> dict[str, float]:
-    fresh = _variance(s, np.ones_like(s.gain))
-    return _of(fresh, fresh)
-
-
-def _from_ess(s: IsVariance) -> dict[str, float]:
-    fresh = _variance(s, np.ones_like(s.gain))
-    return _of(fresh * float(s.current_mass @ s.sequences.ratio), fresh)
-
-
 _BATCHES = 200_000
 _MARKOV = sequence_point("markov", 3, 4, success=0.5, offset=0.3, samples=1)
 _TWO_ARMS = {
@@ -74,28 +64,30 @@ class IsVariance(PaidSequencePair, Claim):
         self.norm = (self.sequences.score**2).sum(axis=1)
         self.gradient = exact_gradient(self, self.current_logits, self.success)
         remedy = "move the offset, or take rewards and policies that differ"
-        ratios = self.sequences.ratio, np.ones(len(self.gain))
-        share = min(_variance(self, w) / max(1e-12, _second_moment(self, w)) for w in ratios)
+        self.fresh = np.ones(len(self.gain))
+        share = min(
+            _variance(self, w) / max(1e-12, _second_moment(self, w)) for w in (self.sequences.ratio, self.fresh)
+        )
         # What is a difference of nearly equal numbers has no digits.
         checks.require(share > 1e-5, "offset", self.offset, "such that gradients vary", remedy)
 
     def predict(s) -> dict[str, float]:
-        return _of(_variance(s, s.sequences.ratio), _variance(s, np.ones_like(s.gain)))
+        return _of(_variance(s, s.sequences.ratio), _variance(s, s.fresh))
 
     def check(s) -> dict[str, float]:
         found = []
-        for mass, ratio in ((s.sequences.mass, s.sequences.ratio), (s.current_mass, np.ones_like(s.gain))):
+        for mass, ratio in ((s.sequences.mass, s.sequences.ratio), (s.current_mass, s.fresh)):
             gradients = (ratio * s.gain)[:, None] * s.sequences.score
             found.append(float(mass @ ((gradients - mass @ gradients) ** 2).sum(axis=1)) / s.samples)
         return _of(*found)
 
     wrong = {
-        "one power of the ratio under mu": _one_power,
-        "N/ESS taken for the inflation": _from_ess,
-        "ratio squared under pi": lambda s: _of(_variance(s, s.sequences.ratio**2), _variance(s, np.ones_like(s.gain))),
-        "squared mean forgotten": lambda s: _of(
-            _second_moment(s, s.sequences.ratio), _second_moment(s, np.ones_like(s.gain))
+        "one power of the ratio under mu": lambda s: _of(_variance(s, s.fresh), _variance(s, s.fresh)),
+        "N/ESS taken for the inflation": lambda s: _of(
+            _variance(s, s.fresh) * float(s.current_mass @ s.sequences.ratio), _variance(s, s.fresh)
         ),
+        "ratio squared under pi": lambda s: _of(_variance(s, s.sequences.ratio**2), _variance(s, s.fresh)),
+        "squared mean forgotten": lambda s: _of(_second_moment(s, s.sequences.ratio), _second_moment(s, s.fresh)),
     }
 
     points = (sequence_point("position", 3, 3, success=None, offset=0.6, samples=1), _MARKOV, _TWO_ARMS)
@@ -108,13 +100,12 @@ class IsVariance(PaidSequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        settings = point["actions"], point["horizon"], point["dependence"]
-        task = sim.tasks.token_bandit(*settings, success=point.get("success"))
-        spec = plant(lab.population(task, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"]))))
+        spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"])), plant)
         current, behavior = lab.places(point)
-        allowance = 10.0 * lab.cut_off(task, point, 2.0)
+        allowance = 10.0 * lab.cut_off(spec.task, point, 2.0)
+        options = {"samples": point["samples"], "policy": spec.policy}
         stale, fresh = (
-            sim.oracle.moments(task, spec.method, current, then, samples=point["samples"], policy=spec.policy).variance
+            sim.oracle.moments(spec.task, spec.method, current, then, **options).variance
             for then in (behavior, current)
         )
         found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
