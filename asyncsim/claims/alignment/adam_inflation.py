@@ -70,11 +70,6 @@ def _signal_law(s: AdamInflation) -> dict[str, float]:
     return _quantities(s, behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
 
 
-def _other_reference(s: AdamInflation) -> dict[str, float]:
-    overlap = 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
-    return _projected(s, overlap, 2.0 * s.strength - s.strength**2)
-
-
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
 _BETA2 = 0.9999
@@ -145,7 +140,9 @@ class AdamInflation(Claim):
     wrong = {
         "1/(1 - strength) at any signal": _signal_law,
         "second moment of the unprojected gradient": lambda s: _quantities(s, 1.0 - s.strength * _overlap(s), 1.0),
-        "noise of the reference ignored or invented": _other_reference,
+        "noise of the reference ignored or invented": lambda s: _projected(
+            s, 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal), 2.0 * s.strength - s.strength**2
+        ),
         "noise along the reference kept": lambda s: _projected(s, _overlap(s), 0.0),
     }
 

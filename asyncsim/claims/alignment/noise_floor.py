@@ -24,11 +24,6 @@ def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, fl
     return {"mean_size": mean_size, "square": square, "exceeds": exceeds}
 
 
-def _asymptote(s: NoiseFloor) -> dict[str, float]:
-    d, threshold = s.dimension, s.threshold
-    return _quantities(math.sqrt(2.0 / (math.pi * d)), 1.0 / d, float(ndtr(-threshold * math.sqrt(d))))
-
-
 _UPDATES = 130
 _RARE = 0.02
 _AT_FOUR = {"dimension": 4, "threshold": 0.5}
@@ -86,7 +81,11 @@ class NoiseFloor(Claim):
         return _quantities(size, square, tail / total)
 
     wrong = {
-        "normal distribution of variance 1/d": _asymptote,
+        "normal distribution of variance 1/d": lambda s: _quantities(
+            math.sqrt(2.0 / (math.pi * s.dimension)),
+            1.0 / s.dimension,
+            float(ndtr(-s.threshold * math.sqrt(s.dimension))),
+        ),
         "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
     }
 

@@ -33,12 +33,6 @@ def _quantities(s: SawtoothCosine, energy: float, inside: float, across: float, 
     return values
 
 
-def _refresh_ignored(s: SawtoothCosine) -> dict[str, float]:
-    """Neighbors across a publish counted as if they were of one cycle."""
-    prediction = s.predict()
-    return prediction | ({"lag1": -prediction["across"]} if "lag1" in prediction else {"across": -prediction["across"]})
-
-
 def _largest_delay(s: SawtoothCosine) -> dict[str, float]:
     """One update fewer in the cycle."""
     n, a = s.updates, s.share
@@ -126,7 +120,13 @@ class SawtoothCosine(Claim):
         inside_mean = float(inside.mean()) if n > 1 else 0.0
         return _quantities(s, power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
 
-    wrong = {"publish between neighbors ignored": _refresh_ignored, "cycle counted one update longer": _largest_delay}
+    wrong = {
+        "publish between neighbors ignored": lambda s: (
+            s.predict()
+            | ({"lag1": -s.predict()["across"]} if "lag1" in s.predict() else {"across": -s.predict()["across"]})
+        ),
+        "cycle counted one update longer": _largest_delay,
+    }
 
     points = (_AT_FOUR, {"updates": 8, "curvature": 2.0, "noise": 0.5, "step": 0.09})
     more = ({"updates": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, {**_AT_FOUR, "updates": 2, "step": 0.6})

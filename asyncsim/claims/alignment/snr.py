@@ -43,11 +43,6 @@ def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.nd
     return low + (high - low) * (nodes + 1.0) / 2.0
 
 
-def _cosine_is_ratio(s: Snr) -> dict[str, float]:
-    prediction = s.predict()
-    return {"corr[1]": prediction["corr[1]"], "cosine": prediction["corr[1]"]}
-
-
 _UPDATES, _MOST = 102, 3e8
 
 
@@ -90,7 +85,10 @@ class Snr(Claim):
 
     wrong = {
         "batch size forgotten": lambda s: s.but(samples=1).predict(),
-        "ratio of averages read as mean cosine": _cosine_is_ratio,
+        "ratio of averages read as mean cosine": lambda s: {
+            "corr[1]": s.predict()["corr[1]"],
+            "cosine": s.predict()["corr[1]"],
+        },
         "noise of one coordinate instead of all": lambda s: (
             s.predict() | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
         ),

@@ -35,11 +35,6 @@ def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
     return float(np.abs(np.linalg.eigvalsh(hessian)).max())
 
 
-def _above_the_mean(s: BanditSmoothness) -> dict[str, float]:
-    rewards = s.rewards
-    return {"bound": float(rewards.max() - rewards.mean()) / (3.0 * math.sqrt(3.0))}
-
-
 _GRID, _DRAWN_STARTS = 201, 400
 _SPACING = 1e-3
 """Distance of the pairs on two arms; the ratio there is below the largest derivative by about its square."""
@@ -103,7 +98,9 @@ class BanditSmoothness(Claim):
     wrong = {
         "constant for the difference of logits": lambda s: {"bound": s.predict()["bound"] / 2.0},
         "difference of logits normalized once": lambda s: {"bound": s.predict()["bound"] / math.sqrt(2.0)},
-        "best reward above the mean instead of the range": _above_the_mean,
+        "best reward above the mean instead of the range": lambda s: {
+            "bound": float(s.rewards.max() - s.rewards.mean()) / (3.0 * math.sqrt(3.0))
+        },
     }
 
     points = (_TWO, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)})

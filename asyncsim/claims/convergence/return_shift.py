@@ -29,11 +29,6 @@ def _bounds(s: Pair, parted: float) -> dict[str, float]:
     return {"return": s.range * parted, "occupancy": 2.0 * s.discount * parted}
 
 
-def _meeting_again(s: Pair) -> dict[str, float]:
-    """Trajectories that have parted for one step only."""
-    return _bounds(s, (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2))
-
-
 class _Sharpened(Wrapped):
     """A policy that acts at a lower temperature than it says."""
 
@@ -85,7 +80,9 @@ class ReturnShift(Pair, Claim):
         return _bounds(s, min(s.by_steps()))
 
     wrong = {
-        "trajectories that meet again": _meeting_again,
+        "trajectories that meet again": lambda s: _bounds(
+            s, (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2)
+        ),
         "normalized occupancy": lambda s: _bounds(s, (1.0 - s.discount) * s.parted()),
         "distances in the mean over actions": lambda s: _bounds(s, s.parted() / s.rewards.shape[1]),
     }

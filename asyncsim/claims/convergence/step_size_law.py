@@ -27,11 +27,6 @@ def _quantities(s: StepSizeLaw, drift: float, growth: float) -> dict[str, float]
     return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
 
 
-def _by_lambert(s: StepSizeLaw) -> dict[str, float]:
-    growth = _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
-    return _quantities(s, s.radius / s.curvature, growth)
-
-
 def _drift(point: Point, seed: int, plant: Plant) -> float:
     """Updates until the stale gradient of version 0 is off by `radius` of itself, read between two updates."""
     curvature, step = point["curvature"], point["step"]
@@ -93,7 +88,9 @@ class StepSizeLaw(Claim):
         return _quantities(s, s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {
-        "tau in place of tau + 1/2": _by_lambert,
+        "tau in place of tau + 1/2": lambda s: _quantities(
+            s, s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
+        ),
         "delay collapses at a constant step * time too": lambda s: {
             "drift": s.radius / s.curvature,
             "delay": math.log(s.ratio) / s.curvature,

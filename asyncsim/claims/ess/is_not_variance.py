@@ -42,11 +42,6 @@ def _second_moment(s: IsNotVariance) -> float:
     return float((s.pi**2 / s.mu).sum())
 
 
-def _kong(s: IsNotVariance) -> dict[str, float]:
-    inverse = _second_moment(s)
-    return {"inverse_ess": inverse, "inflation": inverse, "inflation_centered": inverse}
-
-
 _ROUNDING = 1e-9
 
 
@@ -104,7 +99,11 @@ class IsNotVariance(Arms, Claim):
         )
 
     wrong = {
-        "N/ESS for the factor of variances": _kong,
+        "N/ESS for the factor of variances": lambda s: {
+            "inverse_ess": _second_moment(s),
+            "inflation": _second_moment(s),
+            "inflation_centered": _second_moment(s),
+        },
         "square of the mean forgotten": lambda s: _quantities(
             s,
             _second_moment(s),

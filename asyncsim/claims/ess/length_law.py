@@ -10,7 +10,6 @@ its multinomial probability. Source: arXiv 1511.01437 for the product.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, log_softmax, logsumexp
@@ -50,17 +49,7 @@ def _rate(s: LengthLaw) -> float:
     return math.log1p(float(((pi - mu) ** 2 / mu).sum()))
 
 
-def _by_sum(s: LengthLaw) -> dict[str, float]:
-    lengths = np.array(s.lengths)
-    return _quantities(s, np.log1p(lengths * math.expm1(_rate(s))), _variance(s) * lengths)
-
-
 _METRICS = ["ess", "log_ratio_variance"]
-
-
-def _token_ess(spec: lab.Spec) -> lab.Spec:
-    metrics: list[Any] = ["ess_token", "log_ratio_variance"]
-    return spec.replace(diagnostics=metrics)
 
 
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -102,7 +91,9 @@ class LengthLaw(PolicyPair, Claim):
 
     wrong = {
         "variance in place of ln(1 + chi^2)": lambda s: _at_rate(s, _variance(s)),
-        "sum of chi-squares in place of the product": _by_sum,
+        "sum of chi-squares in place of the product": lambda s: _quantities(
+            s, np.log1p(np.array(s.lengths) * math.expm1(_rate(s))), _variance(s) * np.array(s.lengths)
+        ),
         "length forgotten": lambda s: _quantities(
             s, np.full(len(s.lengths), _rate(s)), _variance(s) * np.ones(len(s.lengths))
         ),
@@ -133,7 +124,10 @@ class LengthLaw(PolicyPair, Claim):
         }
 
     defects = {
-        "effective size of tokens": lambda: (_token_ess, _LARGE),
+        "effective size of tokens": lambda: (
+            (lambda spec: spec.replace(diagnostics=["ess_token", "log_ratio_variance"])),
+            _LARGE,
+        ),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
         "weights clamped": lambda: (
             replaced(diagnostics=[sim.diagnostics.ess_token_clamped(2.0, level="sequence"), "log_ratio_variance"]),

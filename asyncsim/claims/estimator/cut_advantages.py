@@ -57,7 +57,8 @@ class CutAdvantages(Claim):
     rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
     logits = Table(
         *("a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"),
-        example=_LOGITS, doc="logits of the policy",
+        example=_LOGITS,
+        doc="logits of the policy",
     )
     minibatches = Count(1, 8, typical=(1, 2), example=2, doc="parts of the batch, an update on each")
     cut = Choice("groups", "parts", "samples", "tokens", example="groups", doc="what the batch is cut between")

@@ -47,15 +47,6 @@ def _of(s: DelayedRewardBias, bias: float, trained: float, back: float) -> dict[
     return indexed("bias", bias * s.gradient) | ages
 
 
-def _wrong_constant(s: DelayedRewardBias) -> dict[str, float]:
-    return _of(s, -1.03 * _lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
-
-
-def _classes_swapped(s: DelayedRewardBias) -> dict[str, float]:
-    coefficient = s.share_low * (1.0 - s.offset) + s.share_high * s.offset
-    return _of(s, -_lost(s) * coefficient, 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
-
-
 _SAMPLES, _BATCHES = 64, 16
 _SPREAD = 0.12
 """Standard deviation of one replicate's mean over its batches, relative to the bias at the points below (measured)."""
@@ -189,8 +180,15 @@ class DelayedRewardBias(Arms, Claim):
         return indexed("bias", total) | {"trained": float(trained), "age": float(age)}
 
     wrong = {
-        "constant wrong by 3 percent": _wrong_constant,
-        "shares of the two rewards swapped": _classes_swapped,
+        "constant wrong by 3 percent": lambda s: _of(
+            s, -1.03 * _lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s)
+        ),
+        "shares of the two rewards swapped": lambda s: _of(
+            s,
+            -_lost(s) * (s.share_low * (1.0 - s.offset) + s.share_high * s.offset),
+            1.0 - _lost(s) * _late(s),
+            s.reinjected * _late(s),
+        ),
         "mean lateness in place of its product with A": lambda s: _of(
             s, -_lost(s) * _late(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s)
         ),

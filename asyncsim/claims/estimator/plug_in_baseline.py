@@ -64,10 +64,6 @@ def _baseline(point: Point) -> lab.Advantage:
     return made(leave_one_out=out)
 
 
-def _fourth_power(spec: lab.Spec) -> lab.Spec:
-    return spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage)))
-
-
 _PAIR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 0.5, 1.0)}
 _POINT = {**_PAIR, "samples": 3, "leave_one_out": False}
 _PLUG_IN = {**_POINT, "baseline": "plug_in"}
@@ -157,7 +153,10 @@ class PlugInBaseline(PolicyPair, Claim):
         return lab.components("mean", found.mean) | {"variance": lab.exactly(found.variance)}
 
     defects = {
-        "weight to the fourth power": lambda: (_fourth_power, _PLUG_IN),
+        "weight to the fourth power": lambda: (
+            (lambda spec: spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage)))),
+            _PLUG_IN,
+        ),
         "sample inside its own baseline": lambda: (lab.with_method(advantage=sim.advantages.opob()), _OUT),
         "dropped ratio": lambda: (lab.dropped_ratio, _OUT),
     }

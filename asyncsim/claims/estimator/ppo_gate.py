@@ -74,10 +74,6 @@ def _both_sides(s: PpoGate) -> dict[str, float]:
     return _with(s, s.ratio, inside, inside)
 
 
-def _lag_seen(s: PpoGate) -> dict[str, float]:
-    return s.but(anchor="behavior").predict()
-
-
 _SECOND, _FIRST = 1, 2
 """Updates behind the displacement: the second on a batch of the policy itself, the first on a stale one."""
 
@@ -137,7 +133,7 @@ class PpoGate(PolicyPair, Claim):
         "sides of the gate swapped": lambda s: _with(s, s.ratio, *_gate(s, s.ratio)[::-1]),
         "stopped outside the band whatever the sign": _both_sides,
         "ratio missing where the gate is open": lambda s: _with(s, np.ones_like(s.ratio), *_gate(s, s.ratio)),
-        "a recomputed denominator sees staleness": _lag_seen,
+        "a recomputed denominator sees staleness": lambda s: s.but(anchor="behavior").predict(),
         "dual clip forgotten": lambda s: s.but(dual=None).predict(),
     }
 

@@ -86,14 +86,6 @@ def _enumerated(s: TokenIsBias, distance: complex) -> np.ndarray:
     return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
 
 
-def _prefixes_right(s: TokenIsBias) -> dict[str, float]:
-    log_ratio = _log_ratio(s)
-    suffix = np.exp(log_ratio[:, ::-1].cumsum(1)[:, ::-1] - log_ratio)
-    weight = np.exp(log_ratio) * (suffix - 1.0)
-    bias = np.einsum("y,yt,ytk->k", -s.paid_mass, weight, _token_scores(s, s.current_logits))
-    return indexed("bias", bias) | indexed("first", _first(s))
-
-
 def _own_token_too(s: TokenIsBias) -> dict[str, float]:
     sequences, scores = s.sequences, sequence_scores(s, s.behavior_logits, s.sequences.tokens)
     bias = -(s.paid_mass * (sequences.ratio - 1.0)) @ sequences.score
@@ -137,7 +129,18 @@ class TokenIsBias(PaidSequencePair, Claim):
         return indexed("bias", bias) | indexed("first", np.imag(_enumerated(s, 1e-30j)) / 1e-30)
 
     wrong = {
-        "prefix taken to be corrected": _prefixes_right,
+        "prefix taken to be corrected": lambda s: (
+            indexed(
+                "bias",
+                np.einsum(
+                    "y,yt,ytk->k",
+                    -s.paid_mass,
+                    np.exp(_log_ratio(s)) * (np.exp(_log_ratio(s)[:, ::-1].cumsum(1)[:, ::-1] - _log_ratio(s)) - 1.0),
+                    _token_scores(s, s.current_logits),
+                ),
+            )
+            | indexed("first", _first(s))
+        ),
         "own token counted among the uncorrected": _own_token_too,
         "sign": lambda s: {name: -value for name, value in s.predict().items()},
     }

@@ -8,8 +8,6 @@ J. Source: elementary.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
@@ -19,18 +17,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-
-
-def _tokens_first(s: TruncationBias) -> dict[str, float]:
-    product = np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
-    return indexed("bias", (s.paid_mass * (product - s.sequences.ratio)) @ s.sequences.score)
-
-
-def _masking(spec: lab.Spec) -> lab.Spec:
-    """Weights above the cap set to 0 instead of to the cap."""
-    weight: Any = spec.method.weight
-    return spec.replace(method=spec.method.replace(weight=lab.Masked(weight.cap)))
-
 
 _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 
@@ -63,7 +49,15 @@ class TruncationBias(PaidSequencePair, Claim):
         "masking in place of truncation": lambda s: indexed(
             "bias", -(s.paid_mass * s.sequences.ratio * (s.sequences.ratio > s.cap)) @ s.sequences.score
         ),
-        "token factors truncated before the product": _tokens_first,
+        "token factors truncated before the product": lambda s: indexed(
+            "bias",
+            s.paid_mass
+            * (
+                np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
+                - s.sequences.ratio
+            )
+            @ s.sequences.score,
+        ),
         "sign": lambda s: {name: -value for name, value in s.predict().items()},
     }
 
@@ -85,6 +79,9 @@ class TruncationBias(PaidSequencePair, Claim):
         )
 
     defects = {
-        "masking instead of truncation": lambda: (_masking, _MARKOV),
+        "masking instead of truncation": lambda: (
+            (lambda spec: spec.replace(method=spec.method.replace(weight=lab.Masked(spec.method.weight.cap)))),
+            _MARKOV,
+        ),
         "token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV),
     }

@@ -31,11 +31,6 @@ def _winner(speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
     return _stated(speed, np.arange(of.size) == of.argmax())
 
 
-def _uncentered(s: FrozenMeanBaseline) -> dict[str, float]:
-    earned = s.mu * s.rewards
-    return _winner(earned - s.mean * s.mu, earned)
-
-
 _UPDATES = 20
 _TOLERANCE = 1e-9
 _POINT = {"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}
@@ -78,7 +73,7 @@ class FrozenMeanBaseline(Frozen, Claim):
 
     wrong = {
         "best arm": lambda s: _winner(s.speed, s.rewards),
-        "largest mu r": _uncentered,
+        "largest mu r": lambda s: _winner(s.mu * s.rewards - s.mean * s.mu, s.mu * s.rewards),
         "weight of the behavior forgotten": lambda s: _winner(s.rewards - s.rewards.mean(), s.rewards),
         "fresh data at the uniform policy": lambda s: _winner((s.rewards - s.rewards.mean()) / s.mu.size, s.rewards),
     }

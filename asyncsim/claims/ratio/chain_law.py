@@ -66,11 +66,6 @@ def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
     return np.array([mean, variance, *below])
 
 
-def _sign(s: ChainLaw) -> dict[str, float]:
-    prediction = s.predict()
-    return prediction | {"mean_log": -prediction["mean_log"]}
-
-
 def _under_current(s: ChainLaw) -> dict[str, float]:
     right, wrong = log_ratios(s.pair)
     p = probabilities(s.pair.current)
@@ -112,7 +107,10 @@ class ChainLaw(Chains, Claim):
         mean, variance, *below = _joined(s.pair, s.levels)
         return _quantities(mean, variance, np.array(below))
 
-    wrong = {"sign of the mean log ratio": _sign, "distribution under the current policy": _under_current}
+    wrong = {
+        "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
+        "distribution under the current policy": _under_current,
+    }
 
     points = (_POINT,)
     more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)

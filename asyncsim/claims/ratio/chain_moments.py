@@ -23,11 +23,6 @@ def _quantities(log_second: float, half: float) -> dict[str, float]:
     return {"ess": 1.0 / second, "second_moment": second, "affinity": half}
 
 
-def _under_current(s: ChainMoments) -> dict[str, float]:
-    pair = s.pair
-    return _quantities(log_moment(pair, 3.0), math.exp(log_moment(pair, 1.5)))
-
-
 def _sum_of_chi_squares(s: ChainMoments) -> dict[str, float]:
     pair = s.pair
     mu, pi = (probabilities(m) for m in pair)
@@ -61,7 +56,12 @@ class ChainMoments(Chains, Claim):
         affinity = np.sqrt(pi * mu) + np.sqrt((1.0 - pi) * (1.0 - mu))
         return _quantities(float(np.log1p((pi - mu) ** 2 / (mu * (1.0 - mu))).sum()), float(affinity.prod()))
 
-    wrong = {"moments taken under the current policy": _under_current, "sum of chi-squares": _sum_of_chi_squares}
+    wrong = {
+        "moments taken under the current policy": lambda s: _quantities(
+            log_moment(s.pair, 3.0), math.exp(log_moment(s.pair, 1.5))
+        ),
+        "sum of chi-squares": _sum_of_chi_squares,
+    }
 
     points = (_SHORT, {"horizon": 64, "behavior_margins": (-0.5, 0.5), "current_margins": (-0.3, 0.4)})
     more = ({"horizon": 200, "behavior_margins": (1.0, 0.0), "current_margins": (1.1, 0.05)},)

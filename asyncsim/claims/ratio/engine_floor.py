@@ -97,11 +97,6 @@ def _exponential(s: EngineFloor, share: float) -> dict[str, float]:
     return _quantities(1.0, fresh, fresh * (1.0 + _chi_square(s)) ** -s.horizon)
 
 
-def _multiplied(s: EngineFloor) -> dict[str, float]:
-    right = s.predict()
-    return _quantities(right["mean_weight"], right["ess_0"], right["ess_0"] * (1.0 + _chi_square(s)) ** -s.horizon)
-
-
 _SAMPLES = 8192
 _COMPARISONS = 20
 
@@ -220,7 +215,11 @@ class EngineFloor(PolicyPair, Claim):
         "fresh data taken to have ESS = N": lambda s: _quantities(1.0, 1.0, (1.0 + _chi_square(s)) ** -s.horizon),
         "normalizer ignored": lambda s: _exponential(s, 1.0),
         "first order in the noise's variance": lambda s: _exponential(s, 1.0 - float(s.policies[0] @ s.policies[0])),
-        "noise and staleness multiplied": _multiplied,
+        "noise and staleness multiplied": lambda s: _quantities(
+            s.predict()["mean_weight"],
+            s.predict()["ess_0"],
+            s.predict()["ess_0"] * (1.0 + _chi_square(s)) ** (-s.horizon),
+        ),
     }
 
     points = (_LONG, _STRONG, _REPORTS)

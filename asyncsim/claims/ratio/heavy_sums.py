@@ -69,18 +69,6 @@ def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
     return [(density * np.exp(j * u)) @ weight for j in range(3)]
 
 
-def _limit(s: HeavySums) -> dict[str, float]:
-    alpha = s.index
-    constant = alpha * gamma(2.0 - alpha) * gamma(alpha) * ((alpha - 1.0) / alpha) ** alpha
-    return s.predict() | {f"inverse[{N}]": float(constant * N ** (1.0 - alpha)) for N in s.samples}
-
-
-def _one_exponent(s: HeavySums) -> dict[str, float]:
-    right, first = s.predict(), s.samples[0]
-    slope = -2.0 * (1.0 - 1.0 / s.index)
-    return right | {f"inverse[{N}]": right[f"inverse[{first}]"] * (N / first) ** slope for N in s.samples}
-
-
 _BATCHES, _MOST = 32, 16_000_000
 
 
@@ -127,8 +115,27 @@ class HeavySums(Claim):
         return cells
 
     wrong = {
-        "the limit of many samples": _limit,
-        "exponent of the median": _one_exponent,
+        "the limit of many samples": lambda s: (
+            s.predict()
+            | {
+                f"inverse[{N}]": float(
+                    s.index
+                    * gamma(2.0 - s.index)
+                    * gamma(s.index)
+                    * ((s.index - 1.0) / s.index) ** s.index
+                    * N ** (1.0 - s.index)
+                )
+                for N in s.samples
+            }
+        ),
+        "exponent of the median": lambda s: (
+            s.predict()
+            | {
+                f"inverse[{N}]": s.predict()[f"inverse[{s.samples[0]}]"]
+                * (N / s.samples[0]) ** (-2.0 * (1.0 - 1.0 / s.index))
+                for N in s.samples
+            }
+        ),
         "one over the mean ESS": lambda s: (
             s.predict() | {f"inverse[{N}]": 1.0 / (N * s.predict()[f"ess[{N}]"]) for N in s.samples}
         ),

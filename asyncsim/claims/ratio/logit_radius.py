@@ -34,11 +34,6 @@ def _quantities(second: float, move: float, stale: float) -> dict[str, float]:
     return {"second_moment": second, "move": move, "stale_second_moment": stale}
 
 
-def _second_order(s: LogitRadius) -> dict[str, float]:
-    move = _move(s)
-    return _quantities((1.0 + s.radius**2) ** s.horizon, move, 1.0 + (s.staleness * move) ** 2)
-
-
 def _group_mean(s: LogitRadius) -> dict[str, float]:
     move = _move(s) * (s.samples - 1) / s.samples
     return s.predict() | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
@@ -149,7 +144,9 @@ class LogitRadius(Claim):
         return _quantities(worst(s.radius) ** s.horizon, move, worst(s.staleness * move))
 
     wrong = {
-        "second order, 1 + D^2": _second_order,
+        "second order, 1 + D^2": lambda s: _quantities(
+            (1.0 + s.radius**2) ** s.horizon, _move(s), 1.0 + (s.staleness * _move(s)) ** 2
+        ),
         "group mean in place of leave-one-out": _group_mean,
         "square forgotten": lambda s: s.predict() | {"second_moment": math.cosh(s.radius) ** s.horizon},
     }

@@ -46,16 +46,6 @@ def _sampler(s: MismatchAdds) -> np.ndarray:
     return softmax(s.behavior_logits / s.temperature)
 
 
-def _added(s: MismatchAdds) -> dict[str, float]:
-    right = s.predict()
-    return right | {"variance": right["staleness"] + right["mismatch"]}
-
-
-def _half(s: MismatchAdds) -> dict[str, float]:
-    right = s.predict()
-    return right | {"variance": 0.5 * (right["variance"] + right["staleness"] + right["mismatch"])}
-
-
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6
 """Relative standard deviation of one squared deviation: 1.42 for normal log ratios, less for those of few actions."""
@@ -129,8 +119,13 @@ class MismatchAdds(SequencePair, Claim):
         return {name: float(mass @ (x - mass @ x) ** 2) for name, x in parts.items()}
 
     wrong = {
-        "parts added without their covariance": _added,
-        "covariance counted once": _half,
+        "parts added without their covariance": lambda s: (
+            s.predict() | {"variance": s.predict()["staleness"] + s.predict()["mismatch"]}
+        ),
+        "covariance counted once": lambda s: (
+            s.predict()
+            | {"variance": 0.5 * (s.predict()["variance"] + s.predict()["staleness"] + s.predict()["mismatch"])}
+        ),
         "slope of the temperature 1 - tau": lambda s: _parts(s, 1.0 - s.temperature, _sampler(s)),
         "variances under the policy": lambda s: _parts(s, 1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
     }

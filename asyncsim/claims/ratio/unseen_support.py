@@ -48,12 +48,6 @@ def _given(mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, 
     return dict(zip(("accepted", "second_moment", "mean_weight"), (accepted, *found), strict=True))
 
 
-def _once(s: UnseenSupport) -> dict[str, float]:
-    """The rare action absent from a single sample."""
-    mu = np.exp(log_softmax(s.behavior_logits))
-    return s.predict() | {"accepted": 1.0 - float(mu[np.abs(s.batches.log).argmax()])}
-
-
 _BATCHES, _ROUNDING = 64, 1e-9
 _LEAST, _MOST, _DRAWN = 0.05, 256, 16_000_000
 """Least share of batches that pass, and most samples of a batch and of all."""
@@ -142,7 +136,10 @@ class UnseenSupport(PolicyPair, Claim):
         "second moment of the population in batches that pass": lambda s: (
             s.predict() | {"second_moment": float(np.exp(log_softmax(s.behavior_logits)) @ s.batches.log**2)}
         ),
-        "the rare action absent from one sample": _once,
+        "the rare action absent from one sample": lambda s: (
+            s.predict()
+            | {"accepted": 1.0 - float(np.exp(log_softmax(s.behavior_logits))[np.abs(s.batches.log).argmax()])}
+        ),
     }
 
     points = (_PUBLISHED, _COMMON)

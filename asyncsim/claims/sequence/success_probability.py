@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -46,12 +45,6 @@ def _spread(chain: lab.Chain) -> float:
     if min(stale, current) <= 0.0:
         return math.inf
     return math.sqrt(max(1.0 / stale - 1.0, chain.moment(2.0) / current**2 - 1.0, 1e-6))
-
-
-def _one_more(spec: lab.Spec) -> lab.Spec:
-    """One right bit more than asked for is needed."""
-    task: Any = spec.task
-    return spec.replace(task=dataclasses.replace(task, fraction=(task.needed + 1) / task.horizon))
 
 
 _SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
@@ -92,7 +85,14 @@ class SuccessProbability(PaidChains, Claim):
         }
 
     defects = {
-        "more than the needed bits": lambda: (_one_more, _SHORT),
+        "more than the needed bits": lambda: (
+            (
+                lambda spec: spec.replace(
+                    task=dataclasses.replace(spec.task, fraction=(spec.task.needed + 1) / spec.task.horizon)
+                )
+            ),
+            _SHORT,
+        ),
         "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _SHORT),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SHORT),
     }
