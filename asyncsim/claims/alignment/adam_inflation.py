@@ -25,51 +25,6 @@ from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
-
-def _overlap(s: AdamInflation) -> float:
-    """C: the noncentral beta law is a Poisson mixture of beta laws."""
-    if s.reference == "known":
-        return 1.0
-    middle = s.energy / 2.0
-    reach = 12.0 * math.sqrt(middle) + 60.0
-    j = np.arange(max(0, int(middle - reach)), int(middle + reach))
-    weight = poisson.pmf(j, middle)
-    return float(weight @ ((0.5 + j) / (0.5 * s.dimension + j)) / weight.sum())
-
-
-def _quantities(s: AdamInflation, behind: float, moment: float) -> dict[str, float]:
-    """`moment` is the second moment after projection over that before, of one coordinate."""
-    inflation = 1.0 / math.sqrt(moment)
-    return {"before": behind * inflation, "behind": behind, "inflation": inflation}
-
-
-def _projected(s: AdamInflation, overlap: float, noise_removal: float) -> dict[str, float]:
-    """`lost` is the share of the noise's energy along the reference that projection removes."""
-    removal = 2.0 * s.strength - s.strength**2
-    energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise_removal
-    return _quantities(s, 1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
-
-
-def _integrated(s: AdamInflation) -> float:
-    """C as the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t)."""
-    if s.reference == "known":
-        return 1.0
-    scale = 2.0 / (s.dimension + s.energy)
-
-    def integrand(y: float) -> float:
-        z = scale * y
-        fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
-        return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
-
-    pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
-    return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
-
-
-def _signal_law(s: AdamInflation) -> dict[str, float]:
-    behind = 1.0 - s.strength * _overlap(s)
-    return _quantities(s, behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
-
-
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
 _BETA2 = 0.9999
@@ -118,8 +73,47 @@ class AdamInflation(Claim):
         """Of the mean gradient, in units of one coordinate's noise."""
         return self.dimension * self.signal
 
+    def _overlap(s) -> float:
+        """C: the noncentral beta law is a Poisson mixture of beta laws."""
+        if s.reference == "known":
+            return 1.0
+        middle = s.energy / 2.0
+        reach = 12.0 * math.sqrt(middle) + 60.0
+        j = np.arange(max(0, int(middle - reach)), int(middle + reach))
+        weight = poisson.pmf(j, middle)
+        return float(weight @ ((0.5 + j) / (0.5 * s.dimension + j)) / weight.sum())
+
+    def _quantities(s, behind: float, moment: float) -> dict[str, float]:
+        """`moment` is the second moment after projection over that before, of one coordinate."""
+        inflation = 1.0 / math.sqrt(moment)
+        return {"before": behind * inflation, "behind": behind, "inflation": inflation}
+
+    def _projected(s, overlap: float, noise_removal: float) -> dict[str, float]:
+        """`lost` is the share of the noise's energy along the reference that projection removes."""
+        removal = 2.0 * s.strength - s.strength**2
+        energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise_removal
+        return s._quantities(1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
+
+    def _integrated(s) -> float:
+        """C as the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t)."""
+        if s.reference == "known":
+            return 1.0
+        scale = 2.0 / (s.dimension + s.energy)
+
+        def integrand(y: float) -> float:
+            z = scale * y
+            fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
+            return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
+
+        pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
+        return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
+
+    def _signal_law(s) -> dict[str, float]:
+        behind = 1.0 - s.strength * s._overlap()
+        return s._quantities(behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
+
     def predict(s) -> dict[str, float]:
-        return _projected(s, _overlap(s), 2.0 * s.strength - s.strength**2)
+        return s._projected(s._overlap(), 2.0 * s.strength - s.strength**2)
 
     def check(s) -> dict[str, float]:
         size = max(s.dimension, 2)
@@ -128,22 +122,22 @@ class AdamInflation(Claim):
         across = np.zeros(size)
         across[0], across[1] = along[1], -along[0]
         across /= np.linalg.norm(across)
-        overlap = _integrated(s)
+        overlap = s._integrated()
         # Every moment is linear in the squared cosine, so one reference at its mean gives them all.
         reference = math.sqrt(overlap) * along + math.sqrt(max(0.0, 1.0 - overlap)) * across
         matrix = np.eye(size) - s.strength * np.outer(reference, reference)
         moment = matrix @ (np.outer(mean, mean) + np.eye(size)) @ matrix
         coordinates = slice(0, s.dimension)
         share = float(np.trace(moment[coordinates, coordinates])) / (s.dimension * (s.signal + 1.0))
-        return _quantities(s, float(along @ matrix @ along), share)
+        return s._quantities(float(along @ matrix @ along), share)
 
     wrong = {
         "1/(1 - strength) at any signal": _signal_law,
-        "second moment of the unprojected gradient": lambda s: _quantities(s, 1.0 - s.strength * _overlap(s), 1.0),
-        "noise of the reference ignored or invented": lambda s: _projected(
-            s, 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal), 2.0 * s.strength - s.strength**2
+        "second moment of the unprojected gradient": lambda s: s._quantities(1.0 - s.strength * s._overlap(), 1.0),
+        "noise of the reference ignored or invented": lambda s: s._projected(
+            1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal), 2.0 * s.strength - s.strength**2
         ),
-        "noise along the reference kept": lambda s: _projected(s, _overlap(s), 0.0),
+        "noise along the reference kept": lambda s: s._projected(s._overlap(), 0.0),
     }
 
     points = (_WEAK, _KNOWN)

@@ -20,23 +20,6 @@ from asyncsim.claims import _bandit, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
 
-
-def _parts(s: DriftSplit, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
-    return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
-
-
-def _covariance(s: DriftSplit) -> np.ndarray:
-    mean = s.mass @ s.advantage
-    return (s.mass * (s.advantage - mean)) @ s.sequences.score
-
-
-def _late_centering(s: DriftSplit) -> dict[str, float]:
-    """The baseline subtracted from the mean reward, behind an average of scores that already counts rewards."""
-    total = (s.mass * (s.advantage + s.baseline)) @ s.sequences.score
-    drift = (s.mass @ s.advantage) * (s.mass @ s.sequences.score)
-    return _parts(s, total - drift, drift)
-
-
 _IID = sequence_point("iid", 5, 1, success=None, baseline=0.1)
 _MARKOV = sequence_point("markov", 4, 4, success=0.5, baseline=-0.3)
 
@@ -57,8 +40,21 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         self.mass = self.sequences.mass
         self.advantage = self.paid(self.sequences) / self.mass - self.baseline
 
+    def _parts(s, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
+        return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
+
+    def _covariance(s) -> np.ndarray:
+        mean = s.mass @ s.advantage
+        return (s.mass * (s.advantage - mean)) @ s.sequences.score
+
+    def _late_centering(s) -> dict[str, float]:
+        """The baseline subtracted from the mean reward, behind an average of scores that already counts rewards."""
+        total = (s.mass * (s.advantage + s.baseline)) @ s.sequences.score
+        drift = (s.mass @ s.advantage) * (s.mass @ s.sequences.score)
+        return s._parts(total - drift, drift)
+
     def predict(s) -> dict[str, float]:
-        return _parts(s, _covariance(s), (s.mass @ s.advantage) * (s.mass @ s.sequences.score))
+        return s._parts(s._covariance(), (s.mass @ s.advantage) * (s.mass @ s.sequences.score))
 
     def check(s) -> dict[str, float]:
         rows = s.rows(s.sequences.tokens)
@@ -71,16 +67,16 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
 
         total, score = mean_log(s.mass * s.advantage), mean_log(s.mass)
         drift = (s.mass @ s.advantage) * score
-        return _parts(s, total - drift, drift)
+        return s._parts(total - drift, drift)
 
     wrong = {
-        "drift forgotten": lambda s: _parts(s, _covariance(s), 0.0 * _covariance(s)),
-        "drift toward the current policy": lambda s: _parts(
-            s, _covariance(s), -(s.mass @ s.advantage) * (s.mass @ s.sequences.score)
+        "drift forgotten": lambda s: s._parts(s._covariance(), 0.0 * s._covariance()),
+        "drift toward the current policy": lambda s: s._parts(
+            s._covariance(), -(s.mass @ s.advantage) * (s.mass @ s.sequences.score)
         ),
         "baseline left out of the total": _late_centering,
-        "mean score taken under the current policy": lambda s: _parts(
-            s, _covariance(s), (s.mass @ s.advantage) * ((s.mass * s.sequences.ratio) @ s.sequences.score)
+        "mean score taken under the current policy": lambda s: s._parts(
+            s._covariance(), (s.mass @ s.advantage) * ((s.mass * s.sequences.ratio) @ s.sequences.score)
         ),
     }
 

@@ -19,15 +19,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 
-
-def _quantities(s: Lag1ClosedForm, amplification: float, signal: float) -> dict[str, float]:
-    """`signal` is the share of the gradient's energy that is not noise."""
-    if s.staleness == 0:
-        return {"amplification": amplification, "corr[1]": -s.share / 2.0}
-    shares = {f"corr[{k}]": signal * covariance_share(s.share, s.staleness, k) for k in s.lags}
-    return {"amplification": amplification} | shares
-
-
 _UPDATES = 800
 _SPREAD = 0.25
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
@@ -64,9 +55,16 @@ class Lag1ClosedForm(Claim):
     def lags(self) -> range:
         return range(1, max(self.staleness, 1) + 1)
 
+    def _quantities(s, amplification: float, signal: float) -> dict[str, float]:
+        """`signal` is the share of the gradient's energy that is not noise."""
+        if s.staleness == 0:
+            return {"amplification": amplification, "corr[1]": -s.share / 2.0}
+        shares = {f"corr[{k}]": signal * covariance_share(s.share, s.staleness, k) for k in s.lags}
+        return {"amplification": amplification} | shares
+
     def predict(s) -> dict[str, float]:
         q = excess(s.share, s.staleness)
-        return _quantities(s, 1.0 + q, q / (1.0 + q))
+        return s._quantities(1.0 + q, q / (1.0 + q))
 
     def check(s) -> dict[str, float]:
         power, covariances = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
@@ -74,8 +72,8 @@ class Lag1ClosedForm(Claim):
         return {"amplification": power / s.noise**2} | values
 
     wrong = {
-        "noise dropped from the denominator": lambda s: _quantities(s, excess(s.share, s.staleness), 1.0),
-        "gradient energy taken as noise alone": lambda s: _quantities(s, 1.0, excess(s.share, s.staleness)),
+        "noise dropped from the denominator": lambda s: s._quantities(excess(s.share, s.staleness), 1.0),
+        "gradient energy taken as noise alone": lambda s: s._quantities(1.0, excess(s.share, s.staleness)),
     }
 
     points = ({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR)

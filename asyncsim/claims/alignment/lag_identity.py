@@ -20,16 +20,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 
-
-def _flip(s: LagIdentity, a: float) -> dict[str, float]:
-    return {f"corr[{lag}]": a / 2.0 if lag == s.staleness else -a / 2.0 for lag in s.lags}
-
-
-def _weighted(s: LagIdentity) -> float:
-    energy = np.array([1.0 + excess(s.step * h, s.staleness) for h in s.curvatures])
-    return s.step * float(s.curvatures @ energy / energy.sum())
-
-
 _UPDATES = 600
 _SPREAD = 0.3
 """Standard deviation of one replicate's correlation, relative to the predicted one, at the points below (measured)."""
@@ -68,8 +58,15 @@ class LagIdentity(Claim):
     def lags(self) -> list[int]:
         return [lag for lag in (self.staleness, self.staleness + 1) if lag >= 1]
 
+    def _flip(s, a: float) -> dict[str, float]:
+        return {f"corr[{lag}]": a / 2.0 if lag == s.staleness else -a / 2.0 for lag in s.lags}
+
+    def _weighted(s) -> float:
+        energy = np.array([1.0 + excess(s.step * h, s.staleness) for h in s.curvatures])
+        return s.step * float(s.curvatures @ energy / energy.sum())
+
     def predict(s) -> dict[str, float]:
-        return _flip(s, _weighted(s))
+        return s._flip(s._weighted())
 
     def check(s) -> dict[str, float]:
         modes = [autocovariance(h, s.step, s.noise, s.staleness, s.lags) for h in s.curvatures]
@@ -77,9 +74,9 @@ class LagIdentity(Claim):
         return {f"corr[{lag}]": sum(mode[1][k] for mode in modes) / power for k, lag in enumerate(s.lags)}
 
     wrong = {
-        "plain instead of energy-weighted mean curvature": lambda s: _flip(s, s.step * float(s.curvatures.mean())),
-        "factor 1/2 forgotten": lambda s: _flip(s, 2.0 * _weighted(s)),
-        "sign of the flip": lambda s: _flip(s, -_weighted(s)),
+        "plain instead of energy-weighted mean curvature": lambda s: s._flip(s.step * float(s.curvatures.mean())),
+        "factor 1/2 forgotten": lambda s: s._flip(2.0 * s._weighted()),
+        "sign of the flip": lambda s: s._flip(-s._weighted()),
     }
 
     points = ({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR)

@@ -32,51 +32,6 @@ from asyncsim.claims._recursion import marginal_step
 _NODES = 240
 
 
-def _angles(s: PartialAndSkipControl) -> tuple[np.ndarray, np.ndarray]:
-    """Angles of a gradient to the mean, and their probabilities: sin^(others-1) times lengths integrated out."""
-    d, middle = s.others + 1, math.atan2(math.sqrt(s.others), s.signal)
-    size = math.hypot(s.signal, math.sqrt(d))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    ends = (max(0.0, middle - 14.0 / size), min(math.pi, middle + 14.0 / size))
-    t = ends[0] + (ends[1] - ends[0]) * (nodes + 1.0) / 2.0
-    low = max(0.0, size - 12.0)
-    length = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
-    distance = length[:, None] ** 2 + s.signal**2 - 2.0 * s.signal * length[:, None] * np.cos(t)
-    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(t)) - distance / 2.0
-    mass = weights @ np.exp(log - log.max()) * weights
-    return t, mass / mass.sum()
-
-
-def _skipped(s: PartialAndSkipControl) -> float:
-    """Given one direction, the other gradient's component along it against its noncentral chi-square rest."""
-    t, mass = _angles(s)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    across = (s.signal * np.sin(t))[:, None]
-    size = np.sqrt(across**2 + s.others)
-    low = np.maximum(0.0, size - 12.0)
-    rest = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
-    density = 2.0 * rest * ncx2.pdf(rest**2, s.others, np.maximum(across**2, 1e-300))
-    above = ndtr((s.signal * np.cos(t))[:, None] - s.high / math.sqrt(1.0 - s.high**2) * rest)
-    return float(mass @ ((density * above * (size + 12.0 - low) / 2.0) @ weights))
-
-
-def _both_angles(s: PartialAndSkipControl) -> float:
-    """Both angles to the mean; the cosine between directions across it has a Beta law."""
-    t, mass = _angles(s)
-    needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
-    half = (s.others - 1) / 2.0
-    above = betainc(half, half, (1.0 - np.clip(needed, -1.0, 1.0)) / 2.0)
-    return float(mass @ above @ mass)
-
-
-def _quantities(s: PartialAndSkipControl, share: float, skipped: float) -> dict[str, float]:
-    return {"step": share / s.curvature, "skipped": skipped}
-
-
-def _boundary(s: PartialAndSkipControl) -> float:
-    return critical(s.staleness) / (1.0 - s.strength)
-
-
 _UPDATES = 240
 _CROSSING = 1.5
 """Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated)."""
@@ -125,21 +80,61 @@ class PartialAndSkipControl(Claim):
     signal = Real(0.0, 200.0, typical=(0.0, 15.0), example=4.0, doc="mean gradient over its noise in a coordinate")
     high = Real(0.02, 0.9, typical=(0.1, 0.8), example=0.3, doc="cosine above which an update is skipped")
 
+    def _angles(s) -> tuple[np.ndarray, np.ndarray]:
+        """Angles of a gradient to the mean, and their probabilities: sin^(others-1) times lengths integrated out."""
+        d, middle = s.others + 1, math.atan2(math.sqrt(s.others), s.signal)
+        size = math.hypot(s.signal, math.sqrt(d))
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        ends = (max(0.0, middle - 14.0 / size), min(math.pi, middle + 14.0 / size))
+        t = ends[0] + (ends[1] - ends[0]) * (nodes + 1.0) / 2.0
+        low = max(0.0, size - 12.0)
+        length = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
+        distance = length[:, None] ** 2 + s.signal**2 - 2.0 * s.signal * length[:, None] * np.cos(t)
+        log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(t)) - distance / 2.0
+        mass = weights @ np.exp(log - log.max()) * weights
+        return t, mass / mass.sum()
+
+    def _skipped(s) -> float:
+        """Given one direction, the other gradient's component along it against its noncentral chi-square rest."""
+        t, mass = s._angles()
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        across = (s.signal * np.sin(t))[:, None]
+        size = np.sqrt(across**2 + s.others)
+        low = np.maximum(0.0, size - 12.0)
+        rest = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
+        density = 2.0 * rest * ncx2.pdf(rest**2, s.others, np.maximum(across**2, 1e-300))
+        above = ndtr((s.signal * np.cos(t))[:, None] - s.high / math.sqrt(1.0 - s.high**2) * rest)
+        return float(mass @ ((density * above * (size + 12.0 - low) / 2.0) @ weights))
+
+    def _both_angles(s) -> float:
+        """Both angles to the mean; the cosine between directions across it has a Beta law."""
+        t, mass = s._angles()
+        needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
+        half = (s.others - 1) / 2.0
+        above = betainc(half, half, (1.0 - np.clip(needed, -1.0, 1.0)) / 2.0)
+        return float(mass @ above @ mass)
+
+    def _quantities(s, share: float, skipped: float) -> dict[str, float]:
+        return {"step": share / s.curvature, "skipped": skipped}
+
+    def _boundary(s) -> float:
+        return critical(s.staleness) / (1.0 - s.strength)
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _boundary(s), _skipped(s))
+        return s._quantities(s._boundary(), s._skipped())
 
     def check(s) -> dict[str, float]:
         field = np.array([[-(1.0 - s.strength) * s.curvature]])
-        return {"step": marginal_step(field, s.staleness), "skipped": _both_angles(s)}
+        return {"step": marginal_step(field, s.staleness), "skipped": s._both_angles()}
 
     wrong = {
-        "boundary without control": lambda s: _quantities(s, critical(s.staleness), _skipped(s)),
-        "boundary of full projection": lambda s: _quantities(s, 2.0, _skipped(s)),
-        "share taken of the gain": lambda s: _quantities(s, critical(s.staleness) / s.strength, _skipped(s)),
-        "skipping at the cosine of means": lambda s: _quantities(
-            s, _boundary(s), float(s.signal**2 * (1.0 - s.high) > s.high * s.others)
+        "boundary without control": lambda s: s._quantities(critical(s.staleness), s._skipped()),
+        "boundary of full projection": lambda s: s._quantities(2.0, s._skipped()),
+        "share taken of the gain": lambda s: s._quantities(critical(s.staleness) / s.strength, s._skipped()),
+        "skipping at the cosine of means": lambda s: s._quantities(
+            s._boundary(), float(s.signal**2 * (1.0 - s.high) > s.high * s.others)
         ),
-        "signal of one gradient only": lambda s: _quantities(s, _boundary(s), _skipped(s.but(signal=s.signal / 2.0))),
+        "signal of one gradient only": lambda s: s._quantities(s._boundary(), s.but(signal=s.signal / 2.0)._skipped()),
     }
 
     points = (

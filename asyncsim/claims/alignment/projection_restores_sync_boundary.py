@@ -37,12 +37,6 @@ from asyncsim.claims._delay import critical
 _FLIPS = 6
 
 
-def _quantities(s: ProjectionRestoresSyncBoundary, step: float, factor: float, fall: float) -> dict[str, float]:
-    if s.reference == "applied":
-        return {"step": step}
-    return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
-
-
 def _multiplied(a: float, tau: int) -> float:
     """Factor per tau + 1 updates of the map without noise, from a constant history behind a gradient of other sign."""
     path, previous = [1.0] * (tau + 1), -1.0
@@ -61,15 +55,6 @@ def _every_second(a: float, tau: int) -> float:
     update = shift.copy()
     update[0, tau] -= a
     return float(np.abs(np.linalg.eigvals(shift @ update)).max())
-
-
-def _integrated_fall(s: ProjectionRestoresSyncBoundary) -> float:
-    """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
-    signal = 1e14 * s.others
-    law = chi2(s.others)
-    top = float(law.isf(1e-16))
-    share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
-    return 2.0 * s.share * share * s.noise**2 / s.curvature**2
 
 
 _FALLING = 1000
@@ -152,10 +137,23 @@ class ProjectionRestoresSyncBoundary(Claim):
     def share(self) -> float:
         return self.step * self.curvature
 
+    def _quantities(s, step: float, factor: float, fall: float) -> dict[str, float]:
+        if s.reference == "applied":
+            return {"step": step}
+        return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
+
+    def _integrated_fall(s) -> float:
+        """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
+        signal = 1e14 * s.others
+        law = chi2(s.others)
+        top = float(law.isf(1e-16))
+        share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+        return 2.0 * s.share * share * s.noise**2 / s.curvature**2
+
     def predict(s) -> dict[str, float]:
         a, energy = s.share, s.others * s.noise**2
         limit = 2.0 if s.reference == "raw" else critical(s.staleness // 2)
-        return _quantities(s, limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
+        return s._quantities(limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
 
     def check(s) -> dict[str, float]:
         tau = s.staleness
@@ -163,13 +161,13 @@ class ProjectionRestoresSyncBoundary(Claim):
             neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
         else:
             neutral = brentq(lambda a: _every_second(a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
-        return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _integrated_fall(s))
+        return s._quantities(neutral / s.curvature, _multiplied(s.share, s.staleness), s._integrated_fall())
 
     wrong = {
         "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
         "twice the uncontrolled boundary": lambda s: s.predict() | {"step": 2.0 * critical(s.staleness) / s.curvature},
-        "one full step per update": lambda s: _quantities(
-            s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
+        "one full step per update": lambda s: s._quantities(
+            2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
         ),
         "noise of the mode counted among the others": lambda s: s.but(others=s.others + 1).predict(),
     }

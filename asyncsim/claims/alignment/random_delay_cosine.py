@@ -24,48 +24,6 @@ from asyncsim.claims._delay import critical
 _LONGEST = 40
 
 
-def _lags(s: RandomDelayCosine) -> range:
-    return range(1, len(s.law) + 1)
-
-
-def _correlations(s: RandomDelayCosine, phi: np.ndarray) -> dict[str, float]:
-    power = 2.0 * (phi[0] - phi[1])
-    return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in _lags(s)}
-
-
-def _products(s: RandomDelayCosine, own_noise: bool = True) -> dict[str, float]:
-    """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
-    size, matrices = len(s.law), _random.companions(s.law, s.share)
-    transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-    noise_input = np.zeros(size * size)
-    noise_input[0] = (s.step * s.noise) ** 2
-    law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
-    power = s.curvature**2 * law[0, 0] + s.noise**2
-    covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
-    covariance[0] -= s.step * s.noise**2 * own_noise
-    average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
-    for k in _lags(s):
-        values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
-        covariance = average @ covariance
-    return values
-
-
-def _always_largest(s: RandomDelayCosine) -> dict[str, float]:
-    """The largest delay instead of the law, at half of the step where that would diverge."""
-    constant = np.eye(len(s.law))[-1]
-    a = s.share
-    while _random.slack(constant, a) <= 0.0:
-        a /= 2.0
-    phi = _random.unit_covariances(constant, a, len(s.law) + 1)
-    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
-
-
-def _averaged_gradient(s: RandomDelayCosine) -> dict[str, float]:
-    """Noise of the draw left out: right correlations, too little energy."""
-    phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
-    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
-
-
 _UPDATES = 600
 _COPIES = 8
 """Equal coordinates under one realization of delays: cheaper than as many realizations."""
@@ -115,18 +73,52 @@ class RandomDelayCosine(Claim):
     def share(self) -> float:
         return self.step * self.curvature
 
+    def _lags(s) -> range:
+        return range(1, len(s.law) + 1)
+
+    def _correlations(s, phi: np.ndarray) -> dict[str, float]:
+        power = 2.0 * (phi[0] - phi[1])
+        return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in s._lags()}
+
+    def _products(s, own_noise: bool = True) -> dict[str, float]:
+        """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
+        size, matrices = len(s.law), _random.companions(s.law, s.share)
+        transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+        noise_input = np.zeros(size * size)
+        noise_input[0] = (s.step * s.noise) ** 2
+        law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
+        power = s.curvature**2 * law[0, 0] + s.noise**2
+        covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
+        covariance[0] -= s.step * s.noise**2 * own_noise
+        average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
+        for k in s._lags():
+            values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
+            covariance = average @ covariance
+        return values
+
+    def _always_largest(s) -> dict[str, float]:
+        """The largest delay instead of the law, at half of the step where that would diverge."""
+        constant = np.eye(len(s.law))[-1]
+        a = s.share
+        while _random.slack(constant, a) <= 0.0:
+            a /= 2.0
+        phi = _random.unit_covariances(constant, a, len(s.law) + 1)
+        return {"amplification": float(2.0 * (phi[0] - phi[1])), **s._correlations(phi)}
+
+    def _averaged_gradient(s) -> dict[str, float]:
+        """Noise of the draw left out: right correlations, too little energy."""
+        phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
+        return {"amplification": float(2.0 * (phi[0] - phi[1])), **s._correlations(phi)}
+
     def predict(s) -> dict[str, float]:
         phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
-        return {
-            "amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)),
-            **_correlations(s, phi),
-        }
+        return {"amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)), **s._correlations(phi)}
 
     def check(s) -> dict[str, float]:
-        return _products(s)
+        return s._products()
 
     wrong = {
-        "an update's own noise forgotten": lambda s: _products(s, own_noise=False),
+        "an update's own noise forgotten": lambda s: s._products(own_noise=False),
         "largest staleness taken as constant": _always_largest,
         "noise of the drawn staleness dropped": _averaged_gradient,
     }

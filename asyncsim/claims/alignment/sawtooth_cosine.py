@@ -22,24 +22,6 @@ from asyncsim.base.declared import Count, Draw, Positive, Real
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 
-
-def _quantities(s: SawtoothCosine, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
-    """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, which has no scale."""
-    values = {"amplification": energy, "across": across}
-    if s.updates > 1:
-        values["inside"] = inside
-    if s.updates != 2:
-        values["lag1"] = lag1
-    return values
-
-
-def _largest_delay(s: SawtoothCosine) -> dict[str, float]:
-    """One update fewer in the cycle."""
-    n, a = s.updates, s.share
-    rho = a / (2.0 - n * a)
-    return _quantities(s, (2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
-
-
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""
 _CYCLES, _WARM_UP, _LONGEST = 200, 40, 600
@@ -87,10 +69,25 @@ class SawtoothCosine(Claim):
     def share(self) -> float:
         return self.step * self.curvature
 
+    def _quantities(s, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
+        """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, without a scale."""
+        values = {"amplification": energy, "across": across}
+        if s.updates > 1:
+            values["inside"] = inside
+        if s.updates != 2:
+            values["lag1"] = lag1
+        return values
+
+    def _largest_delay(s) -> dict[str, float]:
+        """One update fewer in the cycle."""
+        n, a = s.updates, s.share
+        rho = a / (2.0 - n * a)
+        return s._quantities((2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
+
     def predict(s) -> dict[str, float]:
         n, a = s.updates, s.share
         rho = a / (2.0 - (n - 1) * a)
-        return _quantities(s, (2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
+        return s._quantities((2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
 
     def check(s) -> dict[str, float]:
         """The state (x, published x) through every update of a cycle, with the last publish folded in."""
@@ -118,7 +115,7 @@ class SawtoothCosine(Claim):
         last = phases + lags
         inside, across = products[(lags > 0) & (last < n)], products[(last >= n) & (last < 2 * n)]
         inside_mean = float(inside.mean()) if n > 1 else 0.0
-        return _quantities(s, power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
+        return s._quantities(power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
 
     wrong = {
         "publish between neighbors ignored": lambda s: (

@@ -21,11 +21,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 
 
-def _ratio(s: Snr, spread: float) -> float:
-    """`spread` is the total variance of a batch's gradient."""
-    return s.signal**2 / (s.signal**2 + spread)
-
-
 def _projected(d: int, kappa: float) -> float:
     """E cos(angle to the mean) of kappa e + N(0, I): density length^{d-1} sin^{d-2}(angle) exp(-distance^2/2)."""
     nodes, weights = np.polynomial.legendre.leggauss(400)
@@ -70,11 +65,15 @@ class Snr(Claim):
     noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
     samples = Count(1, typical=(1, 16), example=4, doc="samples of a batch")
 
+    def _ratio(s, spread: float) -> float:
+        """`spread` is the total variance of a batch's gradient."""
+        return s.signal**2 / (s.signal**2 + spread)
+
     def predict(s) -> dict[str, float]:
         d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
         factor = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
         direction = factor * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
-        return {"corr[1]": _ratio(s, d * s.noise**2 / s.samples), "cosine": direction**2}
+        return {"corr[1]": s._ratio(d * s.noise**2 / s.samples), "cosine": direction**2}
 
     def check(s) -> dict[str, float]:
         d, b, m = s.dimension, s.samples, s.signal
@@ -89,9 +88,7 @@ class Snr(Claim):
             "corr[1]": s.predict()["corr[1]"],
             "cosine": s.predict()["corr[1]"],
         },
-        "noise of one coordinate instead of all": lambda s: (
-            s.predict() | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
-        ),
+        "noise of one coordinate instead of all": lambda s: s.predict() | {"corr[1]": s._ratio(s.noise**2 / s.samples)},
     }
 
     points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})

@@ -37,27 +37,13 @@ _BETA = 0.5
 
 def _linear(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
     """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
-    transition, average = _transition(s, curvature)
+    transition, average = s._transition(curvature)
     size = len(average)
     moves = np.zeros(size)
     moves[[0, -1]] = s.step * s.noise
     covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
     following = np.linalg.matrix_power(average, late + 1) @ covariance
     return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
-
-
-def _transition(s: VersionIdentity, curvature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Averages over the staleness of A kron A and of A, which moves the iterates, newest first, and the last move."""
-    beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
-    matrices = []
-    for delay in range(len(s.law)):
-        matrix = np.eye(size, k=-1)
-        matrix[-1], matrix[0, 0] = 0.0, 1.0
-        matrix[-1, delay], matrix[-1, -1] = -s.step * curvature, beta
-        matrix[0] += matrix[-1]
-        matrices.append(matrix)
-    pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-    return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
 
 def _signs(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
@@ -186,7 +172,7 @@ class VersionIdentity(Claim):
             inside = 0.05 * self.noise <= low and top <= 2.0 * self.noise
             checks.require(inside, "step", self.step, "such that step * curvature is in [0.05, 2] noise", "scale it")
         else:
-            growth = np.abs(np.linalg.eigvals(_transition(self, float(self.curvatures.max()))[0])).max()
+            growth = np.abs(np.linalg.eigvals(self._transition(float(self.curvatures.max()))[0])).max()
             checks.require(
                 growth < 0.99, "step", self.step, "below the mean-square boundary", "lower the learning rate"
             )
@@ -205,6 +191,19 @@ class VersionIdentity(Claim):
             "noise": noise,
             "step": draw(Real(typical=(0.2, 0.8))) * largest / top,
         }
+
+    def _transition(s, curvature: float) -> tuple[np.ndarray, np.ndarray]:
+        """Averages over the staleness of A kron A and of A, which moves iterates, newest first, and the last move."""
+        beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
+        matrices = []
+        for delay in range(len(s.law)):
+            matrix = np.eye(size, k=-1)
+            matrix[-1], matrix[0, 0] = 0.0, 1.0
+            matrix[-1, delay], matrix[-1, -1] = -s.step * curvature, beta
+            matrix[0] += matrix[-1]
+            matrices.append(matrix)
+        pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+        return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
     def predict(s) -> dict[str, float]:
         return {"after": 0.5, "before": -0.5}

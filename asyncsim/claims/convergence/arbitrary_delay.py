@@ -26,11 +26,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._recursion import unless_exceeded
 
 
-def _bound(s: ArbitraryDelay, delay: float = 2.0, noise: float = 1.0, descent: float = 2.0) -> dict[str, float]:
-    a, gap = s.step * s.curvature, s.curvature * s.start**2 / 2.0
-    return {"bound": descent * gap / (s.step * s.updates) + (noise * a + delay * a**2 * s.mean) * s.noise**2}
-
-
 def _schedule(point: Point) -> Any:
     """A constant delay, or 0, 1, ..., maximum in turn, with as many in flight; None for any other."""
     if point["mean"] == point["maximum"] == point["in_flight"]:
@@ -118,8 +113,12 @@ class ArbitraryDelay(Claim):
             **{name: draw(cls.parameters[name]) for name in ("noise", "start", "updates")},
         }
 
+    def _bound(s, delay: float = 2.0, noise: float = 1.0, descent: float = 2.0) -> dict[str, float]:
+        a, gap = s.step * s.curvature, s.curvature * s.start**2 / 2.0
+        return {"bound": descent * gap / (s.step * s.updates) + (noise * a + delay * a**2 * s.mean) * s.noise**2}
+
     def predict(s) -> dict[str, float]:
-        return _bound(s)
+        return s._bound()
 
     def check(s) -> dict[str, float]:
         noise_energy = (s.step * s.noise) ** 2
@@ -134,15 +133,15 @@ class ArbitraryDelay(Claim):
         return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
 
     wrong = {
-        "noise carried by staleness omitted": lambda s: _bound(s, delay=0.0),
-        "noise term halved": lambda s: _bound(s, noise=0.5),
-        "initial gap counted once": lambda s: _bound(s, descent=1.0),
+        "noise carried by staleness omitted": lambda s: s._bound(delay=0.0),
+        "noise term halved": lambda s: s._bound(noise=0.5),
+        "initial gap counted once": lambda s: s._bound(descent=1.0),
     }
 
     terms = {
-        "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
-        "fresh noise": lambda s, factor: _bound(s, noise=factor),
-        "noise of the staleness": lambda s, factor: _bound(s, delay=2.0 * factor),
+        "initial gap": lambda s, factor: s._bound(descent=2.0 * factor),
+        "fresh noise": lambda s, factor: s._bound(noise=factor),
+        "noise of the staleness": lambda s, factor: s._bound(delay=2.0 * factor),
     }
 
     points = (_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH)

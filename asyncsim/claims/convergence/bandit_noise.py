@@ -24,27 +24,6 @@ _ARMS = 64
 """Most arms: the second route lists triples."""
 
 
-def _components(s: BanditNoise) -> tuple[float, float]:
-    """zeta_1, zeta_2."""
-    pi, centered = s.policy, s.rewards - s.policy @ s.rewards
-    conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
-    gradient = pi * centered
-    first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
-    return first, float(pi @ centered**2 - gradient @ gradient)
-
-
-def _variance(s: BanditNoise, pair: float = 1.0) -> dict[str, float]:
-    first, second = _components(s)
-    return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
-
-
-def _exact_baseline(s: BanditNoise) -> dict[str, float]:
-    centered = s.rewards - s.policy @ s.rewards
-    scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
-    gradient = s.policy * centered
-    return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
-
-
 _ROUNDING = 1e-12
 _BATCHES, _SAMPLED = 200_000, 100_000
 """Ordered batches that are listed, at most; and batches that are sampled where there are more."""
@@ -73,8 +52,26 @@ class BanditNoise(Claim):
         checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
         self.policy = softmax(logits)
 
+    def _components(s) -> tuple[float, float]:
+        """zeta_1, zeta_2."""
+        pi, centered = s.policy, s.rewards - s.policy @ s.rewards
+        conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
+        gradient = pi * centered
+        first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
+        return first, float(pi @ centered**2 - gradient @ gradient)
+
+    def _variance(s, pair: float = 1.0) -> dict[str, float]:
+        first, second = s._components()
+        return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
+
+    def _exact_baseline(s) -> dict[str, float]:
+        centered = s.rewards - s.policy @ s.rewards
+        scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
+        gradient = s.policy * centered
+        return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
+
     def predict(s) -> dict[str, float]:
-        return _variance(s)
+        return s._variance()
 
     def check(s) -> dict[str, float]:
         n, arms = s.samples, np.eye(s.rewards.size)
@@ -89,8 +86,8 @@ class BanditNoise(Claim):
         return {"variance": float(square - mean @ mean)}
 
     wrong = {
-        "part of pairs divided by N": lambda s: _variance(s, pair=1.0 / s.samples),
-        "pairs taken as independent": lambda s: {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))},
+        "part of pairs divided by N": lambda s: s._variance(pair=1.0 / s.samples),
+        "pairs taken as independent": lambda s: {"variance": 2.0 * s._components()[1] / (s.samples * (s.samples - 1))},
         "exact baseline instead of the others' mean": _exact_baseline,
     }
 

@@ -27,13 +27,6 @@ def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
     return {"slope": float(x @ y / (x @ x))}
 
 
-def _square(s: BiasSlope, drift_power: int, noise_power: int) -> np.ndarray:
-    """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
-    age = np.array(s.ages, dtype=np.float64)
-    displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
-    return (s.curvature * s.sizes) ** 2 * displacement
-
-
 _SPREAD = 1.0
 """Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points below)."""
 
@@ -125,8 +118,14 @@ class BiasSlope(Claim):
         ages = draw(Counts(1, typical=cls.stalenesses.typical))
         return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
 
+    def _square(s, drift_power: int, noise_power: int) -> np.ndarray:
+        """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
+        age = np.array(s.ages, dtype=np.float64)
+        displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
+        return (s.curvature * s.sizes) ** 2 * displacement
+
     def predict(s) -> dict[str, float]:
-        return _slope(s.varied, np.sqrt(_square(s, 2, 1)))
+        return _slope(s.varied, np.sqrt(s._square(2, 1)))
 
     def check(s) -> dict[str, float]:
         rms = []
@@ -140,8 +139,8 @@ class BiasSlope(Claim):
         return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
     wrong = {
-        "mean square in place of root mean square": lambda s: _slope(s.varied, _square(s, 2, 1)),
-        "square-root formula": lambda s: _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes)),
+        "mean square in place of root mean square": lambda s: _slope(s.varied, s._square(2, 1)),
+        "square-root formula": lambda s: _slope(s.varied, np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes)),
     }
 
     points = (

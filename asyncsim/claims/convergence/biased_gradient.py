@@ -21,21 +21,6 @@ from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
-
-def _squares(s: BiasedGradient) -> np.ndarray:
-    """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""
-    a, tau = s.step * s.curvature, s.staleness
-    mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
-    # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
-    impulse[tau] = 1.0
-    for t in range(tau, s.updates + tau - 1):
-        mean[t + 1] = mean[t] - a * mean[t - tau]
-        impulse[t + 1] = impulse[t] - a * impulse[t - tau]
-    gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
-    energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
-    return s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
-
-
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
 _FROM_AFAR = {**_FRESH, "start": 50.0, "updates": 4}
 _BIASED = {**_FRESH, "staleness": 1, "noise": 0.0, "start": 1.0, "updates": 601}
@@ -73,9 +58,22 @@ class BiasedGradient(Claim):
         point = {name: draw(p) for name, p in cls.parameters.items() if name != "step"}
         return point | {"step": draw(Real(typical=(0.02, 1.0))) / (point["curvature"] * (1 + point["staleness"] / 2))}
 
+    def _squares(s) -> np.ndarray:
+        """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""
+        a, tau = s.step * s.curvature, s.staleness
+        mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
+        # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
+        impulse[tau] = 1.0
+        for t in range(tau, s.updates + tau - 1):
+            mean[t + 1] = mean[t] - a * mean[t - tau]
+            impulse[t + 1] = impulse[t] - a * impulse[t - tau]
+        gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
+        energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
+        return s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
+
     def predict(s, bias: float = 1.0, noise: float = 1.0, descent: float = 2.0, power: float = 1.0) -> dict[str, float]:
         gap = s.curvature * s.start**2 / 2.0
-        mean = float((_squares(s) ** power).mean())
+        mean = float((s._squares() ** power).mean())
         floor = noise * s.step * s.curvature * s.noise**2
         return {"bound": descent * gap / (s.step * s.updates) + bias * mean + floor}
 

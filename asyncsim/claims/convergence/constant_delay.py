@@ -22,13 +22,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._recursion import unless_exceeded
 
-
-def _bound(s: ConstantDelay, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
-    a, gap = s.step * s.curvature, s.curvature * s.start**2 / 2.0
-    floor = (noise * a + delay * a**2 * s.staleness) * s.noise**2
-    return {"bound": descent * gap / (s.step * s.updates) + floor}
-
-
 _TIGHT = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}
 _FROM_AFAR = {**_TIGHT, "start": 50.0, "updates": 4}
 """Here the initial gap decides."""
@@ -76,8 +69,13 @@ class ConstantDelay(Claim):
         share = draw(Real(typical=(0.02, 1.0)))
         return point | {"step": share / (point["curvature"] * (1 + point["staleness"]))}
 
+    def _bound(s, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
+        a, gap = s.step * s.curvature, s.curvature * s.start**2 / 2.0
+        floor = (noise * a + delay * a**2 * s.staleness) * s.noise**2
+        return {"bound": descent * gap / (s.step * s.updates) + floor}
+
     def predict(s) -> dict[str, float]:
-        return _bound(s)
+        return s._bound()
 
     def check(s) -> dict[str, float]:
         noise_energy = (s.step * s.noise) ** 2
@@ -90,16 +88,16 @@ class ConstantDelay(Claim):
         return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
 
     wrong = {
-        "noise carried by staleness omitted": lambda s: _bound(s, delay=0.0),
-        "noise term halved": lambda s: _bound(s, noise=0.5),
-        "initial gap counted once": lambda s: _bound(s, descent=1.0),
+        "noise carried by staleness omitted": lambda s: s._bound(delay=0.0),
+        "noise term halved": lambda s: s._bound(noise=0.5),
+        "initial gap counted once": lambda s: s._bound(descent=1.0),
     }
 
     terms = {
-        "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
-        "fresh noise": lambda s, factor: _bound(s, noise=factor),
-        "noise of staleness 1": lambda s, factor: _bound(s, delay=factor if s.staleness == 1 else 1.0),
-        "noise of staleness above 1": lambda s, factor: _bound(s, delay=factor if s.staleness > 1 else 1.0),
+        "initial gap": lambda s, factor: s._bound(descent=2.0 * factor),
+        "fresh noise": lambda s, factor: s._bound(noise=factor),
+        "noise of staleness 1": lambda s, factor: s._bound(delay=factor if s.staleness == 1 else 1.0),
+        "noise of staleness above 1": lambda s, factor: s._bound(delay=factor if s.staleness > 1 else 1.0),
     }
 
     points = (_TIGHT, _FROM_AFAR, _ONE_LATE, _TWO_LATE, _LATE)

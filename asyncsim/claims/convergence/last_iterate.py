@@ -20,16 +20,6 @@ from asyncsim.base.declared import Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
-
-def _rate(s: LastIterate, share: float) -> dict[str, float]:
-    return {"rate": s.step / share}
-
-
-def _gap(s: LastIterate) -> float:
-    """How much better the best arm is than the next."""
-    return float(np.diff(np.sort(s.rewards))[-1])
-
-
 _UPDATES, _LONGEST, _EVERY, _EFFECT = 400, 12_800, 4, 0.02
 """Updates that see this effect near the points below, those of the longest run, and how often they are recorded."""
 _SWING = 8.0
@@ -68,19 +58,26 @@ class LastIterate(Claim):
         best = int((self.rewards == self.rewards.max()).sum())
         checks.require(best == 1, "rewards", rewards, "one best arm", "lower the others")
 
+    def _rate(s, share: float) -> dict[str, float]:
+        return {"rate": s.step / share}
+
+    def _gap(s) -> float:
+        """How much better the best arm is than the next."""
+        return float(np.diff(np.sort(s.rewards))[-1])
+
     def predict(s) -> dict[str, float]:
-        return _rate(s, 1.0 - 1.0 / s.rewards.size)
+        return s._rate(1.0 - 1.0 / s.rewards.size)
 
     def check(s) -> dict[str, float]:
         others = s.rewards.size - 1
         # y_a = t step x_a stands still where 1 = y_a + sum y.
         still = np.linalg.solve(np.eye(others) + np.ones((others, others)), np.ones(others))
-        return _rate(s, float(still.sum()))
+        return s._rate(float(still.sum()))
 
     wrong = {
-        "number of arms forgotten": lambda s: _rate(s, 1.0),
-        "gap of the rewards in the rate": lambda s: _rate(s, (1.0 - 1.0 / s.rewards.size) / _gap(s)),
-        "slower by the staleness": lambda s: _rate(s, (1.0 - 1.0 / s.rewards.size) * (s.staleness + 1)),
+        "number of arms forgotten": lambda s: s._rate(1.0),
+        "gap of the rewards in the rate": lambda s: s._rate((1.0 - 1.0 / s.rewards.size) / s._gap()),
+        "slower by the staleness": lambda s: s._rate((1.0 - 1.0 / s.rewards.size) * (s.staleness + 1)),
     }
 
     points = (_point(_TWO, 4.0, 0), _point(_TWO, 1.0, 4), _point(_THREE, 4.0, 1))

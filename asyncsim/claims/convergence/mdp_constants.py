@@ -31,20 +31,6 @@ def _bounds(spread: float, states: float) -> dict[str, float]:
     return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
 
 
-def _iterated(s: MdpConstants, sign: float) -> float:
-    """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
-    states = np.arange(len(s.rewards))
-    chosen = np.zeros(len(states), dtype=np.int64)
-    while True:
-        value = np.linalg.solve(
-            np.eye(len(states)) - s.discount * s.transition[states, chosen], s.rewards[states, chosen]
-        )
-        ahead = sign * (s.rewards + s.discount * s.transition @ value)
-        if (ahead.max(axis=1) <= ahead[states, chosen] + 1e-13).all():
-            return float(value[0])
-        chosen = ahead.argmax(axis=1)
-
-
 def _scaled(quantity: str) -> Callable[[MdpConstants, float], dict[str, float]]:
     """The bounds with one of them times a factor."""
 
@@ -110,6 +96,19 @@ class MdpConstants(Process, Claim):
         """Range of the returns of deterministic policies."""
         return float(np.ptp(arms(self).returns))
 
+    def _iterated(s, sign: float) -> float:
+        """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
+        states = np.arange(len(s.rewards))
+        chosen = np.zeros(len(states), dtype=np.int64)
+        while True:
+            value = np.linalg.solve(
+                np.eye(len(states)) - s.discount * s.transition[states, chosen], s.rewards[states, chosen]
+            )
+            ahead = sign * (s.rewards + s.discount * s.transition @ value)
+            if (ahead.max(axis=1) <= ahead[states, chosen] + 1e-13).all():
+                return float(value[0])
+            chosen = ahead.argmax(axis=1)
+
     def predict(s) -> dict[str, float]:
         return _bounds(s.spread, s.choices)
 
@@ -127,7 +126,7 @@ class MdpConstants(Process, Claim):
             )
             return max(-float(found.fun), covariance(0.5))
 
-        spread = _iterated(s, 1.0) - _iterated(s, -1.0)
+        spread = s._iterated(1.0) - s._iterated(-1.0)
         return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
 
     wrong = {

@@ -22,17 +22,6 @@ from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import process
 
 
-def _numbers(s: MdpGradient, occupancy: np.ndarray) -> dict[str, float]:
-    value = s.resolvent(s.policy)[0] @ (s.policy * s.rewards).sum(axis=1)
-    return {"value": float(value)} | indexed("gradient", occupancy[:, None] * s.policy * s.advantage(s.policy))
-
-
-def _undiscounted_visits(s: MdpGradient) -> np.ndarray:
-    """Visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
-    led = np.einsum("sa,sat->st", s.policy, s.transition)
-    return np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0)
-
-
 def _discounted_by_advantage(spec: lab.Spec) -> lab.Spec:
     """The discount in the advantage alone: later states weigh as much as the first."""
     task = dataclasses.replace(spec.task, discount=1.0)  # type: ignore[type-var]
@@ -88,8 +77,17 @@ class MdpGradient(Process, Claim):
     def policy(self) -> np.ndarray:
         return softmax(self.logits)
 
+    def _numbers(s, occupancy: np.ndarray) -> dict[str, float]:
+        value = s.resolvent(s.policy)[0] @ (s.policy * s.rewards).sum(axis=1)
+        return {"value": float(value)} | indexed("gradient", occupancy[:, None] * s.policy * s.advantage(s.policy))
+
+    def _undiscounted_visits(s) -> np.ndarray:
+        """Visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
+        led = np.einsum("sa,sat->st", s.policy, s.transition)
+        return np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0)
+
     def predict(s) -> dict[str, float]:
-        return _numbers(s, s.occupancy(s.policy))
+        return s._numbers(s.occupancy(s.policy))
 
     def check(s) -> dict[str, float]:
         chosen, determinant, returns = arms(s)
@@ -102,8 +100,8 @@ class MdpGradient(Process, Claim):
         return {"value": float(value)} | indexed("gradient", np.einsum("f,fsa->sa", weight * (returns - value), taken))
 
     wrong = {
-        "normalized occupancy": lambda s: _numbers(s, (1.0 - s.discount) * s.occupancy(s.policy)),
-        "discount forgotten in the occupancy": lambda s: _numbers(s, _undiscounted_visits(s)),
+        "normalized occupancy": lambda s: s._numbers((1.0 - s.discount) * s.occupancy(s.policy)),
+        "discount forgotten in the occupancy": lambda s: s._numbers(s._undiscounted_visits()),
         "transition transposed": lambda s: s.but(transition=s.transition.transpose(2, 1, 0)).predict(),
     }
 

@@ -23,18 +23,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, units_for
 
 
-def _moments(s: RandomScale, factor: float, square: float) -> dict[str, float]:
-    times = np.arange(1, s.updates + 1)
-    return indexed("x", factor**times) | indexed("square", square**times)
-
-
-def _constant(s: RandomScale) -> np.ndarray:
-    """E x_t^2 of a scale drawn once, by Gauss's quadrature."""
-    nodes, weights = np.polynomial.legendre.leggauss(80)
-    factors = 1.0 - s.share * (s.mean + s.spread * nodes)
-    return np.array([weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)])
-
-
 def _spread(point: Point) -> float:
     """Relative standard deviation of the last square, rounded up: twice that of a product of factors."""
     a = point["step"] * point["curvature"]
@@ -91,22 +79,32 @@ class RandomScale(Claim):
         """a, which every scale multiplies."""
         return self.step * self.curvature
 
+    def _moments(s, factor: float, square: float) -> dict[str, float]:
+        times = np.arange(1, s.updates + 1)
+        return indexed("x", factor**times) | indexed("square", square**times)
+
+    def _constant(s) -> np.ndarray:
+        """E x_t^2 of a scale drawn once, by Gauss's quadrature."""
+        nodes, weights = np.polynomial.legendre.leggauss(80)
+        factors = 1.0 - s.share * (s.mean + s.spread * nodes)
+        return np.array([weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)])
+
     def predict(s, third: float = 3.0) -> dict[str, float]:
         factor = 1.0 - s.share * s.mean
-        return _moments(s, factor, factor**2 + (s.share * s.spread) ** 2 / third)
+        return s._moments(factor, factor**2 + (s.share * s.spread) ** 2 / third)
 
     def check(s) -> dict[str, float]:
         """E (c + d u)^(p t) = E (c + d u)^p to the power t, by powers of u."""
         c, d = 1.0 - s.share * s.mean, -s.share * s.spread
         first, second = (sum(comb(p, k) * c ** (p - k) * d**k / (k + 1) for k in range(0, p + 1, 2)) for p in (1, 2))
-        return _moments(s, first, second)
+        return s._moments(first, second)
 
     wrong = {
         "spread taken for the deviation": lambda s: RandomScale.predict(s, third=1.0),
         "no spread": lambda s: s.but(spread=0.0).predict(),
         "no mean scale": lambda s: s.but(mean=1.0, spread=0.1).predict(),
         "one scale for all updates": lambda s: (
-            indexed("x", (1.0 - s.share * s.mean) ** np.arange(1, s.updates + 1)) | indexed("square", _constant(s))
+            indexed("x", (1.0 - s.share * s.mean) ** np.arange(1, s.updates + 1)) | indexed("square", s._constant())
         ),
     }
 

@@ -25,10 +25,6 @@ from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
 
 
-def _bounds(s: Pair, parted: float) -> dict[str, float]:
-    return {"return": s.range * parted, "occupancy": 2.0 * s.discount * parted}
-
-
 class _Sharpened(Wrapped):
     """A policy that acts at a lower temperature than it says."""
 
@@ -73,23 +69,26 @@ class ReturnShift(Pair, Claim):
     kind, source = "bound", "derived; second form as in the proof of arXiv 1502.05477, theorem 1"
     through, effect = "oracle", 0.01
 
+    def _bounds(s, parted: float) -> dict[str, float]:
+        return {"return": s.range * parted, "occupancy": 2.0 * s.discount * parted}
+
     def predict(s) -> dict[str, float]:
-        return _bounds(s, s.parted())
+        return s._bounds(s.parted())
 
     def check(s) -> dict[str, float]:
-        return _bounds(s, min(s.by_steps()))
+        return s._bounds(min(s.by_steps()))
 
     wrong = {
-        "trajectories that meet again": lambda s: _bounds(
-            s, (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2)
+        "trajectories that meet again": lambda s: s._bounds(
+            (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2)
         ),
-        "normalized occupancy": lambda s: _bounds(s, (1.0 - s.discount) * s.parted()),
-        "distances in the mean over actions": lambda s: _bounds(s, s.parted() / s.rewards.shape[1]),
+        "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.parted()),
+        "distances in the mean over actions": lambda s: s._bounds(s.parted() / s.rewards.shape[1]),
     }
 
     terms = {
-        "mean distance": lambda s, factor: _bounds(s, s.parted(mean=factor)),
-        "largest distance": lambda s, factor: _bounds(s, s.parted(largest=factor)),
+        "mean distance": lambda s, factor: s._bounds(s.parted(mean=factor)),
+        "largest distance": lambda s, factor: s._bounds(s.parted(largest=factor)),
     }
 
     points = (_CHOICE, _SLIP, _ANY)

@@ -23,10 +23,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import critical
 
 
-def _quantities(s: StepSizeLaw, drift: float, growth: float) -> dict[str, float]:
-    return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
-
-
 def _drift(point: Point, seed: int, plant: Plant) -> float:
     """Updates until the stale gradient of version 0 is off by `radius` of itself, read between two updates."""
     curvature, step = point["curvature"], point["step"]
@@ -76,8 +72,11 @@ class StepSizeLaw(Claim):
         share = draw(Real(typical=(1.05, 2.5)))
         return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
+    def _quantities(s, drift: float, growth: float) -> dict[str, float]:
+        return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
+        return s._quantities(s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
         time, place = 0, 1.0
@@ -85,11 +84,11 @@ class StepSizeLaw(Claim):
         while 1.0 - place < s.radius:
             time, before, place = time + 1, place, place - s.step * s.curvature
         crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
-        return _quantities(s, s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s._quantities(s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {
-        "tau in place of tau + 1/2": lambda s: _quantities(
-            s, s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
+        "tau in place of tau + 1/2": lambda s: s._quantities(
+            s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
         ),
         "delay collapses at a constant step * time too": lambda s: {
             "drift": s.radius / s.curvature,

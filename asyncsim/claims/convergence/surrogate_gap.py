@@ -26,18 +26,6 @@ from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
 
 
-def _gains(s: Pair, advantage: np.ndarray) -> float:
-    """max_s |sum_a pi A_mu|."""
-    return float(np.abs((s.pair[1] * advantage).sum(axis=1)).max())
-
-
-def _bounds(s: Pair, advantage: np.ndarray, averaged: float, coupled: float) -> dict[str, float]:
-    """Both bounds from the two forms of B."""
-    coarse = 2.0 * float(s.distances.max()) * float(np.abs(advantage).max())
-    gap = 2.0 * s.discount * _gains(s, advantage) * min(averaged, coupled)
-    return {"gap": gap, "coarse": 2.0 * s.discount * coarse * coupled}
-
-
 def _weighed(step: lab.Step) -> lab.Tensor:
     """E_mu sum_t r_t A_t: the sum of all score weights, `[R]`."""
     return step.cotangents["log_prob"].sum((1, 2, 3))
@@ -75,14 +63,24 @@ class SurrogateGap(Pair, Claim):
     kind, source = "bound", "arXiv 1502.05477, theorem 1; 1705.10528 for the mean distance"
     through, effect = "oracle", 0.01
 
+    def _gains(s, advantage: np.ndarray) -> float:
+        """max_s |sum_a pi A_mu|."""
+        return float(np.abs((s.pair[1] * advantage).sum(axis=1)).max())
+
+    def _bounds(s, advantage: np.ndarray, averaged: float, coupled: float) -> dict[str, float]:
+        """Both bounds from the two forms of B."""
+        coarse = 2.0 * float(s.distances.max()) * float(np.abs(advantage).max())
+        gap = 2.0 * s.discount * s._gains(advantage) * min(averaged, coupled)
+        return {"gap": gap, "coarse": 2.0 * s.discount * coarse * coupled}
+
     def predict(s, mean: float = 1.0, largest: float = 1.0) -> dict[str, float]:
-        return _bounds(s, s.advantage(s.pair[0]), mean * s.averaged, largest * s.coupled)
+        return s._bounds(s.advantage(s.pair[0]), mean * s.averaged, largest * s.coupled)
 
     def check(s) -> dict[str, float]:
         behavior = s.pair[0]
         value = s.visits_by_steps(behavior) @ (behavior * s.rewards).sum(axis=1)
         advantage = s.rewards + s.discount * s.transition @ value - value[:, None]
-        return _bounds(s, advantage, *s.by_steps())
+        return s._bounds(advantage, *s.by_steps())
 
     wrong = {
         "factor 2 of total variation forgotten": lambda s: {name: x / 2.0 for name, x in s.predict().items()},

@@ -112,13 +112,6 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return power
 
 
-def _ratio_of_means(s: FiniteSample) -> dict[str, float]:
-    law = s.law
-    below = np.cumsum(np.exp(law.log_mass)) ** law.samples
-    largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
-    return {"ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)), "largest_share": largest / law.samples}
-
-
 _BATCHES = 16
 _SPREAD_OF_ONE = 0.15
 """Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
@@ -165,6 +158,15 @@ class FiniteSample(PolicyPair, Claim):
         order = np.argsort(weight, kind="stable")
         self.law = _Law(weight[order], mass[order], self.samples)
 
+    def _ratio_of_means(s) -> dict[str, float]:
+        law = s.law
+        below = np.cumsum(np.exp(law.log_mass)) ** law.samples
+        largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
+        return {
+            "ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)),
+            "largest_share": largest / law.samples,
+        }
+
     def predict(s) -> dict[str, float]:
         return _integrals(s.law)
 
@@ -191,7 +193,7 @@ class FiniteSample(PolicyPair, Claim):
     wrong = {
         "ratio of means, the value of a large batch": _ratio_of_means,
         "bias of the wrong sign": lambda s: {
-            name: 2.0 * _ratio_of_means(s)[name] - s.predict()[name] for name in s.predict()
+            name: 2.0 * s._ratio_of_means()[name] - s.predict()[name] for name in s.predict()
         },
         "sequences drawn from the current policy": lambda s: _integrals(
             s.law._replace(log_mass=s.law.log_mass + s.law.log_weight)

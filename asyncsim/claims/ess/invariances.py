@@ -39,13 +39,6 @@ def _quantities(ess: float, share: float, mean: float, shifted: tuple[float, flo
     }
 
 
-def _padded(s: Invariances) -> dict[str, float]:
-    right, log_w = s.predict(), s.log_weights
-    pad = {"ess": logsumexp(2.0 * log_w), "ess_shifted": logsumexp(2.0 * (log_w + s.factor))}
-    pad["ess_equal"] = math.log(log_w.size) + 2.0 * s.factor
-    return right | {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
-
-
 _ROUNDING = 1e-10
 
 
@@ -94,6 +87,12 @@ class Invariances(Claim):
         """Log weights no larger than the factor may be."""
         inside = bool((np.abs(self.log_weights) <= _MOST).all())
         checks.require(inside, "log_weights", self.log_weights.tolist(), f"within {_MOST:g} nats of 0", "move them")
+
+    def _padded(s) -> dict[str, float]:
+        right, log_w = s.predict(), s.log_weights
+        pad = {"ess": logsumexp(2.0 * log_w), "ess_shifted": logsumexp(2.0 * (log_w + s.factor))}
+        pad["ess_equal"] = math.log(log_w.size) + 2.0 * s.factor
+        return right | {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
 
     def predict(s) -> dict[str, float]:
         log_w = s.log_weights

@@ -26,22 +26,6 @@ _SMALLEST = 1e-3
 """Least total variance on policy: a smaller one is lost to cancellation."""
 
 
-def _variance(s: IsNotVariance, sampler: np.ndarray, baseline: float) -> float:
-    """Total variance of w A s under a sampler, w = pi/sampler."""
-    gradient = s.pi * (s.rewards - s.value)
-    square = (s.pi**2 / sampler) @ ((s.rewards - baseline) ** 2 * score_norm_squared(s.pi))
-    return float(square - gradient @ gradient)
-
-
-def _quantities(s: IsNotVariance, inverse: float, variance: object) -> dict[str, float]:
-    raw, centered = (variance(s.mu, b) / variance(s.pi, b) for b in (0.0, s.value))  # type: ignore[operator]
-    return {"inverse_ess": inverse, "inflation": raw, "inflation_centered": centered}
-
-
-def _second_moment(s: IsNotVariance) -> float:
-    return float((s.pi**2 / s.mu).sum())
-
-
 _ROUNDING = 1e-9
 
 
@@ -70,7 +54,7 @@ class IsNotVariance(Arms, Claim):
         """Without variance on policy there is no factor."""
         super().joint()
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
-        least = min(_variance(self, self.pi, baseline) for baseline in (0.0, self.value))
+        least = min(self._variance(self.pi, baseline) for baseline in (0.0, self.value))
         bound = f"such that the gradient on policy has a variance of {_SMALLEST:g} or more"
         checks.require(
             least >= _SMALLEST, "rewards", self.rewards.tolist(), bound, "spread them, or flatten the policy"
@@ -81,8 +65,21 @@ class IsNotVariance(Arms, Claim):
         """J of the current policy."""
         return float(self.pi @ self.rewards)
 
+    def _variance(s, sampler: np.ndarray, baseline: float) -> float:
+        """Total variance of w A s under a sampler, w = pi/sampler."""
+        gradient = s.pi * (s.rewards - s.value)
+        square = (s.pi**2 / sampler) @ ((s.rewards - baseline) ** 2 * score_norm_squared(s.pi))
+        return float(square - gradient @ gradient)
+
+    def _quantities(s, inverse: float, variance: object) -> dict[str, float]:
+        raw, centered = (variance(s.mu, b) / variance(s.pi, b) for b in (0.0, s.value))  # type: ignore[operator]
+        return {"inverse_ess": inverse, "inflation": raw, "inflation_centered": centered}
+
+    def _second_moment(s) -> float:
+        return float((s.pi**2 / s.mu).sum())
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _second_moment(s), lambda sampler, b: _variance(s, sampler, b))
+        return s._quantities(s._second_moment(), lambda sampler, b: s._variance(sampler, b))
 
     def check(s) -> dict[str, float]:
         score = np.eye(s.pi.size) - s.pi
@@ -92,25 +89,23 @@ class IsNotVariance(Arms, Claim):
             return float(mass @ distance @ mass) / 2.0
 
         weight = s.pi / s.mu
-        return _quantities(
-            s,
+        return s._quantities(
             1.0 + spread(weight[:, None], s.mu),
             lambda sampler, b: spread((s.pi / sampler * (s.rewards - b))[:, None] * score, sampler),
         )
 
     wrong = {
         "N/ESS for the factor of variances": lambda s: {
-            "inverse_ess": _second_moment(s),
-            "inflation": _second_moment(s),
-            "inflation_centered": _second_moment(s),
+            "inverse_ess": s._second_moment(),
+            "inflation": s._second_moment(),
+            "inflation_centered": s._second_moment(),
         },
-        "square of the mean forgotten": lambda s: _quantities(
-            s,
-            _second_moment(s),
+        "square of the mean forgotten": lambda s: s._quantities(
+            s._second_moment(),
             lambda sampler, b: float((s.pi**2 / sampler) @ ((s.rewards - b) ** 2 * score_norm_squared(s.pi))),
         ),
-        "length of the score forgotten": lambda s: _quantities(
-            s, _second_moment(s), lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
+        "length of the score forgotten": lambda s: s._quantities(
+            s._second_moment(), lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
         ),
     }
 

@@ -24,31 +24,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 _ATOMS, _SMALLEST = 20_000, 1e-4
 
 
-def _variance(s: PolicyPair) -> float:
-    """Variance of the log ratio of one token under behavior."""
-    mu, change = softmax(s.behavior_logits), s.current_logits - s.behavior_logits
-    return float(mu @ (change - mu @ change) ** 2)
-
-
-def _quantities(s: LengthLaw, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
-    """From -ln(ESS/N) and the variance of the log ratio at every length."""
-    x = np.array(s.lengths, dtype=float)
-    x -= x.mean()
-    rate = float(x @ decay / (x @ x))
-    cells = {f"ess[{length}]": math.exp(-value) for length, value in zip(s.lengths, decay, strict=True)}
-    return {**cells, "rate": rate, "per_variance": rate * s.lengths[0] / float(variance[0])}
-
-
-def _at_rate(s: LengthLaw, rate: float) -> dict[str, float]:
-    lengths = np.array(s.lengths)
-    return _quantities(s, rate * lengths, _variance(s) * lengths)
-
-
-def _rate(s: LengthLaw) -> float:
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return math.log1p(float(((pi - mu) ** 2 / mu).sum()))
-
-
 _METRICS = ["ess", "log_ratio_variance"]
 
 
@@ -71,12 +46,33 @@ class LengthLaw(PolicyPair, Claim):
         atoms = math.comb(longest + actions - 1, actions - 1)
         bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
         checks.require(atoms <= _ATOMS, "lengths", self.lengths, bound, "shorten the sequences")
-        apart = _variance(self) > _SMALLEST**2
+        apart = self._variance() > _SMALLEST**2
         logits = self.current_logits.tolist()
         checks.require(apart, "current_logits", logits, f"{_SMALLEST:g} nats from behavior or more", "move one")
 
+    def _variance(s) -> float:
+        """Variance of the log ratio of one token under behavior."""
+        mu, change = softmax(s.behavior_logits), s.current_logits - s.behavior_logits
+        return float(mu @ (change - mu @ change) ** 2)
+
+    def _quantities(s, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
+        """From -ln(ESS/N) and the variance of the log ratio at every length."""
+        x = np.array(s.lengths, dtype=float)
+        x -= x.mean()
+        rate = float(x @ decay / (x @ x))
+        cells = {f"ess[{length}]": math.exp(-value) for length, value in zip(s.lengths, decay, strict=True)}
+        return {**cells, "rate": rate, "per_variance": rate * s.lengths[0] / float(variance[0])}
+
+    def _at_rate(s, rate: float) -> dict[str, float]:
+        lengths = np.array(s.lengths)
+        return s._quantities(rate * lengths, s._variance() * lengths)
+
+    def _rate(s) -> float:
+        mu, pi = (softmax(logits) for logits in s.logits)
+        return math.log1p(float(((pi - mu) ** 2 / mu).sum()))
+
     def predict(s) -> dict[str, float]:
-        return _at_rate(s, _rate(s))
+        return s._at_rate(s._rate())
 
     def check(s) -> dict[str, float]:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
@@ -87,15 +83,15 @@ class LengthLaw(PolicyPair, Claim):
             log_w, mass = counts @ (log_pi - log_mu), np.exp(log_mass)
             decay.append(logsumexp(2.0 * log_w + log_mass))
             variance.append(mass @ (log_w - mass @ log_w) ** 2)
-        return _quantities(s, np.array(decay), np.array(variance))
+        return s._quantities(np.array(decay), np.array(variance))
 
     wrong = {
-        "variance in place of ln(1 + chi^2)": lambda s: _at_rate(s, _variance(s)),
-        "sum of chi-squares in place of the product": lambda s: _quantities(
-            s, np.log1p(np.array(s.lengths) * math.expm1(_rate(s))), _variance(s) * np.array(s.lengths)
+        "variance in place of ln(1 + chi^2)": lambda s: s._at_rate(s._variance()),
+        "sum of chi-squares in place of the product": lambda s: s._quantities(
+            np.log1p(np.array(s.lengths) * math.expm1(s._rate())), s._variance() * np.array(s.lengths)
         ),
-        "length forgotten": lambda s: _quantities(
-            s, np.full(len(s.lengths), _rate(s)), _variance(s) * np.ones(len(s.lengths))
+        "length forgotten": lambda s: s._quantities(
+            np.full(len(s.lengths), s._rate()), s._variance() * np.ones(len(s.lengths))
         ),
     }
 

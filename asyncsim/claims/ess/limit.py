@@ -19,17 +19,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
-
-def _chi_square(s: PolicyPair) -> float:
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return float(((pi - mu) ** 2 / mu).sum())
-
-
-def _relative_entropy(s: PolicyPair) -> dict[str, float]:
-    log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-    return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
-
-
 _SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
 
 
@@ -47,8 +36,16 @@ class Limit(PolicyPair, Claim):
     kind, source = "expectation", "Kong 1992 (University of Chicago technical report 348)"
     through = "loop"
 
+    def _chi_square(s) -> float:
+        mu, pi = (softmax(logits) for logits in s.logits)
+        return float(((pi - mu) ** 2 / mu).sum())
+
+    def _relative_entropy(s) -> dict[str, float]:
+        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
+        return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
+
     def predict(s) -> dict[str, float]:
-        return {"ess": 1.0 / (1.0 + _chi_square(s))}
+        return {"ess": 1.0 / (1.0 + s._chi_square())}
 
     def check(s) -> dict[str, float]:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
@@ -56,7 +53,7 @@ class Limit(PolicyPair, Claim):
         return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
 
     wrong = {
-        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - _chi_square(s)},
+        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - s._chi_square()},
         "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy,
     }
 

@@ -24,12 +24,6 @@ from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second
 from asyncsim.claims._lengths import panels
 
 
-def _variance(s: StaleGaussianBandit, lag: int) -> float:
-    """Of the displacement over so many updates, in squared widths."""
-    share = covariance_share(s.step * s.curvature, s.staleness, lag)
-    return 2.0 * mean_square(s) * (1.0 - share) / s.width**2
-
-
 def _size(variance: float) -> dict[str, float]:
     return {"ess": 1.0 / math.sqrt(1.0 + 2.0 * variance)}
 
@@ -66,8 +60,13 @@ class StaleGaussianBandit(GaussianBandit, Claim):
 
     staleness = Staleness(1, 24, typical=(1, 8), example=4)
 
+    def _variance(s, lag: int) -> float:
+        """Of the displacement over so many updates, in squared widths."""
+        share = covariance_share(s.step * s.curvature, s.staleness, lag)
+        return 2.0 * mean_square(s) * (1.0 - share) / s.width**2
+
     def predict(s) -> dict[str, float]:
-        return _size(_variance(s, s.staleness))
+        return _size(s._variance(s.staleness))
 
     def check(s) -> dict[str, float]:
         law, _ = second_moments(s)
@@ -78,8 +77,8 @@ class StaleGaussianBandit(GaussianBandit, Claim):
 
     wrong = {
         "both ends taken as independent": lambda s: _size(2.0 * mean_square(s) / s.width**2),
-        "KL for the variance": lambda s: _size(0.5 * _variance(s, s.staleness)),
-        "displacement of one update": lambda s: _size(_variance(s, 1)),
+        "KL for the variance": lambda s: _size(0.5 * s._variance(s.staleness)),
+        "displacement of one update": lambda s: _size(s._variance(1)),
     }
 
     points = (_POINT,)

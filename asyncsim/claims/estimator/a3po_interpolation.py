@@ -26,15 +26,6 @@ from asyncsim.claims._bandit import PolicyPair
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 
-def _renyi(s: A3poInterpolation, alpha: float) -> float:
-    """(1 - alpha) D_alpha(pi || mu)."""
-    return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
-
-
-def _of(s: A3poInterpolation, alpha: float, shift: float) -> dict[str, float]:
-    return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
-
-
 def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:
     """Log of the ratio that the clip sees of each action, `[A]`: the bound at which its gate closes."""
     actions = len(log_probs[0])
@@ -69,7 +60,7 @@ class A3poInterpolation(PolicyPair, Claim):
         super().joint()
         self.mu, self.pi = map(log_softmax, self.logits)
         self.log_ratio = self.pi - self.mu
-        apart = _renyi(self, self.alpha) > 1e-6
+        apart = self._renyi(self.alpha) > 1e-6
         logits = self.current_logits.tolist()
         checks.require(apart, "current_logits", logits, "another policy", "without a difference no gate closes")
         near = float(np.abs(self.log_ratio).max()) < 20.0
@@ -80,8 +71,15 @@ class A3poInterpolation(PolicyPair, Claim):
         """Share of the way at which the snapshot stands."""
         return 1.0 - 1.0 / self.staleness
 
+    def _renyi(s, alpha: float) -> float:
+        """(1 - alpha) D_alpha(pi || mu)."""
+        return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
+
+    def _of(s, alpha: float, shift: float) -> dict[str, float]:
+        return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
+
     def predict(s) -> dict[str, float]:
-        return _of(s, s.alpha, _renyi(s, s.alpha))
+        return s._of(s.alpha, s._renyi(s.alpha))
 
     def check(s) -> dict[str, float]:
         snapshot = s.behavior_logits + s.alpha * (s.current_logits - s.behavior_logits)
@@ -89,10 +87,10 @@ class A3poInterpolation(PolicyPair, Claim):
         return indexed("seen", seen) | indexed("shift", seen - (s.pi - log_softmax(snapshot)))
 
     wrong = {
-        "alpha and 1 - alpha exchanged": lambda s: _of(s, 1.0 - s.alpha, _renyi(s, 1.0 - s.alpha)),
-        "snapshot taken to be normalized": lambda s: _of(s, s.alpha, 0.0),
-        "second order only": lambda s: _of(
-            s, s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * float(np.cov(s.log_ratio, ddof=0, aweights=np.exp(s.pi)))
+        "alpha and 1 - alpha exchanged": lambda s: s._of(1.0 - s.alpha, s._renyi(1.0 - s.alpha)),
+        "snapshot taken to be normalized": lambda s: s._of(s.alpha, 0.0),
+        "second order only": lambda s: s._of(
+            s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * float(np.cov(s.log_ratio, ddof=0, aweights=np.exp(s.pi)))
         ),
         "a version more": lambda s: s.but(staleness=s.staleness + 1).predict(),
     }

@@ -24,13 +24,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, units_for
 
-
-def _gradient(s: CutAdvantages, advantages: np.ndarray) -> dict[str, float]:
-    """Mean over groups of A times the score of the likeliest arm."""
-    scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
-    return indexed("gradient", advantages[:, None] * scores / s.rewards.size)
-
-
 _STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
 """A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
 
@@ -93,22 +86,27 @@ class CutAdvantages(Claim):
         groups = self.rewards.size
         return groups // self.minibatches if (self.cut, self.advantages_from) == ("groups", "minibatch") else groups
 
+    def _gradient(s, advantages: np.ndarray) -> dict[str, float]:
+        """Mean over groups of A times the score of the likeliest arm."""
+        scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
+        return indexed("gradient", advantages[:, None] * scores / s.rewards.size)
+
     def predict(s, part: int | None = None) -> dict[str, float]:
         groups, p = s.rewards.size, part or s.part
         factor = (1.0 - 1.0 / p) * groups / (groups - 1.0)
-        return _gradient(s, factor * (s.rewards - s.rewards.mean()))
+        return s._gradient(factor * (s.rewards - s.rewards.mean()))
 
     def check(s) -> dict[str, float]:
         groups = range(s.rewards.size)
         sets = list(itertools.combinations(groups, s.part))
         own = [[s.rewards[x] - s.rewards[list(each)].mean() for each in sets if x in each] for x in groups]
-        return _gradient(s, np.array([np.mean(each) for each in own]))
+        return s._gradient(np.array([np.mean(each) for each in own]))
 
     wrong = {
         "baseline of the batch, or of half of it": lambda s: CutAdvantages.predict(
             s, s.rewards.size if s.part < s.rewards.size else max(2, s.rewards.size // 2)
         ),
-        "no baseline": lambda s: _gradient(s, s.rewards),
+        "no baseline": lambda s: s._gradient(s.rewards),
         "sum over groups": lambda s: {name: s.rewards.size * x for name, x in s.predict().items()},
     }
 

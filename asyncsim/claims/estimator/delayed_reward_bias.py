@@ -29,24 +29,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed, units_for
 
-
-def _coefficient(s: DelayedRewardBias) -> float:
-    return s.share_high * (1.0 - s.offset) + s.share_low * s.offset
-
-
-def _lost(s: DelayedRewardBias) -> float:
-    return 1.0 - s.reinjected
-
-
-def _late(s: DelayedRewardBias) -> float:
-    return s.success * s.share_high + (1.0 - s.success) * s.share_low
-
-
-def _of(s: DelayedRewardBias, bias: float, trained: float, back: float) -> dict[str, float]:
-    ages = {"trained": trained, "age": s.staleness * trained + s.by * back}
-    return indexed("bias", bias * s.gradient) | ages
-
-
 _SAMPLES, _BATCHES = 64, 16
 _SPREAD = 0.12
 """Standard deviation of one replicate's mean over its batches, relative to the bias at the points below (measured)."""
@@ -159,11 +141,24 @@ class DelayedRewardBias(Arms, Claim):
         self.pi = softmax(self.logits)
         self.success = float(self.pi @ self.means)
         self.gradient = self.pi * (self.means - self.success)
-        scale = _coefficient(self) * float(np.abs(self.gradient).max())
+        scale = self._coefficient() * float(np.abs(self.gradient).max())
         checks.require(abs(scale) > 1e-6, "share_low, share_high", (self.share_low, self.share_high), "biased", remedy)
 
+    def _coefficient(s) -> float:
+        return s.share_high * (1.0 - s.offset) + s.share_low * s.offset
+
+    def _lost(s) -> float:
+        return 1.0 - s.reinjected
+
+    def _late(s) -> float:
+        return s.success * s.share_high + (1.0 - s.success) * s.share_low
+
+    def _of(s, bias: float, trained: float, back: float) -> dict[str, float]:
+        ages = {"trained": trained, "age": s.staleness * trained + s.by * back}
+        return indexed("bias", bias * s.gradient) | ages
+
     def predict(s) -> dict[str, float]:
-        return _of(s, -_lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
+        return s._of(-s._lost() * s._coefficient(), 1.0 - s._lost() * s._late(), s.reinjected * s._late())
 
     def check(s) -> dict[str, float]:
         arms = len(s.pi)
@@ -180,20 +175,19 @@ class DelayedRewardBias(Arms, Claim):
         return indexed("bias", total) | {"trained": float(trained), "age": float(age)}
 
     wrong = {
-        "constant wrong by 3 percent": lambda s: _of(
-            s, -1.03 * _lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s)
+        "constant wrong by 3 percent": lambda s: s._of(
+            -1.03 * s._lost() * s._coefficient(), 1.0 - s._lost() * s._late(), s.reinjected * s._late()
         ),
-        "shares of the two rewards swapped": lambda s: _of(
-            s,
-            -_lost(s) * (s.share_low * (1.0 - s.offset) + s.share_high * s.offset),
-            1.0 - _lost(s) * _late(s),
-            s.reinjected * _late(s),
+        "shares of the two rewards swapped": lambda s: s._of(
+            -s._lost() * (s.share_low * (1.0 - s.offset) + s.share_high * s.offset),
+            1.0 - s._lost() * s._late(),
+            s.reinjected * s._late(),
         ),
-        "mean lateness in place of its product with A": lambda s: _of(
-            s, -_lost(s) * _late(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s)
+        "mean lateness in place of its product with A": lambda s: s._of(
+            -s._lost() * s._late(), 1.0 - s._lost() * s._late(), s.reinjected * s._late()
         ),
-        "what comes back is as fresh as the rest": lambda s: _of(
-            s, -_lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), 0.0
+        "what comes back is as fresh as the rest": lambda s: s._of(
+            -s._lost() * s._coefficient(), 1.0 - s._lost() * s._late(), 0.0
         ),
     }
 

@@ -15,11 +15,6 @@ from asyncsim.claims import _bandit, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
 
-
-def _gradient(s: FullIs, ratio: np.ndarray | float, score: np.ndarray) -> dict[str, float]:
-    return indexed("grad", (s.paid(s.listed) * ratio) @ score)
-
-
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 
@@ -35,19 +30,22 @@ class FullIs(_bandit.PaidSequencePair, Claim):
         super().joint()
         self.listed = _bandit.enumerate_sequences(self)
 
+    def _gradient(s, ratio: np.ndarray | float, score: np.ndarray) -> dict[str, float]:
+        return indexed("grad", (s.paid(s.listed) * ratio) @ score)
+
     def predict(s) -> dict[str, float]:
-        return _gradient(s, s.listed.ratio, s.listed.score)
+        return s._gradient(s.listed.ratio, s.listed.score)
 
     def check(s) -> dict[str, float]:
         return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
 
     wrong = {
-        "ratio dropped": lambda s: _gradient(s, 1.0, s.listed.score),
-        "last token left out of the ratio": lambda s: _gradient(
-            s, np.exp((s.listed.log_current - s.listed.log_behavior)[:, :-1].sum(axis=1)), s.listed.score
+        "ratio dropped": lambda s: s._gradient(1.0, s.listed.score),
+        "last token left out of the ratio": lambda s: s._gradient(
+            np.exp((s.listed.log_current - s.listed.log_behavior)[:, :-1].sum(axis=1)), s.listed.score
         ),
-        "score at the behavior policy": lambda s: _gradient(
-            s, s.listed.ratio, _bandit.sequence_scores(s, s.behavior_logits, s.listed.tokens)
+        "score at the behavior policy": lambda s: s._gradient(
+            s.listed.ratio, _bandit.sequence_scores(s, s.behavior_logits, s.listed.tokens)
         ),
     }
 

@@ -29,16 +29,6 @@ from asyncsim.claims._points import sequence_point
 _CLEAR = 1e-9
 
 
-def _tilted(s: GeometricRatio, power: complex) -> complex:
-    """E_mu W^power."""
-    mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
-    return complex(chained(s, pi**power * mu ** (1.0 - power)))
-
-
-def _kept(s: GeometricRatio, mean: np.ndarray) -> float:
-    return float(s.sequences.mass @ ((mean >= s.low) & (mean <= s.high)))
-
-
 _BAND = {"low": 0.8, "high": 1.25}
 _MARKOV = sequence_point("markov", 5, 4, **_BAND)
 
@@ -68,12 +58,20 @@ class GeometricRatio(SequencePair, Claim):
         apart = float(np.abs(self.mean_log).max()) > 1e-3
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
 
+    def _tilted(s, power: complex) -> complex:
+        """E_mu W^power."""
+        mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
+        return complex(chained(s, pi**power * mu ** (1.0 - power)))
+
+    def _kept(s, mean: np.ndarray) -> float:
+        return float(s.sequences.mass @ ((mean >= s.low) & (mean <= s.high)))
+
     def predict(s) -> dict[str, float]:
         return {
-            "loss": -float(np.log(_tilted(s, 1.0 / s.horizon).real)),
-            "kept": _kept(s, s.mean),
+            "loss": -float(np.log(s._tilted(1.0 / s.horizon).real)),
+            "kept": s._kept(s.mean),
             # d/dp log E W^p at p = 0 is E log W.
-            "kl": -float(np.imag(np.log(_tilted(s, 1e-30j)))) / 1e-30 / s.horizon,
+            "kl": -float(np.imag(np.log(s._tilted(1e-30j)))) / 1e-30 / s.horizon,
         }
 
     def check(s) -> dict[str, float]:
@@ -99,7 +97,7 @@ class GeometricRatio(SequencePair, Claim):
         "other direction of the divergence": lambda s: s.but(
             behavior_logits=s.current_logits, current_logits=s.behavior_logits
         ).predict(),
-        "band centered at the limit": lambda s: s.predict() | {"kept": _kept(s, s.mean * np.exp(s.predict()["kl"]))},
+        "band centered at the limit": lambda s: s.predict() | {"kept": s._kept(s.mean * np.exp(s.predict()["kl"]))},
     }
 
     points = (sequence_point("iid", 6, 1, **_BAND), sequence_point("position", 3, 3, **_BAND), _MARKOV)

@@ -23,15 +23,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._points import sequence_point
 
 
-def _second_moment(s: IsVariance, ratio: np.ndarray) -> float:
-    return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
-
-
-def _variance(s: IsVariance, ratio: np.ndarray) -> float:
-    """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
-    return _second_moment(s, ratio) - float(s.gradient @ s.gradient) / s.samples
-
-
 def _of(variance: float, fresh: float) -> dict[str, float]:
     return {"variance": variance, "inflation": variance / fresh}
 
@@ -65,14 +56,19 @@ class IsVariance(PaidSequencePair, Claim):
         self.gradient = exact_gradient(self, self.current_logits, self.success)
         remedy = "move the offset, or take rewards and policies that differ"
         self.fresh = np.ones(len(self.gain))
-        share = min(
-            _variance(self, w) / max(1e-12, _second_moment(self, w)) for w in (self.sequences.ratio, self.fresh)
-        )
+        share = min(self._variance(w) / max(1e-12, self._second_moment(w)) for w in (self.sequences.ratio, self.fresh))
         # What is a difference of nearly equal numbers has no digits.
         checks.require(share > 1e-5, "offset", self.offset, "such that gradients vary", remedy)
 
+    def _second_moment(s, ratio: np.ndarray) -> float:
+        return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
+
+    def _variance(s, ratio: np.ndarray) -> float:
+        """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
+        return s._second_moment(ratio) - float(s.gradient @ s.gradient) / s.samples
+
     def predict(s) -> dict[str, float]:
-        return _of(_variance(s, s.sequences.ratio), _variance(s, s.fresh))
+        return _of(s._variance(s.sequences.ratio), s._variance(s.fresh))
 
     def check(s) -> dict[str, float]:
         found = []
@@ -82,12 +78,12 @@ class IsVariance(PaidSequencePair, Claim):
         return _of(*found)
 
     wrong = {
-        "one power of the ratio under mu": lambda s: _of(_variance(s, s.fresh), _variance(s, s.fresh)),
+        "one power of the ratio under mu": lambda s: _of(s._variance(s.fresh), s._variance(s.fresh)),
         "N/ESS taken for the inflation": lambda s: _of(
-            _variance(s, s.fresh) * float(s.current_mass @ s.sequences.ratio), _variance(s, s.fresh)
+            s._variance(s.fresh) * float(s.current_mass @ s.sequences.ratio), s._variance(s.fresh)
         ),
-        "ratio squared under pi": lambda s: _of(_variance(s, s.sequences.ratio**2), _variance(s, s.fresh)),
-        "squared mean forgotten": lambda s: _of(_second_moment(s, s.sequences.ratio), _second_moment(s, s.fresh)),
+        "ratio squared under pi": lambda s: _of(s._variance(s.sequences.ratio**2), s._variance(s.fresh)),
+        "squared mean forgotten": lambda s: _of(s._second_moment(s.sequences.ratio), s._second_moment(s.fresh)),
     }
 
     points = (sequence_point("position", 3, 3, success=None, offset=0.6, samples=1), _MARKOV, _TWO_ARMS)

@@ -25,24 +25,6 @@ from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, units_for
 
-
-def _quantities(s: Minibatches, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
-    return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
-
-
-def _apart(s: Minibatches) -> np.ndarray:
-    """Covariances of updates 0, ..., M apart."""
-    covariances = np.arange(s.minibatches + 1) / s.minibatches
-    covariances[0] = s.minibatches
-    return covariances
-
-
-def _replaced(s: Minibatches) -> dict[str, float]:
-    """Every minibatch drawn with replacement: noise of the dealing beside that of the batch."""
-    k = np.arange(1, s.epochs * s.minibatches + 1)
-    return _quantities(s, k**2 + k * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples)), _apart(s))
-
-
 _COORDINATES = 8
 _SPREAD = 0.6
 """Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
@@ -88,10 +70,24 @@ class Minibatches(Claim):
         """Variance of a step along the mean gradient of the batch."""
         return self.step**2 * self.noise**2 / (self.groups * self.samples)
 
+    def _quantities(s, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
+        return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
+
+    def _apart(s) -> np.ndarray:
+        """Covariances of updates 0, ..., M apart."""
+        covariances = np.arange(s.minibatches + 1) / s.minibatches
+        covariances[0] = s.minibatches
+        return covariances
+
+    def _replaced(s) -> dict[str, float]:
+        """Every minibatch drawn with replacement: noise of the dealing beside that of the batch."""
+        k = np.arange(1, s.epochs * s.minibatches + 1)
+        return s._quantities(k**2 + k * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples)), s._apart())
+
     def predict(s) -> dict[str, float]:
         m = s.minibatches
         epoch, place = np.divmod(np.arange(1, s.epochs * m + 1), m)
-        return _quantities(s, (epoch * m) ** 2 + 2.0 * epoch * m * place + place * m, _apart(s))
+        return s._quantities((epoch * m) ** 2 + 2.0 * epoch * m * place + place * m, s._apart())
 
     def check(s, dealt_anew: bool = True) -> dict[str, float]:
         """Pairs of minibatches: all of a sample's noise in the same one, nothing in another, a share between epochs."""
@@ -105,18 +101,16 @@ class Minibatches(Claim):
         covariance = shared / size**2 * (s.groups * s.samples)
         sums = [covariance[:k, :k].sum() for k in range(1, updates + 1)]
         lags = [np.mean([covariance[k, k - lag] for k in range(m, updates)]) for lag in range(m + 1)]
-        return _quantities(s, np.array(sums), np.array(lags))
+        return s._quantities(np.array(sums), np.array(lags))
 
     wrong = {
         "dealt with replacement": _replaced,
         "every epoch in the same order": lambda s: Minibatches.check(s, dealt_anew=False),
-        "fresh samples in every minibatch": lambda s: _quantities(
-            s,
-            s.minibatches * np.arange(1.0, s.epochs * s.minibatches + 1),
-            s.minibatches * np.eye(s.minibatches + 1)[0],
+        "fresh samples in every minibatch": lambda s: s._quantities(
+            s.minibatches * np.arange(1.0, s.epochs * s.minibatches + 1), s.minibatches * np.eye(s.minibatches + 1)[0]
         ),
-        "every minibatch taken for the batch": lambda s: _quantities(
-            s, np.arange(1.0, s.epochs * s.minibatches + 1) ** 2, np.ones(s.minibatches + 1)
+        "every minibatch taken for the batch": lambda s: s._quantities(
+            np.arange(1.0, s.epochs * s.minibatches + 1) ** 2, np.ones(s.minibatches + 1)
         ),
     }
 

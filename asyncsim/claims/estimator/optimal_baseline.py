@@ -21,19 +21,6 @@ from asyncsim.claims._bandit import PolicyPair, score_norm_squared, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 
-def _quotient(s: OptimalBaseline, power: float) -> float:
-    mass = s.mu * s.weight**power * score_norm_squared(s.pi)
-    return float(mass @ s.rewards / mass.sum())
-
-
-def _minimizer(s: OptimalBaseline) -> float:
-    mass = s.mu * s.weight**2 * score_norm_squared(s.pi)
-    drift = s.mu * s.weight - (s.mu @ s.weight) * s.pi
-    returns = s.mu * s.weight * s.rewards
-    signal = returns - returns.sum() * s.pi
-    return float((mass @ s.rewards - signal @ drift) / (mass.sum() - drift @ drift))
-
-
 def _vertex(parabola: Callable[[float], float], scale: float) -> float:
     left, middle, right = (parabola(b * scale) for b in (-1.0, 0.0, 1.0))
     return scale * 0.5 * (left - right) / (left - 2.0 * middle + right)
@@ -58,8 +45,19 @@ class OptimalBaseline(PolicyPair, Claim):
         self.mu, self.pi = map(softmax, self.logits)
         self.weight = np.minimum(self.pi / self.mu, np.inf if self.cap is None else self.cap)
 
+    def _quotient(s, power: float) -> float:
+        mass = s.mu * s.weight**power * score_norm_squared(s.pi)
+        return float(mass @ s.rewards / mass.sum())
+
+    def _minimizer(s) -> float:
+        mass = s.mu * s.weight**2 * score_norm_squared(s.pi)
+        drift = s.mu * s.weight - (s.mu @ s.weight) * s.pi
+        returns = s.mu * s.weight * s.rewards
+        signal = returns - returns.sum() * s.pi
+        return float((mass @ s.rewards - signal @ drift) / (mass.sum() - drift @ drift))
+
     def predict(s) -> dict[str, float]:
-        return {"baseline": _minimizer(s), "opob": _quotient(s, 2)}
+        return {"baseline": s._minimizer(), "opob": s._quotient(2)}
 
     def check(s) -> dict[str, float]:
         scores = np.eye(s.rewards.size) - s.pi
@@ -76,9 +74,9 @@ class OptimalBaseline(PolicyPair, Claim):
         return {"baseline": _vertex(variance, scale), "opob": _vertex(second_moment, scale)}
 
     wrong = {
-        "weight to the fourth power": lambda s: {"baseline": _quotient(s, 4), "opob": _quotient(s, 4)},
+        "weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)},
         "mean reward under behavior": lambda s: {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)},
-        "drift of truncated weights ignored": lambda s: {"baseline": _quotient(s, 2), "opob": _quotient(s, 2)},
+        "drift of truncated weights ignored": lambda s: {"baseline": s._quotient(2), "opob": s._quotient(2)},
     }
 
     points = ({**_POINT, "cap": None}, {**_POINT, "cap": 1.5})

@@ -28,32 +28,9 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 _LIMIT = 2**16
 
 
-def _batches(s: PlugInBaseline) -> tuple[np.ndarray, np.ndarray]:
-    """Every ordered batch of arms `[B, N]` and its probability."""
-    picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
-    return picks, s.mu[picks].prod(axis=1)
-
-
 def _of(chance: np.ndarray, gradients: np.ndarray) -> dict[str, float]:
     mean = chance @ gradients
     return indexed("mean", mean) | {"variance": float(chance @ ((gradients - mean) ** 2).sum(axis=1))}
-
-
-def _with(s: PlugInBaseline, omega: np.ndarray, out: bool) -> dict[str, float]:
-    """Moments with these weights of arms, sample i out of its own baseline or in it."""
-    picks, chance = _batches(s)
-    heavy, reward = omega[picks], s.rewards[picks]
-    keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)
-    baseline = (heavy * reward) @ keep / (heavy @ keep)
-    weight = s.ratio[picks] * (reward - baseline) / s.samples
-    return _of(chance, np.einsum("bn,bnk->bk", weight, s.scores[picks]))
-
-
-def _with_constant(s: PlugInBaseline) -> dict[str, float]:
-    mass = s.mu * s.ratio**2 * score_norm_squared(s.pi)
-    gradients = (s.ratio * (s.rewards - mass @ s.rewards / mass.sum()))[:, None] * s.scores
-    found = _of(s.mu, gradients)
-    return found | {"variance": found["variance"] / s.samples}
 
 
 def _baseline(point: Point) -> lab.Advantage:
@@ -108,8 +85,28 @@ class PlugInBaseline(PolicyPair, Claim):
             "plug_in": self.ratio**2 * score_norm_squared(self.pi),
         }[self.baseline]
 
+    def _batches(s) -> tuple[np.ndarray, np.ndarray]:
+        """Every ordered batch of arms `[B, N]` and its probability."""
+        picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
+        return picks, s.mu[picks].prod(axis=1)
+
+    def _with(s, omega: np.ndarray, out: bool) -> dict[str, float]:
+        """Moments with these weights of arms, sample i out of its own baseline or in it."""
+        picks, chance = s._batches()
+        heavy, reward = omega[picks], s.rewards[picks]
+        keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)
+        baseline = (heavy * reward) @ keep / (heavy @ keep)
+        weight = s.ratio[picks] * (reward - baseline) / s.samples
+        return _of(chance, np.einsum("bn,bnk->bk", weight, s.scores[picks]))
+
+    def _with_constant(s) -> dict[str, float]:
+        mass = s.mu * s.ratio**2 * score_norm_squared(s.pi)
+        gradients = (s.ratio * (s.rewards - mass @ s.rewards / mass.sum()))[:, None] * s.scores
+        found = _of(s.mu, gradients)
+        return found | {"variance": found["variance"] / s.samples}
+
     def predict(s) -> dict[str, float]:
-        return _with(s, s.omega, s.leave_one_out)
+        return s._with(s.omega, s.leave_one_out)
 
     def check(s) -> dict[str, float]:
         counts = compositions(s.samples, s.rewards.size)
@@ -131,8 +128,8 @@ class PlugInBaseline(PolicyPair, Claim):
         return found | (indexed("mean", s.gradient) if s.leave_one_out else {})
 
     wrong = {
-        "own sample on the other side": lambda s: _with(s, s.omega, not s.leave_one_out),
-        "weights squared once more": lambda s: _with(s, s.omega**2 * s.ratio, s.leave_one_out),
+        "own sample on the other side": lambda s: s._with(s.omega, not s.leave_one_out),
+        "weights squared once more": lambda s: s._with(s.omega**2 * s.ratio, s.leave_one_out),
         "best constant baseline": _with_constant,
     }
 

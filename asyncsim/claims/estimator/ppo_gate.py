@@ -28,50 +28,9 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 _CLEAR = 1e-9
 
 
-def _gate(s: PpoGate, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Arms that are open for A > 0 and for A < 0."""
-    lowest, highest, dual = s.bounds
-    return rho <= highest, (rho >= lowest) & (rho <= dual)
-
-
-def _update(s: PpoGate, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, float]:
-    """Gradient in the logits, and the share of tokens that are open, for gates of both signs."""
-    paid, unpaid = s.mu * s.means * up, s.mu * (1.0 - s.means) * down
-    weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
-    return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
-
-
 def _quantities(first: tuple[np.ndarray, float], second: tuple[np.ndarray, float]) -> dict[str, float]:
     vectors = indexed("first", first[0]) | indexed("second", second[0])
     return vectors | {"open_first": first[1], "open_second": second[1]}
-
-
-def _seen(s: PpoGate) -> np.ndarray:
-    """Ratios in the first update on a batch."""
-    return s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
-
-
-def _objective(s: PpoGate, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
-    lowest, highest, dual = s.bounds
-    rows = []
-    for ratio in softmax(logits) / below:
-        clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
-        for gain in (1.0 - s.offset, -s.offset):
-            least = min(ratio * gain, clip * gain, key=np.real)
-            rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
-    return np.array(rows)
-
-
-def _with(s: PpoGate, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> dict[str, float]:
-    """The second update with other gates, and the first one with these where it sees a ratio."""
-    second = _update(s, rho, up, down)
-    return _quantities(second if s.anchor == "behavior" else _update(s, *[np.ones_like(rho)] * 3), second)
-
-
-def _both_sides(s: PpoGate) -> dict[str, float]:
-    inside = (s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])
-    return _with(s, s.ratio, inside, inside)
 
 
 _SECOND, _FIRST = 1, 2
@@ -114,25 +73,60 @@ class PpoGate(PolicyPair, Claim):
         gaps = np.abs(np.concatenate([np.append(self.ratio, 1.0) - x for x in self.bounds]))
         checks.require(bool((gaps > _CLEAR).all()), "low, high", (self.low, self.high), "off every ratio", "move it")
         fixed = self.ratio, np.ones_like(self.ratio)
-        moves = min(float(np.abs(_update(self, rho, *_gate(self, rho))[0]).max()) for rho in fixed)
+        moves = min(float(np.abs(self._update(rho, *self._gate(rho))[0]).max()) for rho in fixed)
         checks.require(moves > 1e-6, "offset", self.offset, "such that the gradient is not 0", "widen the band")
 
+    def _gate(s, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Arms that are open for A > 0 and for A < 0."""
+        lowest, highest, dual = s.bounds
+        return rho <= highest, (rho >= lowest) & (rho <= dual)
+
+    def _update(s, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, float]:
+        """Gradient in the logits, and the share of tokens that are open, for gates of both signs."""
+        paid, unpaid = s.mu * s.means * up, s.mu * (1.0 - s.means) * down
+        weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
+        return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
+
+    def _seen(s) -> np.ndarray:
+        """Ratios in the first update on a batch."""
+        return s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
+
+    def _objective(s, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
+        lowest, highest, dual = s.bounds
+        rows = []
+        for ratio in softmax(logits) / below:
+            clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
+            for gain in (1.0 - s.offset, -s.offset):
+                least = min(ratio * gain, clip * gain, key=np.real)
+                rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
+        return np.array(rows)
+
+    def _with(s, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> dict[str, float]:
+        """The second update with other gates, and the first one with these where it sees a ratio."""
+        second = s._update(rho, up, down)
+        return _quantities(second if s.anchor == "behavior" else s._update(*[np.ones_like(rho)] * 3), second)
+
+    def _both_sides(s) -> dict[str, float]:
+        inside = (s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])
+        return s._with(s.ratio, inside, inside)
+
     def predict(s) -> dict[str, float]:
-        first, second = (_update(s, rho, *_gate(s, rho)) for rho in (_seen(s), s.ratio))
+        first, second = (s._update(rho, *s._gate(rho)) for rho in (s._seen(), s.ratio))
         return _quantities(first, second)
 
     def check(s) -> dict[str, float]:
         chance = np.stack([s.mu * s.means, s.mu * (1.0 - s.means)], 1).ravel()
         found = []
         for below in (s.mu if s.anchor == "behavior" else s.pi, s.mu):
-            slopes = complex_gradient(partial(_objective, s, below), s.current_logits)
+            slopes = complex_gradient(partial(s._objective, below), s.current_logits)
             found.append((chance @ slopes, float(chance @ (np.abs(slopes).max(1) > 0.0))))
         return _quantities(*found)
 
     wrong = {
-        "sides of the gate swapped": lambda s: _with(s, s.ratio, *_gate(s, s.ratio)[::-1]),
+        "sides of the gate swapped": lambda s: s._with(s.ratio, *s._gate(s.ratio)[::-1]),
         "stopped outside the band whatever the sign": _both_sides,
-        "ratio missing where the gate is open": lambda s: _with(s, np.ones_like(s.ratio), *_gate(s, s.ratio)),
+        "ratio missing where the gate is open": lambda s: s._with(np.ones_like(s.ratio), *s._gate(s.ratio)),
         "a recomputed denominator sees staleness": lambda s: s.but(anchor="behavior").predict(),
         "dual clip forgotten": lambda s: s.but(dual=None).predict(),
     }

@@ -25,37 +25,6 @@ from asyncsim.claims._bandit import PolicyPair, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 
 
-def _weight(s: ScoreCentering, ratio: np.ndarray) -> np.ndarray:
-    return np.ones_like(ratio) if s.weight == "none" else np.minimum(ratio, s.cap)
-
-
-def _alpha(s: ScoreCentering) -> float:
-    rho = s.q[~s.head].sum() / s.p[~s.head].sum()
-    return float(rho * _weight(s, 1.0 / rho))
-
-
-def _grad(s: ScoreCentering) -> np.ndarray:
-    return (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
-
-
-def _removed(s: ScoreCentering) -> np.ndarray:
-    return (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
-
-
-def _left(s: ScoreCentering, alpha: float | None = None) -> np.ndarray:
-    rest = ~s.head * (s.q * s.w - (_alpha(s) if alpha is None else alpha) * s.p)
-    return (s.q @ s.gain) * (rest @ s.scores)
-
-
-def _of(s: ScoreCentering, grad: np.ndarray, removed: np.ndarray, left: np.ndarray | None = None) -> dict[str, float]:
-    known = {} if s.top is None else indexed("left", _left(s) if left is None else left)
-    return indexed("grad", grad) | indexed("removed", removed) | known
-
-
-def _without_alpha(s: ScoreCentering, alpha: float) -> dict[str, float]:
-    return _of(s, _grad(s), _removed(s), None if s.top is None else _left(s, alpha))
-
-
 def _weighing(kind: type[lab.Centered]) -> Plant:
     def plant(spec: lab.Spec) -> lab.Spec:
         weight: Any = spec.method.weight
@@ -92,11 +61,11 @@ class ScoreCentering(PolicyPair, Claim):
         """Something to take out, and something left where only some actions are known."""
         super().joint()
         self.q, self.p = map(softmax, self.logits)
-        self.w = _weight(self, self.p / self.q)
+        self.w = self._weight(self.p / self.q)
         self.gain = self.rewards - self.offset
         self.scores = np.eye(len(self.q)) - self.p
         remedy = "move the offset, or take a cap that binds"
-        removed, grad = (float(np.abs(x).max()) for x in (_removed(self), _grad(self)))
+        removed, grad = (float(np.abs(x).max()) for x in (self._removed(), self._grad()))
         checks.require(
             min(removed, grad) > 1e-6, "offset", self.offset, "such that centering changes a gradient", remedy
         )
@@ -114,27 +83,51 @@ class ScoreCentering(PolicyPair, Claim):
         behind = float(self.p[~self.head].sum())
         clear = float(order[self.top - 1] - order[self.top]) > 1e-9 and behind >= 1e-6
         checks.require(clear, "top", self.top, "at an edge without a tie, with mass behind it", "move a logit")
-        differ = float(np.abs(_left(self)).max()) > 1e-6
+        differ = float(np.abs(self._left()).max()) > 1e-6
         checks.require(differ, "top", self.top, "such that something is left over", "move a logit, or leave top out")
 
+    def _weight(s, ratio: np.ndarray) -> np.ndarray:
+        return np.ones_like(ratio) if s.weight == "none" else np.minimum(ratio, s.cap)
+
+    def _alpha(s) -> float:
+        rho = s.q[~s.head].sum() / s.p[~s.head].sum()
+        return float(rho * s._weight(1.0 / rho))
+
+    def _grad(s) -> np.ndarray:
+        return (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
+
+    def _removed(s) -> np.ndarray:
+        return (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
+
+    def _left(s, alpha: float | None = None) -> np.ndarray:
+        rest = ~s.head * (s.q * s.w - (s._alpha() if alpha is None else alpha) * s.p)
+        return (s.q @ s.gain) * (rest @ s.scores)
+
+    def _of(s, grad: np.ndarray, removed: np.ndarray, left: np.ndarray | None = None) -> dict[str, float]:
+        known = {} if s.top is None else indexed("left", s._left() if left is None else left)
+        return indexed("grad", grad) | indexed("removed", removed) | known
+
+    def _without_alpha(s, alpha: float) -> dict[str, float]:
+        return s._of(s._grad(), s._removed(), None if s.top is None else s._left(alpha))
+
     def predict(s) -> dict[str, float]:
-        return _of(s, _grad(s), _removed(s))
+        return s._of(s._grad(), s._removed())
 
     def check(s) -> dict[str, float]:
         everything = (s.q * s.w) @ s.scores
-        known = everything if s.top is None else (s.head * (s.q * s.w - _alpha(s) * s.p)) @ s.scores
+        known = everything if s.top is None else (s.head * (s.q * s.w - s._alpha() * s.p)) @ s.scores
         totals = np.zeros((3, len(s.q)))
         for chance, gain, own in zip(s.q, s.gain, s.w[:, None] * s.scores, strict=True):
             totals += chance * gain * np.array([own - everything, own, own - known])
-        return _of(s, totals[0], totals[1] - totals[0], totals[2] - totals[0])
+        return s._of(totals[0], totals[1] - totals[0], totals[2] - totals[0])
 
     wrong = {
-        "advantage centered under the current policy": lambda s: _of(
-            s, (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores, _removed(s)
+        "advantage centered under the current policy": lambda s: s._of(
+            (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores, s._removed()
         ),
-        "weight left out of the mean": lambda s: _of(s, _grad(s), (s.q @ s.gain) * (s.q @ s.scores)),
-        "alpha of 1": lambda s: _without_alpha(s, 1.0),
-        "rest ignored": lambda s: _without_alpha(s, 0.0),
+        "weight left out of the mean": lambda s: s._of(s._grad(), (s.q @ s.gain) * (s.q @ s.scores)),
+        "alpha of 1": lambda s: s._without_alpha(1.0),
+        "rest ignored": lambda s: s._without_alpha(0.0),
     }
 
     points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})

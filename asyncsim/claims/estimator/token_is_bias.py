@@ -34,65 +34,6 @@ from asyncsim.claims._bandit import (
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
 
-
-def _token_scores(s: TokenIsBias, logits: np.ndarray) -> np.ndarray:
-    """Score of every token, flat `[Y, T, S*A]`."""
-    tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
-    scores = np.zeros((*tokens.shape, *logits.shape))
-    sequence, place = np.indices(tokens.shape)
-    scores[sequence, place, rows] = np.eye(s.actions)[tokens] - softmax(logits)[rows]
-    return scores.reshape(*tokens.shape, -1)
-
-
-def _log_ratio(s: TokenIsBias) -> np.ndarray:
-    return s.sequences.log_current - s.sequences.log_behavior
-
-
-def _bias(s: TokenIsBias) -> np.ndarray:
-    ratio = np.exp(_log_ratio(s))
-    others = s.sequences.ratio[:, None] / ratio
-    return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), _token_scores(s, s.current_logits))
-
-
-def _first(s: TokenIsBias) -> np.ndarray:
-    scores = _token_scores(s, s.behavior_logits)
-    moved = scores @ (s.current_logits - s.behavior_logits).ravel()
-    return np.einsum("y,yt,ytk->k", -s.paid_mass, moved.sum(1, keepdims=True) - moved, scores)
-
-
-def _return_of_one(s: TokenIsBias, place: int, logits: np.ndarray) -> np.complex128:
-    """E R with the token at `place` drawn from these logits, the others from behavior, by recursion on (row, count)."""
-    height = max(len(logits), s.horizon + 1)
-    mass = np.zeros((height, s.horizon + 1), dtype=complex)
-    mass[0, 0] = 1.0
-    for t in range(s.horizon):
-        chance = softmax(logits if t == place else s.behavior_logits)
-        after = np.zeros_like(mass)
-        for row, a in np.ndindex(*chance.shape):
-            flow = mass[row] * chance[row, a]
-            after[s.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
-        mass = after
-    return np.complex128(mass.sum(axis=0) @ reward(np.arange(s.horizon + 1), s.horizon, s.success))
-
-
-def _enumerated(s: TokenIsBias, distance: complex) -> np.ndarray:
-    """Token-weighted less sequence-weighted scores at a complex share of the way, `[S*A]`."""
-    logits = s.behavior_logits + distance * (s.current_logits - s.behavior_logits)
-    tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
-    ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
-    scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
-    weight = ratio - ratio.prod(axis=1, keepdims=True)
-    places = np.eye(len(logits))[rows]
-    return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
-
-
-def _own_token_too(s: TokenIsBias) -> dict[str, float]:
-    sequences, scores = s.sequences, sequence_scores(s, s.behavior_logits, s.sequences.tokens)
-    bias = -(s.paid_mass * (sequences.ratio - 1.0)) @ sequences.score
-    moved = scores @ (s.current_logits - s.behavior_logits).ravel()
-    return indexed("bias", bias) | indexed("first", -(s.paid_mass * moved) @ scores)
-
-
 _NEAR = 2e-3
 """Share of the way at which slopes are taken, and twice that, on both sides: their error is of its fourth power."""
 _CURVED = 1e-4
@@ -114,19 +55,70 @@ class TokenIsBias(PaidSequencePair, Claim):
         super().joint()
         self.sequences = enumerate_sequences(self)
         self.paid_mass = self.paid(self.sequences)
-        size, slope = (float(np.abs(x).max()) for x in (_bias(self), _first(self)))
+        size, slope = (float(np.abs(x).max()) for x in (self._bias(), self._first()))
         remedy = "take rewards that do not add up over independent tokens, and policies that differ"
         checks.require(
             size > 1e-6 and slope > 1e-4, "success", self.success, "such that token ratios are biased", remedy
         )
 
+    def _token_scores(s, logits: np.ndarray) -> np.ndarray:
+        """Score of every token, flat `[Y, T, S*A]`."""
+        tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+        scores = np.zeros((*tokens.shape, *logits.shape))
+        sequence, place = np.indices(tokens.shape)
+        scores[sequence, place, rows] = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+        return scores.reshape(*tokens.shape, -1)
+
+    def _log_ratio(s) -> np.ndarray:
+        return s.sequences.log_current - s.sequences.log_behavior
+
+    def _bias(s) -> np.ndarray:
+        ratio = np.exp(s._log_ratio())
+        others = s.sequences.ratio[:, None] / ratio
+        return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), s._token_scores(s.current_logits))
+
+    def _first(s) -> np.ndarray:
+        scores = s._token_scores(s.behavior_logits)
+        moved = scores @ (s.current_logits - s.behavior_logits).ravel()
+        return np.einsum("y,yt,ytk->k", -s.paid_mass, moved.sum(1, keepdims=True) - moved, scores)
+
+    def _return_of_one(s, place: int, logits: np.ndarray) -> np.complex128:
+        """E R, the token at `place` drawn from these logits, the others from behavior, by recursion on (row, count)."""
+        height = max(len(logits), s.horizon + 1)
+        mass = np.zeros((height, s.horizon + 1), dtype=complex)
+        mass[0, 0] = 1.0
+        for t in range(s.horizon):
+            chance = softmax(logits if t == place else s.behavior_logits)
+            after = np.zeros_like(mass)
+            for row, a in np.ndindex(*chance.shape):
+                flow = mass[row] * chance[row, a]
+                after[s.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
+            mass = after
+        return np.complex128(mass.sum(axis=0) @ reward(np.arange(s.horizon + 1), s.horizon, s.success))
+
+    def _enumerated(s, distance: complex) -> np.ndarray:
+        """Token-weighted less sequence-weighted scores at a complex share of the way, `[S*A]`."""
+        logits = s.behavior_logits + distance * (s.current_logits - s.behavior_logits)
+        tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+        ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
+        scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+        weight = ratio - ratio.prod(axis=1, keepdims=True)
+        places = np.eye(len(logits))[rows]
+        return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
+
+    def _own_token_too(s) -> dict[str, float]:
+        sequences, scores = s.sequences, sequence_scores(s, s.behavior_logits, s.sequences.tokens)
+        bias = -(s.paid_mass * (sequences.ratio - 1.0)) @ sequences.score
+        moved = scores @ (s.current_logits - s.behavior_logits).ravel()
+        return indexed("bias", bias) | indexed("first", -(s.paid_mass * moved) @ scores)
+
     def predict(s) -> dict[str, float]:
-        return indexed("bias", _bias(s)) | indexed("first", _first(s))
+        return indexed("bias", s._bias()) | indexed("first", s._first())
 
     def check(s) -> dict[str, float]:
-        each = [complex_gradient(partial(_return_of_one, s, t), s.current_logits) for t in range(s.horizon)]
+        each = [complex_gradient(partial(s._return_of_one, t), s.current_logits) for t in range(s.horizon)]
         bias = np.sum(each, axis=0) - exact_gradient(s, s.current_logits, s.success)
-        return indexed("bias", bias) | indexed("first", np.imag(_enumerated(s, 1e-30j)) / 1e-30)
+        return indexed("bias", bias) | indexed("first", np.imag(s._enumerated(1e-30j)) / 1e-30)
 
     wrong = {
         "prefix taken to be corrected": lambda s: (
@@ -135,11 +127,12 @@ class TokenIsBias(PaidSequencePair, Claim):
                 np.einsum(
                     "y,yt,ytk->k",
                     -s.paid_mass,
-                    np.exp(_log_ratio(s)) * (np.exp(_log_ratio(s)[:, ::-1].cumsum(1)[:, ::-1] - _log_ratio(s)) - 1.0),
-                    _token_scores(s, s.current_logits),
+                    np.exp(s._log_ratio())
+                    * (np.exp(s._log_ratio()[:, ::-1].cumsum(1)[:, ::-1] - s._log_ratio()) - 1.0),
+                    s._token_scores(s.current_logits),
                 ),
             )
-            | indexed("first", _first(s))
+            | indexed("first", s._first())
         ),
         "own token counted among the uncorrected": _own_token_too,
         "sign": lambda s: {name: -value for name, value in s.predict().items()},

@@ -25,61 +25,8 @@ from asyncsim.claims._bandit import drawn_tables, of_states, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 
 
-def _lead(s: VTrace, weight: np.ndarray) -> np.ndarray:
-    """Weights of pairs `[S, A]` carried to the states that follow, `[S, S]`."""
-    states = len(weight)
-    matrix = np.zeros((states, states))
-    for state, action in np.ndindex(*weight.shape):
-        matrix[state, (state + action) % states] += weight[state, action]
-    return matrix
-
-
-def _capped(s: VTrace, cap: float) -> tuple[np.ndarray, np.ndarray]:
-    """The policy proportional to min(cap mu, pi), and the sums that it is renormalized by, `[S, 1]`."""
-    least = np.minimum(cap * s.mu, s.pi)
-    total = least.sum(axis=1, keepdims=True)
-    return least / total, total
-
-
-def _value(s: VTrace, policy: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(np.eye(len(policy)) - s.discount * _lead(s, policy), (policy * s.rewards).sum(axis=1))
-
-
-def _sweep(s: VTrace, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """V after one sweep from 0."""
-    carry = s.discount * _lead(s, np.minimum(s.trace_cap * s.mu, s.pi))
-    error = (total * policy * s.rewards).sum(axis=1)
-    return sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
-
-
 def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:
     return indexed("value", value) | indexed("first", first)
-
-
-def _moves(s: VTrace, values: np.ndarray) -> np.ndarray:
-    """Mean target of each state less its value, segment by segment: where caps are low, nearly all of it cancels."""
-    found = np.zeros(len(values))
-    for start, actions in itertools.product(
-        range(len(values)), itertools.product(range(s.mu.shape[1]), repeat=s.steps)
-    ):
-        state, chance, carried, total = start, 1.0, 1.0, 0.0
-        for action in actions:
-            after, ratio = (state + action) % len(values), s.pi[state, action] / s.mu[state, action]
-            error = s.rewards[state, action] + s.discount * values[after] - values[state]
-            total += carried * min(s.rho_cap, ratio) * error
-            chance, carried = chance * s.mu[state, action], carried * s.discount * min(s.trace_cap, ratio)
-            state = after
-        found[start] += chance * total
-    return found
-
-
-def _not_renormalized(s: VTrace) -> dict[str, float]:
-    policy, total = _capped(s, s.rho_cap)
-    return _of(_value(s, total * policy), _sweep(s, policy, total))
-
-
-def _of_policy(s: VTrace, policy: np.ndarray) -> dict[str, float]:
-    return _of(_value(s, policy), _sweep(s, policy, np.ones((len(policy), 1))))
 
 
 def _segments(point: Point) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +93,7 @@ class VTrace(Claim):
         checks.require(few, "steps", self.steps, f"such that {shape[1]}**steps <= 4096", "shorten the segments")
         checks.require(self.trace_cap <= self.rho_cap, "trace_cap", self.trace_cap, "at most rho_cap", "lower it")
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
-        paid = float(np.abs(_sweep(self, *_capped(self, self.rho_cap))).max()) > 1e-6
+        paid = float(np.abs(self._sweep(*self._capped(self.rho_cap))).max()) > 1e-6
         checks.require(paid, "rewards", self.rewards.tolist(), "not all 0", "a value of 0 says nothing")
 
     @classmethod
@@ -159,21 +106,67 @@ class VTrace(Claim):
         tables = {"rewards": tuple(draw(row) for _ in range(states)), **drawn_tables(draw, states, actions)}
         return {**tables, **point, "rho_cap": rho, "trace_cap": trace}
 
+    def _lead(s, weight: np.ndarray) -> np.ndarray:
+        """Weights of pairs `[S, A]` carried to the states that follow, `[S, S]`."""
+        states = len(weight)
+        matrix = np.zeros((states, states))
+        for state, action in np.ndindex(*weight.shape):
+            matrix[state, (state + action) % states] += weight[state, action]
+        return matrix
+
+    def _capped(s, cap: float) -> tuple[np.ndarray, np.ndarray]:
+        """The policy proportional to min(cap mu, pi), and the sums that it is renormalized by, `[S, 1]`."""
+        least = np.minimum(cap * s.mu, s.pi)
+        total = least.sum(axis=1, keepdims=True)
+        return least / total, total
+
+    def _value(s, policy: np.ndarray) -> np.ndarray:
+        return np.linalg.solve(np.eye(len(policy)) - s.discount * s._lead(policy), (policy * s.rewards).sum(axis=1))
+
+    def _sweep(s, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """V after one sweep from 0."""
+        carry = s.discount * s._lead(np.minimum(s.trace_cap * s.mu, s.pi))
+        error = (total * policy * s.rewards).sum(axis=1)
+        return sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
+
+    def _moves(s, values: np.ndarray) -> np.ndarray:
+        """Mean target of each state less its value, segment by segment: where caps are low, nearly all cancels."""
+        found = np.zeros(len(values))
+        for start, actions in itertools.product(
+            range(len(values)), itertools.product(range(s.mu.shape[1]), repeat=s.steps)
+        ):
+            state, chance, carried, total = start, 1.0, 1.0, 0.0
+            for action in actions:
+                after, ratio = (state + action) % len(values), s.pi[state, action] / s.mu[state, action]
+                error = s.rewards[state, action] + s.discount * values[after] - values[state]
+                total += carried * min(s.rho_cap, ratio) * error
+                chance, carried = chance * s.mu[state, action], carried * s.discount * min(s.trace_cap, ratio)
+                state = after
+            found[start] += chance * total
+        return found
+
+    def _not_renormalized(s) -> dict[str, float]:
+        policy, total = s._capped(s.rho_cap)
+        return _of(s._value(total * policy), s._sweep(policy, total))
+
+    def _of_policy(s, policy: np.ndarray) -> dict[str, float]:
+        return _of(s._value(policy), s._sweep(policy, np.ones((len(policy), 1))))
+
     def predict(s) -> dict[str, float]:
-        policy, total = _capped(s, s.rho_cap)
-        return _of(_value(s, policy), _sweep(s, policy, total))
+        policy, total = s._capped(s.rho_cap)
+        return _of(s._value(policy), s._sweep(policy, total))
 
     def check(s) -> dict[str, float]:
         states = len(s.mu)
-        first = _moves(s, np.zeros(states))
+        first = s._moves(np.zeros(states))
         # The operator is affine: probe it once for each state.
-        matrix = np.stack([_moves(s, row) - first for row in np.eye(states)], axis=1)
+        matrix = np.stack([s._moves(row) - first for row in np.eye(states)], axis=1)
         return _of(np.linalg.solve(matrix, -first), first)
 
     wrong = {
         "least of both not renormalized": _not_renormalized,
-        "value of the current policy": lambda s: _of_policy(s, s.pi),
-        "value of the behavior policy": lambda s: _of_policy(s, s.mu),
+        "value of the current policy": lambda s: s._of_policy(s.pi),
+        "value of the behavior policy": lambda s: s._of_policy(s.mu),
         "trace cap decides the fixed point": lambda s: s.but(rho_cap=s.trace_cap).predict(),
         "a step more": lambda s: s.but(steps=s.steps + 1).predict(),
     }

@@ -42,11 +42,6 @@ def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarra
     return np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear)
 
 
-def _clip_and_rescale(s: AsymreProjection) -> dict[str, float]:
-    positive_part = np.maximum(s.target, 0.0)
-    return indexed("pi", positive_part / positive_part.sum())
-
-
 _UPDATES = 800
 _STEP = 3.0
 _TOLERANCE = 1e-6
@@ -73,6 +68,10 @@ class AsymreProjection(Frozen, Claim):
         """x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative."""
         x: np.ndarray = self.mu * (self.rewards - self.offset)
         return x / x.sum()
+
+    def _clip_and_rescale(s) -> dict[str, float]:
+        positive_part = np.maximum(s.target, 0.0)
+        return indexed("pi", positive_part / positive_part.sum())
 
     def predict(s) -> dict[str, float]:
         return indexed("pi", project(s.target))

@@ -31,10 +31,6 @@ def _moved(p: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     return p * (rewards - p @ rewards)
 
 
-def _stated(s: EntropyDerivative, plain: float) -> dict[str, float]:
-    return {"policy_gradient": plain, "natural_gradient": _change(s.pi, s.rewards)}
-
-
 _STEP, _UPDATES = 1e-3, 300
 _BETAS = np.array([50.0, 100.0])
 _POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 1.0, 0.5)}
@@ -57,8 +53,11 @@ class EntropyDerivative(PolicyPair, Claim):
         super().joint()
         self.mu, self.pi = (softmax(logits) for logits in self.logits)
 
+    def _stated(s, plain: float) -> dict[str, float]:
+        return {"policy_gradient": plain, "natural_gradient": _change(s.pi, s.rewards)}
+
     def predict(s) -> dict[str, float]:
-        return _stated(s, _change(s.pi, _moved(s.mu, s.rewards)))
+        return s._stated(_change(s.pi, _moved(s.mu, s.rewards)))
 
     def check(s) -> dict[str, float]:
         def entropy_at(logits: np.ndarray) -> np.ndarray:
@@ -77,9 +76,9 @@ class EntropyDerivative(PolicyPair, Claim):
         }
 
     wrong = {
-        "natural form for the policy gradient": lambda s: _stated(s, _change(s.pi, s.rewards)),
-        "covariance under behavior": lambda s: _stated(s, _change(s.mu, _moved(s.mu, s.rewards))),
-        "staleness of the data forgotten": lambda s: _stated(s, _change(s.pi, _moved(s.pi, s.rewards))),
+        "natural form for the policy gradient": lambda s: s._stated(_change(s.pi, s.rewards)),
+        "covariance under behavior": lambda s: s._stated(_change(s.mu, _moved(s.mu, s.rewards))),
+        "staleness of the data forgotten": lambda s: s._stated(_change(s.pi, _moved(s.pi, s.rewards))),
         "plain form for the natural gradient": lambda s: {
             **s.predict(),
             "natural_gradient": _change(s.pi, _moved(s.pi, s.rewards)),

@@ -24,27 +24,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, compositions, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
 
-
-def _stated(s: KlRegression, tilts: float, bias: float) -> dict[str, float]:
-    return {**indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta)), "value_bias": bias}
-
-
-def _bias(s: KlRegression) -> float:
-    """Mean over all groups of N samples, less the population's value."""
-    counts = compositions(s.samples, s.rewards.size)
-    log_mass = gammaln(s.samples + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.start)
-    return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
-
-
-def _leading(s: KlRegression) -> float:
-    mean = s.start @ s.grown
-    return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
-
-
-def _tilts(s: KlRegression) -> int:
-    return math.ceil(s.solves / (s.lag + 1))
-
-
 _SOLVE, _MOMENTUM = 160, 0.8
 _TOLERANCE = 1e-4
 _GROUPS = 100_000
@@ -101,8 +80,24 @@ class KlRegression(Arms, Claim):
         # Shifted rewards shift V alike.
         self.grown = np.exp((self.rewards - self.rewards.max()) / self.beta)
 
+    def _stated(s, tilts: float, bias: float) -> dict[str, float]:
+        return {**indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta)), "value_bias": bias}
+
+    def _bias(s) -> float:
+        """Mean over all groups of N samples, less the population's value."""
+        counts = compositions(s.samples, s.rewards.size)
+        log_mass = gammaln(s.samples + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.start)
+        return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
+
+    def _leading(s) -> float:
+        mean = s.start @ s.grown
+        return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
+
+    def _tilts(s) -> int:
+        return math.ceil(s.solves / (s.lag + 1))
+
     def predict(s) -> dict[str, float]:
-        return _stated(s, _tilts(s), _bias(s))
+        return s._stated(s._tilts(), s._bias())
 
     def check(s) -> dict[str, float]:
         policies = [s.start]
@@ -121,12 +116,12 @@ class KlRegression(Arms, Claim):
         return {**indexed("pi", policies[-1]), "value_bias": s.beta * total}
 
     wrong = {
-        "lag ignored": lambda s: _stated(s, s.solves, _bias(s)),
-        "one tilt however many solves": lambda s: _stated(s, 1, _bias(s)),
-        "solves rounded down": lambda s: _stated(s, s.solves // (s.lag + 1), _bias(s)),
-        "tilt by beta r": lambda s: _stated(s, _tilts(s) * s.beta**2, _bias(s)),
-        "leading term of the bias": lambda s: _stated(s, _tilts(s), _leading(s)),
-        "unbiased value": lambda s: _stated(s, _tilts(s), 0.0),
+        "lag ignored": lambda s: s._stated(s.solves, s._bias()),
+        "one tilt however many solves": lambda s: s._stated(1, s._bias()),
+        "solves rounded down": lambda s: s._stated(s.solves // (s.lag + 1), s._bias()),
+        "tilt by beta r": lambda s: s._stated(s._tilts() * s.beta**2, s._bias()),
+        "leading term of the bias": lambda s: s._stated(s._tilts(), s._leading()),
+        "unbiased value": lambda s: s._stated(s._tilts(), 0.0),
     }
 
     points = (_POINT,)

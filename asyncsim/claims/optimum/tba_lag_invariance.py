@@ -29,13 +29,6 @@ def _stated(pi: np.ndarray, lagged: float, frozen: float) -> dict[str, float]:
     return {**indexed("pi", pi), "lagged_step": lagged, "frozen_step": frozen}
 
 
-def _field(s: TbaLagInvariance, current: np.ndarray, behavior: np.ndarray) -> np.ndarray:
-    pi, mu = softmax(current), softmax(behavior)
-    residual = s.rewards / s.beta - np.log(pi) + np.log(softmax(s.reference_logits))
-    weight = 2.0 * mu * (residual - mu @ residual)
-    return weight - weight.sum() * pi
-
-
 def _excess(step: float, now: np.ndarray, then: np.ndarray, tau: int) -> float:
     """Largest root of y_{t+1} = y_t + step (now y_t + then y_{t-tau}), less 1."""
     size = len(now)
@@ -89,6 +82,12 @@ class TbaLagInvariance(Arms, Claim):
         first, second = (float(np.linalg.eigvalsh(fisher(p))[-1]) for p in at)
         return first, second
 
+    def _field(s, current: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        pi, mu = softmax(current), softmax(behavior)
+        residual = s.rewards / s.beta - np.log(pi) + np.log(softmax(s.reference_logits))
+        weight = 2.0 * mu * (residual - mu @ residual)
+        return weight - weight.sum() * pi
+
     def predict(s, lagged: float = 1.0, frozen: float = 1.0) -> dict[str, float]:
         return _stated(s.optimum, lagged / s.largest[0], frozen / s.largest[1])
 
@@ -102,10 +101,10 @@ class TbaLagInvariance(Arms, Claim):
 
         def jacobian(at: np.ndarray, frozen: np.ndarray | None = None) -> np.ndarray:
             behavior = at if frozen is None else frozen
-            return basis.T @ complex_gradient(lambda x: _field(s, x, behavior), at) @ basis
+            return basis.T @ complex_gradient(lambda x: s._field(x, behavior), at) @ basis
 
         now = jacobian(theta)
-        then = basis.T @ complex_gradient(lambda x: _field(s, theta, x), theta) @ basis
+        then = basis.T @ complex_gradient(lambda x: s._field(theta, x), theta) @ basis
         lagged = float(brentq(_excess, 0.5, 1e9, args=(now, then, s.staleness), xtol=1e-14, rtol=1e-14))
         offline = jacobian(np.cos(np.arange(A)), s.behavior_logits)
         return _stated(softmax(theta), lagged, 2.0 / float(np.abs(np.linalg.eigvals(offline)).max()))

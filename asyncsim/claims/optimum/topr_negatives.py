@@ -25,17 +25,6 @@ from asyncsim.claims._bandit import softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
 
 
-def _naive(s: ToprNegatives) -> float:
-    constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
-    return float(constant + np.real(wrightomega(-constant)))
-
-
-def _tapered(s: ToprNegatives, speed: float = 1.0) -> float:
-    constant = s.start + math.sinh(s.start) + speed * s.time
-    most = abs(s.start) + speed * s.time
-    return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
-
-
 def _share(p: float, b: float) -> float:
     return p * (1.0 - b) / (1.0 + (1.0 - 2.0 * p) * b)
 
@@ -71,8 +60,21 @@ class ToprNegatives(Claim):
         """Logit gap of the behavior."""
         return math.log(1.0 / self.bad_mass - 1.0)
 
+    def _naive(s) -> float:
+        constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
+        return float(constant + np.real(wrightomega(-constant)))
+
+    def _tapered(s, speed: float = 1.0) -> float:
+        constant = s.start + math.sinh(s.start) + speed * s.time
+        most = abs(s.start) + speed * s.time
+        return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
+
     def predict(s) -> dict[str, float]:
-        return {"naive_gap": _naive(s), "topr_gap": _tapered(s), "positive_share": _share(1.0 - s.bad_mass, s.baseline)}
+        return {
+            "naive_gap": s._naive(),
+            "topr_gap": s._tapered(),
+            "positive_share": _share(1.0 - s.bad_mass, s.baseline),
+        }
 
     def check(s) -> dict[str, float]:
         mu = np.array([s.bad_mass, 1.0 - s.bad_mass])
@@ -95,8 +97,8 @@ class ToprNegatives(Claim):
             **s.predict(),
             "naive_gap": s.start + 2.0 * s.bad_mass * s.time,
         },
-        "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": _tapered(s, s.bad_mass)},
-        "ratio forgotten": lambda s: {**s.predict(), "topr_gap": _naive(s)},
+        "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": s._tapered(s.bad_mass)},
+        "ratio forgotten": lambda s: {**s.predict(), "topr_gap": s._naive()},
         "sign of the baseline": lambda s: {**s.predict(), "positive_share": _share(1.0 - s.bad_mass, -s.baseline)},
         "share of the good arm unmoved": lambda s: {**s.predict(), "positive_share": 1.0 - s.bad_mass},
     }

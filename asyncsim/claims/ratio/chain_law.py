@@ -66,14 +66,6 @@ def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
     return np.array([mean, variance, *below])
 
 
-def _under_current(s: ChainLaw) -> dict[str, float]:
-    right, wrong = log_ratios(s.pair)
-    p = probabilities(s.pair.current)
-    reverse_law = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
-    mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
-    return _quantities(mean, variance, 1.0 + reverse_law[2:])
-
-
 _SPREAD = 4.5
 """Largest relative standard deviation of one sample that is asked for: a cell of 5 percent, or a mean of 0.22 sd."""
 _POINT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6), "levels": (-0.9, -0.1, 0.4)}
@@ -95,6 +87,13 @@ class ChainLaw(Chains, Claim):
         checks.require(
             inside, "levels", self.levels.tolist(), "inside the distribution of log W and off its atoms", "move them"
         )
+
+    def _under_current(s) -> dict[str, float]:
+        right, wrong = log_ratios(s.pair)
+        p = probabilities(s.pair.current)
+        reverse_law = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
+        mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
+        return _quantities(mean, variance, 1.0 + reverse_law[2:])
 
     def predict(s) -> dict[str, float]:
         right, wrong = log_ratios(s.pair)

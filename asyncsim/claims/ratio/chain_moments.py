@@ -23,13 +23,6 @@ def _quantities(log_second: float, half: float) -> dict[str, float]:
     return {"ess": 1.0 / second, "second_moment": second, "affinity": half}
 
 
-def _sum_of_chi_squares(s: ChainMoments) -> dict[str, float]:
-    pair = s.pair
-    mu, pi = (probabilities(m) for m in pair)
-    total = float(((pi - mu) ** 2 / (mu * (1.0 - mu))).sum())
-    return _quantities(math.log1p(total), math.exp(log_moment(pair, 0.5)))
-
-
 _EFFECT, _COMPARISONS = 0.02, 12
 _SHORT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
@@ -46,6 +39,12 @@ class ChainMoments(Chains, Claim):
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
         margins = self.current_margins.tolist()
         checks.require(second < math.log(1e12), "current_margins", margins, bound, "move them closer")
+
+    def _sum_of_chi_squares(s) -> dict[str, float]:
+        pair = s.pair
+        mu, pi = (probabilities(m) for m in pair)
+        total = float(((pi - mu) ** 2 / (mu * (1.0 - mu))).sum())
+        return _quantities(math.log1p(total), math.exp(log_moment(pair, 0.5)))
 
     def predict(s) -> dict[str, float]:
         pair = s.pair

@@ -37,84 +37,6 @@ _SMALLEST = 1e-6
 """Least growth in one update that exceeds rounding in double precision."""
 
 
-def _check_size(s: DriftGrowth) -> None:
-    if s.group is not None:
-        count = math.comb(s.group + len(s.mass) - 1, s.group)
-        checks.require(
-            count <= _LIMIT, "samples", s.group, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
-        )
-    growth = sum(_shares(s, *_moments(s), fisher(s.mu)))
-    bound = f"apart or random enough for a growth of {_SMALLEST:g}"
-    checks.require(growth >= _SMALLEST, "means", s.means.tolist(), bound, "spread them")
-
-
-def _moments(s: DriftGrowth) -> tuple[np.ndarray, np.ndarray]:
-    """Mean `[A]` and covariance `[A, A]` of one gradient."""
-    centered = s.arm - s.mu
-    deviation = s.reward - s.mass @ s.reward
-    mean = (s.mass * deviation) @ centered
-    if s.group is None:
-        return mean, np.zeros((len(s.mu), len(s.mu)))
-    share = 0.5 * (deviation[:, None] * centered - mean)
-    share_covariance = share.T @ (s.mass[:, None] * share)
-    kernel = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
-    pair_covariance = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, kernel, kernel) - np.outer(mean, mean)
-    N = s.group
-    return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
-
-
-def _shares(s: DriftGrowth, mean: np.ndarray, covariance: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
-    """What noise and drift add to the variance in the first update, over eta^2."""
-    return float((metric * covariance).sum()), float(mean @ metric @ mean)
-
-
-def _named(s: DriftGrowth, growth: np.ndarray, identity: float) -> dict[str, float]:
-    x, y = np.log(s.stalenesses), np.log(growth)
-    x = x - x.mean()
-    cells = {f"growth[{age}]": float(value) for age, value in zip(s.stalenesses, growth, strict=True)}
-    return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
-
-
-def _grown(s: DriftGrowth, noise: float, drift: float) -> dict[str, float]:
-    age = np.array(s.stalenesses, dtype=np.float64)
-    return _named(s, noise * age + drift * age**2, 1.0)
-
-
-def _compositions(s: DriftGrowth) -> tuple[np.ndarray, np.ndarray]:
-    """Every distinct gradient of a group `[Y, A]`, from the definition of the baseline, and its probability `[Y]`."""
-    assert s.group is not None
-    N = s.group
-    counts = compositions(N, len(s.mass))
-    mass = np.exp(gammaln(N + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.mass))
-    others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
-    gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
-    _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
-    return gradient[first], np.bincount(group.ravel(), weights=mass)
-
-
-def _spread(s: DriftGrowth, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variances under mu `[...]` of the log ratio after these changes of the logits `[..., A]` and of the changes."""
-    variances = []
-    for values in (log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change):
-        center = (values @ s.mu)[..., None]
-        variances.append((values - center) ** 2 @ s.mu)
-    return variances[0], variances[1]
-
-
-def _baseline_known(s: DriftGrowth) -> dict[str, float]:
-    mean, covariance = _moments(s)
-    if s.group is not None:
-        term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
-        covariance = term.T @ (s.mass[:, None] * term) / s.group
-    return _grown(s, *_shares(s, mean, covariance, fisher(s.mu)))
-
-
-def _power(s: DriftGrowth, exponent: float) -> dict[str, float]:
-    """All of the first update's variance grows with this power of the staleness."""
-    age = np.array(s.stalenesses, dtype=np.float64)
-    return _named(s, sum(_shares(s, *_moments(s), fisher(s.mu))) * age**exponent, 1.0)
-
-
 _SPREAD = 1.1
 """Relative standard deviation of one replicate's growth at the points below (measured: at most 1.09)."""
 _COMPARISONS = 25
@@ -242,29 +164,98 @@ class DriftGrowth(Arms, Claim):
         possible = mass > 0.0
         self.group = None if self.sampling == "enumerate" else self.samples
         self.mu, self.arm, self.reward, self.mass = mu, arm[possible], reward[possible], mass[possible]
-        _check_size(self)
+        self._check_size()
+
+    def _check_size(s) -> None:
+        if s.group is not None:
+            count = math.comb(s.group + len(s.mass) - 1, s.group)
+            checks.require(
+                count <= _LIMIT, "samples", s.group, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
+            )
+        growth = sum(s._shares(*s._moments(), fisher(s.mu)))
+        bound = f"apart or random enough for a growth of {_SMALLEST:g}"
+        checks.require(growth >= _SMALLEST, "means", s.means.tolist(), bound, "spread them")
+
+    def _moments(s) -> tuple[np.ndarray, np.ndarray]:
+        """Mean `[A]` and covariance `[A, A]` of one gradient."""
+        centered = s.arm - s.mu
+        deviation = s.reward - s.mass @ s.reward
+        mean = (s.mass * deviation) @ centered
+        if s.group is None:
+            return mean, np.zeros((len(s.mu), len(s.mu)))
+        share = 0.5 * (deviation[:, None] * centered - mean)
+        share_covariance = share.T @ (s.mass[:, None] * share)
+        kernel = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
+        pair_covariance = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, kernel, kernel) - np.outer(mean, mean)
+        N = s.group
+        return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
+
+    def _shares(s, mean: np.ndarray, covariance: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
+        """What noise and drift add to the variance in the first update, over eta^2."""
+        return float((metric * covariance).sum()), float(mean @ metric @ mean)
+
+    def _named(s, growth: np.ndarray, identity: float) -> dict[str, float]:
+        x, y = np.log(s.stalenesses), np.log(growth)
+        x = x - x.mean()
+        cells = {f"growth[{age}]": float(value) for age, value in zip(s.stalenesses, growth, strict=True)}
+        return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
+
+    def _grown(s, noise: float, drift: float) -> dict[str, float]:
+        age = np.array(s.stalenesses, dtype=np.float64)
+        return s._named(noise * age + drift * age**2, 1.0)
+
+    def _compositions(s) -> tuple[np.ndarray, np.ndarray]:
+        """Every distinct gradient of a group `[Y, A]`, by the definition of the baseline, and its probability `[Y]`."""
+        assert s.group is not None
+        N = s.group
+        counts = compositions(N, len(s.mass))
+        mass = np.exp(gammaln(N + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.mass))
+        others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
+        gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
+        _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
+        return gradient[first], np.bincount(group.ravel(), weights=mass)
+
+    def _spread(s, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Variances under mu `[...]` of the log ratio after changes of the logits `[..., A]`, and of the changes."""
+        variances = []
+        for values in (log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change):
+            center = (values @ s.mu)[..., None]
+            variances.append((values - center) ** 2 @ s.mu)
+        return variances[0], variances[1]
+
+    def _baseline_known(s) -> dict[str, float]:
+        mean, covariance = s._moments()
+        if s.group is not None:
+            term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
+            covariance = term.T @ (s.mass[:, None] * term) / s.group
+        return s._grown(*s._shares(mean, covariance, fisher(s.mu)))
+
+    def _power(s, exponent: float) -> dict[str, float]:
+        """All of the first update's variance grows with this power of the staleness."""
+        age = np.array(s.stalenesses, dtype=np.float64)
+        return s._named(sum(s._shares(*s._moments(), fisher(s.mu))) * age**exponent, 1.0)
 
     def predict(s) -> dict[str, float]:
-        return _grown(s, *_shares(s, *_moments(s), fisher(s.mu)))
+        return s._grown(*s._shares(*s._moments(), fisher(s.mu)))
 
     def check(s) -> dict[str, float]:
         scale = s.step**2
         if s.group is None:
             velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
-            ratio, change = _spread(s, s.step * np.outer(s.stalenesses, velocity))
-            return _named(s, ratio / scale, float(ratio[0] / change[0]))
-        gradient, mass = _compositions(s)
-        ratio, change = (mass @ part for part in _spread(s, s.step * gradient))
-        pairs, _ = _spread(s, s.step * (gradient[:, None] + gradient))
+            ratio, change = s._spread(s.step * np.outer(s.stalenesses, velocity))
+            return s._named(ratio / scale, float(ratio[0] / change[0]))
+        gradient, mass = s._compositions()
+        ratio, change = (mass @ part for part in s._spread(s.step * gradient))
+        pairs, _ = s._spread(s.step * (gradient[:, None] + gradient))
         first, second = float(ratio) / scale, float(mass @ pairs @ mass) / scale
         # A mean square of a sum of independent vectors is quadratic in their number: two values determine all others.
         age = np.array(s.stalenesses, dtype=np.float64)
-        return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / change))
+        return s._named(age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / change))
 
     wrong = {
-        "normalizer ignored": lambda s: _grown(s, *_shares(s, *_moments(s), np.diag(s.mu))),
-        "S^2 where updates are noise": lambda s: _power(s, 2.0),
-        "S where updates are drift": lambda s: _power(s, 1.0),
+        "normalizer ignored": lambda s: s._grown(*s._shares(*s._moments(), np.diag(s.mu))),
+        "S^2 where updates are noise": lambda s: s._power(2.0),
+        "S where updates are drift": lambda s: s._power(1.0),
         "baseline taken as known": _baseline_known,
     }
 

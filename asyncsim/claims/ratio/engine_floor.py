@@ -32,69 +32,8 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 _NODES = {"logits": 14, "reports": 60}
 
 
-def _moment(s: EngineFloor, power: float) -> float:
-    """E exp(power x) of one draw."""
-    scale = s.noise * power
-    if s.noise_law == "normal":
-        return math.exp(0.5 * scale**2)
-    return math.sinh(math.sqrt(3.0) * scale) / (math.sqrt(3.0) * scale)
-
-
-def _chi_square(s: EngineFloor) -> float:
-    mu, pi = s.policies
-    return float((pi**2 / mu).sum()) - 1.0
-
-
-def _second(s: EngineFloor) -> tuple[float, float]:
-    """E w^2 of a token whose noise is in the logits, stale and fresh."""
-    mu, pi = s.policies
-    kappa = _moment(s, 1.0) * _moment(s, -1.0) - 1.0
-    return (1.0 + _chi_square(s)) * (1.0 + kappa) - kappa * float(pi @ pi), 1.0 + kappa * (1.0 - float(mu @ mu))
-
-
 def _quantities(mean: float, fresh: float, stale: float) -> dict[str, float]:
     return {"mean_weight": mean, "ess_0": fresh, "floor": fresh, "ess": stale, "share": stale / fresh}
-
-
-def _rule(s: EngineFloor) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss quadrature for one draw of the noise."""
-    n = _NODES[s.noise_in]
-    if s.noise_law == "normal":
-        nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-    else:
-        nodes, weights = np.polynomial.legendre.leggauss(n)
-        nodes = math.sqrt(3.0) * nodes
-    return s.noise * nodes, weights / weights.sum()
-
-
-def _moments_of_logits(s: EngineFloor, current: np.ndarray) -> tuple[float, float]:
-    """E w and E w^2 of a token: every action of the noisy sampler at every node."""
-    nodes, weights = _rule(s)
-    arms = len(current)
-    noise = np.stack([x.ravel() for x in np.meshgrid(*[nodes] * arms, indexing="ij")], axis=1)
-    mass = np.prod([x.ravel() for x in np.meshgrid(*[weights] * arms, indexing="ij")], axis=0)
-    sampler = softmax(s.behavior_logits + noise)
-    ratio = current / sampler
-    return float(mass @ (sampler * ratio).sum(1)), float(mass @ (sampler * ratio**2).sum(1))
-
-
-def _moments_of_reports(s: EngineFloor, current: np.ndarray) -> tuple[float, float]:
-    """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
-    (nodes, weights), mu = _rule(s), s.policies[0]
-    powers = []
-    for power in (1, 2):
-        token = float(mu @ (current / mu) ** power)
-        if s.noise_per == "sequence":
-            powers.append(token**s.horizon * float(weights @ np.exp(-power * s.horizon * nodes)))
-        else:
-            powers.append((token * float(weights @ np.exp(-power * nodes))) ** s.horizon)
-    return powers[0], powers[1]
-
-
-def _exponential(s: EngineFloor, share: float) -> dict[str, float]:
-    """exp(-T share s^2), with staleness multiplied on."""
-    fresh = math.exp(-s.horizon * share * s.noise**2)
-    return _quantities(1.0, fresh, fresh * (1.0 + _chi_square(s)) ** -s.horizon)
 
 
 _SAMPLES = 8192
@@ -183,7 +122,7 @@ class EngineFloor(PolicyPair, Claim):
         lasting = self.horizon if self.noise_per == "sequence" else 1
         bound = f"at most {3.0 / lasting:g} where it lasts for {lasting} tokens"
         checks.require(self.noise * lasting <= 3.0, "noise", self.noise, bound, "lower it")
-        size = self.horizon * math.log(_second(self)[0])
+        size = self.horizon * math.log(self._second()[0])
         far = f"such that E W^2 = exp({size:.3g}) is below 1e12"
         checks.require(size < math.log(1e12), "horizon", self.horizon, far, "shorten the sequences")
 
@@ -192,33 +131,87 @@ class EngineFloor(PolicyPair, Claim):
         """Behavior and current probabilities."""
         return softmax(self.behavior_logits), softmax(self.current_logits)
 
+    def _moment(s, power: float) -> float:
+        """E exp(power x) of one draw."""
+        scale = s.noise * power
+        if s.noise_law == "normal":
+            return math.exp(0.5 * scale**2)
+        return math.sinh(math.sqrt(3.0) * scale) / (math.sqrt(3.0) * scale)
+
+    def _chi_square(s) -> float:
+        mu, pi = s.policies
+        return float((pi**2 / mu).sum()) - 1.0
+
+    def _second(s) -> tuple[float, float]:
+        """E w^2 of a token whose noise is in the logits, stale and fresh."""
+        mu, pi = s.policies
+        kappa = s._moment(1.0) * s._moment(-1.0) - 1.0
+        return (1.0 + s._chi_square()) * (1.0 + kappa) - kappa * float(pi @ pi), 1.0 + kappa * (1.0 - float(mu @ mu))
+
+    def _rule(s) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes and weights of Gauss quadrature for one draw of the noise."""
+        n = _NODES[s.noise_in]
+        if s.noise_law == "normal":
+            nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+        else:
+            nodes, weights = np.polynomial.legendre.leggauss(n)
+            nodes = math.sqrt(3.0) * nodes
+        return s.noise * nodes, weights / weights.sum()
+
+    def _moments_of_logits(s, current: np.ndarray) -> tuple[float, float]:
+        """E w and E w^2 of a token: every action of the noisy sampler at every node."""
+        nodes, weights = s._rule()
+        arms = len(current)
+        noise = np.stack([x.ravel() for x in np.meshgrid(*[nodes] * arms, indexing="ij")], axis=1)
+        mass = np.prod([x.ravel() for x in np.meshgrid(*[weights] * arms, indexing="ij")], axis=0)
+        sampler = softmax(s.behavior_logits + noise)
+        ratio = current / sampler
+        return float(mass @ (sampler * ratio).sum(1)), float(mass @ (sampler * ratio**2).sum(1))
+
+    def _moments_of_reports(s, current: np.ndarray) -> tuple[float, float]:
+        """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
+        (nodes, weights), mu = s._rule(), s.policies[0]
+        powers = []
+        for power in (1, 2):
+            token = float(mu @ (current / mu) ** power)
+            if s.noise_per == "sequence":
+                powers.append(token**s.horizon * float(weights @ np.exp(-power * s.horizon * nodes)))
+            else:
+                powers.append((token * float(weights @ np.exp(-power * nodes))) ** s.horizon)
+        return powers[0], powers[1]
+
+    def _exponential(s, share: float) -> dict[str, float]:
+        """exp(-T share s^2), with staleness multiplied on."""
+        fresh = math.exp(-s.horizon * share * s.noise**2)
+        return _quantities(1.0, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
+
     def predict(s) -> dict[str, float]:
         T = s.horizon
         if s.noise_in == "logits":
-            stale, fresh = _second(s)
+            stale, fresh = s._second()
             return _quantities(1.0, fresh**-T, stale**-T)
         each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
-        fresh = (_moment(s, -each) ** 2 / _moment(s, -2.0 * each)) ** times
-        return _quantities(_moment(s, -each) ** times, fresh, fresh * (1.0 + _chi_square(s)) ** -T)
+        fresh = (s._moment(-each) ** 2 / s._moment(-2.0 * each)) ** times
+        return _quantities(s._moment(-each) ** times, fresh, fresh * (1.0 + s._chi_square()) ** -T)
 
     def check(s) -> dict[str, float]:
         sizes = []
         for current in s.policies:
             if s.noise_in == "logits":
-                first, second = (x**s.horizon for x in _moments_of_logits(s, current))
+                first, second = (x**s.horizon for x in s._moments_of_logits(current))
             else:
-                first, second = _moments_of_reports(s, current)
+                first, second = s._moments_of_reports(current)
             sizes.append((first, first**2 / second))
         return _quantities(sizes[1][0], sizes[0][1], sizes[1][1])
 
     wrong = {
-        "fresh data taken to have ESS = N": lambda s: _quantities(1.0, 1.0, (1.0 + _chi_square(s)) ** -s.horizon),
-        "normalizer ignored": lambda s: _exponential(s, 1.0),
-        "first order in the noise's variance": lambda s: _exponential(s, 1.0 - float(s.policies[0] @ s.policies[0])),
+        "fresh data taken to have ESS = N": lambda s: _quantities(1.0, 1.0, (1.0 + s._chi_square()) ** -s.horizon),
+        "normalizer ignored": lambda s: s._exponential(1.0),
+        "first order in the noise's variance": lambda s: s._exponential(1.0 - float(s.policies[0] @ s.policies[0])),
         "noise and staleness multiplied": lambda s: _quantities(
             s.predict()["mean_weight"],
             s.predict()["ess_0"],
-            s.predict()["ess_0"] * (1.0 + _chi_square(s)) ** (-s.horizon),
+            s.predict()["ess_0"] * (1.0 + s._chi_square()) ** (-s.horizon),
         ),
     }
 

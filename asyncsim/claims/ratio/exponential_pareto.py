@@ -23,11 +23,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._lengths import panels
 
 
-def _above(s: ExponentialPareto, least: float | None = None, index: float | None = None) -> np.ndarray:
-    least = s.temperature if least is None else least
-    return np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
-
-
 def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
     return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
 
@@ -47,7 +42,7 @@ class ExponentialPareto(Claim):
 
     def joint(self) -> None:
         """Every level above the least ratio, and not beyond what is ever seen."""
-        rare = bool((_above(self) > 1e-12).all())
+        rare = bool((self._above() > 1e-12).all())
         inside = rare and bool((self.levels > self.temperature).all())
         bound = f"above the least ratio {self.temperature:.4g}, with a probability of 1e-12 or more"
         checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
@@ -59,9 +54,13 @@ class ExponentialPareto(Claim):
         factors = draw(Vector(typical=(0.05, 3.0), length=2))
         return {"temperature": k, "levels": tuple(float(k * math.exp((1.0 - k) * x)) for x in factors)}
 
+    def _above(s, least: float | None = None, index: float | None = None) -> np.ndarray:
+        least = s.temperature if least is None else least
+        return np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
+
     def predict(s) -> dict[str, float]:
         k = s.temperature
-        return _quantities(2.0 * math.sqrt(k) / (1.0 + k), math.log(k) + 1.0 - k, _above(s))
+        return _quantities(2.0 * math.sqrt(k) / (1.0 + k), math.log(k) + 1.0 - k, s._above())
 
     def check(s) -> dict[str, float]:
         k = s.temperature
@@ -80,8 +79,8 @@ class ExponentialPareto(Claim):
         return _quantities(integral(lambda x: np.exp(0.5 * log_ratio(x))), integral(log_ratio), above)
 
     wrong = {
-        "least ratio 1": lambda s: s.predict() | indexed("above", _above(s, least=1.0)),
-        "index of the reciprocal ratio": lambda s: s.predict() | indexed("above", _above(s, index=1.0 / s.temperature)),
+        "least ratio 1": lambda s: s.predict() | indexed("above", s._above(least=1.0)),
+        "index of the reciprocal ratio": lambda s: s.predict() | indexed("above", s._above(index=1.0 / s.temperature)),
         "mean under the target": lambda s: (
             s.predict() | {"mean_log": math.log(s.temperature) - 1.0 + 1.0 / s.temperature}
         ),

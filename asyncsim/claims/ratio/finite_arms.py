@@ -24,18 +24,8 @@ _POWERS = (0.5, 2.0, 3.0)
 _GRID = 101
 
 
-def _range(s: PolicyPair) -> tuple[float, float]:
-    ratio = softmax(s.current_logits) / softmax(s.behavior_logits)
-    return float(ratio.min()), float(ratio.max())
-
-
 def _moments(sampler: np.ndarray, ratio: np.ndarray) -> dict[str, float]:
     return {f"moment[{p:g}]": float(sampler @ ratio**p) for p in _POWERS}
-
-
-def _under_current(s: FiniteArms) -> dict[str, float]:
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return s.predict() | _moments(pi, pi / mu)
 
 
 _ROUNDING = 1e-10
@@ -71,13 +61,21 @@ class FiniteArms(PolicyPair, Claim):
     def joint(self) -> None:
         """Policies that differ."""
         super().joint()
-        low, high = _range(self)
+        low, high = self._range()
         logits = self.current_logits.tolist()
         checks.require(high - low > 1e-3, "current_logits", logits, "such that ratios differ by 1e-3", "move one")
 
+    def _range(s) -> tuple[float, float]:
+        ratio = softmax(s.current_logits) / softmax(s.behavior_logits)
+        return float(ratio.min()), float(ratio.max())
+
+    def _under_current(s) -> dict[str, float]:
+        mu, pi = (softmax(logits) for logits in s.logits)
+        return s.predict() | _moments(pi, pi / mu)
+
     def predict(s) -> dict[str, float]:
         mu, pi = (softmax(logits) for logits in s.logits)
-        low, high = _range(s)
+        low, high = s._range()
         return _moments(mu, pi / mu) | {"largest": low + high - low * high}
 
     def check(s) -> dict[str, float]:
@@ -90,14 +88,14 @@ class FiniteArms(PolicyPair, Claim):
             for p in _POWERS
         }
         # Laws on two points are the extreme ones among those of mean 1.
-        low, high = _range(s)
+        low, high = s._range()
         below, above = np.linspace(low, 1.0, _GRID)[:-1, None], np.linspace(1.0, high, _GRID)[1:]
         share = (1.0 - below) / (above - below)
         return moments | {"largest": float((share * above**2 + (1.0 - share) * below**2).max())}
 
     wrong = {
         "moments under the current policy": _under_current,
-        "largest ratio for the second moment": lambda s: s.predict() | {"largest": _range(s)[1]},
+        "largest ratio for the second moment": lambda s: s.predict() | {"largest": s._range()[1]},
     }
 
     points = (_NEAR, _TWO)

@@ -24,12 +24,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._lengths import panels
 
 
-def _above(s: GaussianScale, index: float | None = None, constant: float | None = None) -> np.ndarray:
-    constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
-    u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
-    return gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
-
-
 def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
     return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
 
@@ -54,7 +48,7 @@ class GaussianScale(Claim):
 
     def joint(self) -> None:
         """Every level above the least ratio, and within the range where a double holds its probability."""
-        least, above = self.temperature ** (self.dimension / 2.0), _above(self)
+        least, above = self.temperature ** (self.dimension / 2.0), self._above()
         inside = bool((above < 1.0).all() and (above > 1e-12).all())
         bound = f"above the least ratio {least:.4g}, with a probability of 1e-12 or more"
         checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
@@ -67,10 +61,15 @@ class GaussianScale(Claim):
         levels = tuple(float(rho ** (dimension / 2.0) * math.exp(x)) for x in factors)
         return {"temperature": rho, "dimension": dimension, "levels": levels}
 
+    def _above(s, index: float | None = None, constant: float | None = None) -> np.ndarray:
+        constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
+        u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
+        return gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
+
     def predict(s) -> dict[str, float]:
         rho, D = s.temperature, s.dimension
         affinity = (math.sqrt(rho) / (0.5 + 0.5 * rho)) ** (D / 2.0)
-        return _quantities(affinity, D / 2.0 * (math.log(rho) + 1.0 - rho), _above(s))
+        return _quantities(affinity, D / 2.0 * (math.log(rho) + 1.0 - rho), s._above())
 
     def check(s) -> dict[str, float]:
         D, spread = s.dimension, math.sqrt(s.temperature)
@@ -98,10 +97,10 @@ class GaussianScale(Claim):
 
     wrong = {
         "index from standard deviations": lambda s: (
-            s.predict() | indexed("above", _above(s, 1.0 / (1.0 - math.sqrt(s.temperature))))
+            s.predict() | indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature))))
         ),
         "constant of one dimension": lambda s: (
-            s.predict() | indexed("above", _above(s, constant=math.sqrt(s.temperature)))
+            s.predict() | indexed("above", s._above(constant=math.sqrt(s.temperature)))
         ),
         "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
     }

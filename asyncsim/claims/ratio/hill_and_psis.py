@@ -29,16 +29,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, too_rare, units_for
 from asyncsim.claims._lengths import panels
 
-
-def _law(s: HillAndPsis, m: int, scale: float) -> dict[str, float]:
-    """Quantities where the estimate is Gamma(m, scale), read at the right places."""
-    k, root = 1.0 - s.temperature, math.sqrt(s.largest)
-    places = k * (1.0 + s.scores / root)
-    return {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)} | indexed(
-        "below", gammainc(m, places / scale)
-    )
-
-
 _BATCHES, _MOST = 32, 16_000_000
 
 
@@ -93,9 +83,17 @@ class HillAndPsis(Claim):
         """m, how many of the samples are used."""
         return math.ceil(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
 
+    def _law(s, m: int, scale: float) -> dict[str, float]:
+        """Quantities where the estimate is Gamma(m, scale), read at the right places."""
+        k, root = 1.0 - s.temperature, math.sqrt(s.largest)
+        places = k * (1.0 + s.scores / root)
+        return {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)} | indexed(
+            "below", gammainc(m, places / scale)
+        )
+
     def predict(s) -> dict[str, float]:
         m = s.largest
-        return _law(s, m, (1.0 - s.temperature) / m)
+        return s._law(m, (1.0 - s.temperature) / m)
 
     def check(s) -> dict[str, float]:
         k, m = 1.0 - s.temperature, s.largest
@@ -123,7 +121,7 @@ class HillAndPsis(Claim):
         return {"shape": shape, "square": square, "index": index} | indexed("below", below)
 
     wrong = {
-        "threshold counted among the largest": lambda s: _law(s, s.largest, (1.0 - s.temperature) / (s.largest + 1)),
+        "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1)),
         "index for shape": lambda s: s.predict() | {"shape": 1.0 / (1.0 - s.temperature)},
         "mean of the index without m/(m - 1)": lambda s: s.predict() | {"index": 1.0 / (1.0 - s.temperature)},
         "variance of the generalized Pareto fit": lambda s: (

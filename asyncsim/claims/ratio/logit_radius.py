@@ -26,23 +26,8 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 _MOST = 1e12
 
 
-def _move(s: LogitRadius) -> float:
-    return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
-
-
 def _quantities(second: float, move: float, stale: float) -> dict[str, float]:
     return {"second_moment": second, "move": move, "stale_second_moment": stale}
-
-
-def _group_mean(s: LogitRadius) -> dict[str, float]:
-    move = _move(s) * (s.samples - 1) / s.samples
-    return s.predict() | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
-
-
-def _times(s: LogitRadius, quantity: str, factor: float) -> dict[str, float]:
-    """The bounds with one of them multiplied."""
-    found = s.predict()
-    return found | {quantity: factor * found[quantity]}
 
 
 _REPLICATES, _DRAWN = 2048, 200
@@ -114,13 +99,25 @@ class LogitRadius(Claim):
 
     def joint(self) -> None:
         """Moments that a double holds beside 1."""
-        largest = max(self.horizon * self.radius, self.staleness * _move(self))
+        largest = max(self.horizon * self.radius, self.staleness * self._move())
         allowed = math.log(_MOST) / 2.0
         bound = f"such that the logits of a sequence ({largest:.3g}) move by at most {allowed:.3g}"
         checks.require(largest <= allowed, "horizon", self.horizon, bound, "lower the radius or the step")
 
+    def _move(s) -> float:
+        return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
+
+    def _group_mean(s) -> dict[str, float]:
+        move = s._move() * (s.samples - 1) / s.samples
+        return s.predict() | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
+
+    def _times(s, quantity: str, factor: float) -> dict[str, float]:
+        """The bounds with one of them multiplied."""
+        found = s.predict()
+        return found | {quantity: factor * found[quantity]}
+
     def predict(s) -> dict[str, float]:
-        move = _move(s)
+        move = s._move()
         return _quantities(math.cosh(s.radius) ** (2 * s.horizon), move, math.cosh(s.staleness * move) ** 2)
 
     def check(s) -> dict[str, float]:
@@ -145,16 +142,16 @@ class LogitRadius(Claim):
 
     wrong = {
         "second order, 1 + D^2": lambda s: _quantities(
-            (1.0 + s.radius**2) ** s.horizon, _move(s), 1.0 + (s.staleness * _move(s)) ** 2
+            (1.0 + s.radius**2) ** s.horizon, s._move(), 1.0 + (s.staleness * s._move()) ** 2
         ),
         "group mean in place of leave-one-out": _group_mean,
         "square forgotten": lambda s: s.predict() | {"second_moment": math.cosh(s.radius) ** s.horizon},
     }
 
     terms = {
-        "arms within the radius": lambda s, factor: _times(s, "second_moment", factor),
-        "move of an update": lambda s, factor: _times(s, "move", factor),
-        "moves add up": lambda s, factor: _times(s, "stale_second_moment", factor),
+        "arms within the radius": lambda s, factor: s._times("second_moment", factor),
+        "move of an update": lambda s, factor: s._times("move", factor),
+        "moves add up": lambda s, factor: s._times("stale_second_moment", factor),
     }
 
     points = (_POINT, {"radius": 0.3, "horizon": 4, "samples": 4, "spread": 2.0, "step": 0.3, "staleness": 2})

@@ -60,13 +60,6 @@ def _log_coefficient(weights: np.ndarray, horizon: int) -> float:
     return math.log(coefficient) - (horizon - 1) * math.log(radius)
 
 
-def _start_row_throughout(s: MarkovMoments) -> dict[str, float]:
-    pair = s.pair
-    rows = np.zeros(len(pair.behavior), dtype=np.int64)
-    same = _Pair(pair.behavior[rows], pair.current[rows], pair.horizon)
-    return _quantities(_log_moment(same, 2.0), _log_moment(same, 0.5))
-
-
 _EFFECT, _COMPARISONS = 0.02, 6
 
 
@@ -112,6 +105,12 @@ class MarkovMoments(Claim):
         """Tables of the shape that the number of actions sets."""
         actions = draw(cls.actions)
         return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
+
+    def _start_row_throughout(s) -> dict[str, float]:
+        pair = s.pair
+        rows = np.zeros(len(pair.behavior), dtype=np.int64)
+        same = _Pair(pair.behavior[rows], pair.current[rows], pair.horizon)
+        return _quantities(_log_moment(same, 2.0), _log_moment(same, 0.5))
 
     def predict(s) -> dict[str, float]:
         pair = s.pair

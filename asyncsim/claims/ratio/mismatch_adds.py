@@ -30,22 +30,6 @@ from asyncsim.claims._claim import Claim
 from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
 from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
 
-
-def _parts(s: MismatchAdds, slope: float, sampler: np.ndarray) -> dict[str, float]:
-    """Variances over tokens under these probabilities `[S, A]`; mismatch is `slope` times the behavior's logits."""
-    change, own = s.current_logits - s.behavior_logits, slope * s.behavior_logits
-    stale, mismatch, both = (
-        float(((sampler * x * x).sum(1) - (sampler * x).sum(1) ** 2).sum()) for x in (change, own, change + own)
-    )
-    times = s.horizon if s.dependence == "iid" else 1
-    noise = s.noise**2 * (s.horizon**2 if s.noise_per == "sequence" else s.horizon)
-    return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
-
-
-def _sampler(s: MismatchAdds) -> np.ndarray:
-    return softmax(s.behavior_logits / s.temperature)
-
-
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6
 """Relative standard deviation of one squared deviation: 1.42 for normal log ratios, less for those of few actions."""
@@ -98,8 +82,21 @@ class MismatchAdds(SequencePair, Claim):
         few = (2 * self.actions) ** self.horizon <= LIMIT
         checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
 
+    def _parts(s, slope: float, sampler: np.ndarray) -> dict[str, float]:
+        """Variances over tokens under these probabilities `[S, A]`; mismatch is `slope` times the behavior's logits."""
+        change, own = s.current_logits - s.behavior_logits, slope * s.behavior_logits
+        stale, mismatch, both = (
+            float(((sampler * x * x).sum(1) - (sampler * x).sum(1) ** 2).sum()) for x in (change, own, change + own)
+        )
+        times = s.horizon if s.dependence == "iid" else 1
+        noise = s.noise**2 * (s.horizon**2 if s.noise_per == "sequence" else s.horizon)
+        return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
+
+    def _sampler(s) -> np.ndarray:
+        return softmax(s.behavior_logits / s.temperature)
+
     def predict(s) -> dict[str, float]:
-        return _parts(s, 1.0 - 1.0 / s.temperature, _sampler(s))
+        return s._parts(1.0 - 1.0 / s.temperature, s._sampler())
 
     def check(s) -> dict[str, float]:
         """Every sequence under the sampler with every sign of its noise."""
@@ -126,8 +123,8 @@ class MismatchAdds(SequencePair, Claim):
             s.predict()
             | {"variance": 0.5 * (s.predict()["variance"] + s.predict()["staleness"] + s.predict()["mismatch"])}
         ),
-        "slope of the temperature 1 - tau": lambda s: _parts(s, 1.0 - s.temperature, _sampler(s)),
-        "variances under the policy": lambda s: _parts(s, 1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
+        "slope of the temperature 1 - tau": lambda s: s._parts(1.0 - s.temperature, s._sampler()),
+        "variances under the policy": lambda s: s._parts(1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
     }
 
     points = (_SHARPER, _APART, _NOISY)

@@ -48,59 +48,9 @@ def _level_set(row: np.ndarray, top_p: float, top_k: int) -> np.ndarray:
     return held >= max(levels)
 
 
-def _masses(s: TopP, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities of the sampler `[S, A]`, its kept mass `[S, 1]`, and the current policy on what is kept."""
-    behavior, current = (softmax(logits) * kept for logits in (s.behavior_logits, s.current_logits))
-    mass = behavior.sum(1, keepdims=True)
-    return behavior / mass, mass, current
-
-
-def _chained(s: TopP, terms: np.ndarray, extra: np.ndarray | None = None) -> tuple[float, float]:
-    """Sum over sequences of the product of `terms`, and of that times the sum of `extra`, `[S, A]` each."""
-    total, added = np.ones(len(terms)), np.zeros(len(terms))
-    extra = np.zeros_like(terms) if extra is None else extra
-    for t in reversed(range(s.horizon)):
-        last = t + 1 == s.horizon
-        follow = np.array(
-            [[0 if last else s.successor(row, a, t) for a in range(s.actions)] for row in range(len(terms))]
-        ).clip(max=len(terms) - 1)
-        total, added = ((terms * total[follow]).sum(1), (terms * (added[follow] + extra * total[follow])).sum(1))
-    return float(total[0]), float(added[0])
-
-
 def _quantities(mean: float, second: float, mismatch: float, staleness: float) -> dict[str, float]:
     divergences = {"kl_mismatch": mismatch, "kl_staleness": staleness}
     return {"mean_weight": mean, "second_moment": second, "ess": mean**2 / second, **divergences}
-
-
-def _moments(s: TopP, sampler: np.ndarray, recorded: np.ndarray, current: np.ndarray) -> dict[str, float]:
-    """Quantities of samples from `sampler` whose ratios are current/recorded."""
-    behavior = softmax(s.behavior_logits)
-    ratio, mismatch, staleness = (
-        np.divide(above, below, out=np.ones_like(above), where=current > 0.0)
-        for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
-    )
-    mean, second = (_chained(s, sampler * ratio**power)[0] for power in (1, 2))
-    return _quantities(mean, second, *(0.0 - _chained(s, sampler, np.log(part))[1] for part in (mismatch, staleness)))
-
-
-def _both_cut(s: TopP) -> dict[str, float]:
-    sampler, _, current = _masses(s, s.kept)
-    return _moments(s, sampler, sampler, current / current.sum(1, keepdims=True))
-
-
-def _forgotten(s: TopP) -> dict[str, float]:
-    """Ratios to probabilities that were not renormalized."""
-    sampler, mass, current = _masses(s, s.kept)
-    return _moments(s, sampler, sampler * mass, current)
-
-
-def _crossing(s: TopP) -> dict[str, float]:
-    """The action at which the sum crosses `top_p` left out, unless it is the likeliest."""
-    held = np.array([_held(row, s.top_k) for row in softmax(s.behavior_logits)])
-    inside = [[held_row[held_row >= x].sum() <= s.top_p for x in held_row] for held_row in held]
-    sampler, _, current = _masses(s, s.kept & (np.array(inside) | (held == held.max(1, keepdims=True))))
-    return _moments(s, sampler, sampler, current)
 
 
 class _CutTwice(Wrapped):
@@ -149,9 +99,55 @@ class TopP(SequencePair, Claim):
             clear = self.top_p == 1.0 or bool((np.abs(sums[:-1] - self.top_p) > _CLEAR).all())
             checks.require(clear, "top_p", self.top_p, f"{_CLEAR:g} away from a sum of probabilities", "move it")
 
+    def _masses(s, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Probabilities of the sampler `[S, A]`, its kept mass `[S, 1]`, and the current policy on what is kept."""
+        behavior, current = (softmax(logits) * kept for logits in (s.behavior_logits, s.current_logits))
+        mass = behavior.sum(1, keepdims=True)
+        return behavior / mass, mass, current
+
+    def _chained(s, terms: np.ndarray, extra: np.ndarray | None = None) -> tuple[float, float]:
+        """Sum over sequences of the product of `terms`, and of that times the sum of `extra`, `[S, A]` each."""
+        total, added = np.ones(len(terms)), np.zeros(len(terms))
+        extra = np.zeros_like(terms) if extra is None else extra
+        for t in reversed(range(s.horizon)):
+            last = t + 1 == s.horizon
+            follow = np.array(
+                [[0 if last else s.successor(row, a, t) for a in range(s.actions)] for row in range(len(terms))]
+            ).clip(max=len(terms) - 1)
+            total, added = ((terms * total[follow]).sum(1), (terms * (added[follow] + extra * total[follow])).sum(1))
+        return float(total[0]), float(added[0])
+
+    def _moments(s, sampler: np.ndarray, recorded: np.ndarray, current: np.ndarray) -> dict[str, float]:
+        """Quantities of samples from `sampler` whose ratios are current/recorded."""
+        behavior = softmax(s.behavior_logits)
+        ratio, mismatch, staleness = (
+            np.divide(above, below, out=np.ones_like(above), where=current > 0.0)
+            for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
+        )
+        mean, second = (s._chained(sampler * ratio**power)[0] for power in (1, 2))
+        return _quantities(
+            mean, second, *(0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
+        )
+
+    def _both_cut(s) -> dict[str, float]:
+        sampler, _, current = s._masses(s.kept)
+        return s._moments(sampler, sampler, current / current.sum(1, keepdims=True))
+
+    def _forgotten(s) -> dict[str, float]:
+        """Ratios to probabilities that were not renormalized."""
+        sampler, mass, current = s._masses(s.kept)
+        return s._moments(sampler, sampler * mass, current)
+
+    def _crossing(s) -> dict[str, float]:
+        """The action at which the sum crosses `top_p` left out, unless it is the likeliest."""
+        held = np.array([_held(row, s.top_k) for row in softmax(s.behavior_logits)])
+        inside = [[held_row[held_row >= x].sum() <= s.top_p for x in held_row] for held_row in held]
+        sampler, _, current = s._masses(s.kept & (np.array(inside) | (held == held.max(1, keepdims=True))))
+        return s._moments(sampler, sampler, current)
+
     def predict(s) -> dict[str, float]:
-        sampler, _, current = _masses(s, s.kept)
-        return _moments(s, sampler, sampler, current)
+        sampler, _, current = s._masses(s.kept)
+        return s._moments(sampler, sampler, current)
 
     def check(s) -> dict[str, float]:
         sequences = enumerate_sequences(s)

@@ -32,11 +32,6 @@ def _with_total(gradient: np.ndarray) -> dict[str, float]:
     return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
 
-def _own_bit_counted(s: Gradient) -> dict[str, float]:
-    p = probabilities(s.pair.current)
-    return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
-
-
 _EFFECT = 0.02
 
 
@@ -64,6 +59,10 @@ class Gradient(PaidChains, Claim):
         """A chain that always or never succeeds has no gradient to compare with."""
         norm = float(np.linalg.norm(_slope(self.pair.current, self.needed)))
         checks.require(norm > 1e-9, "fraction", self.fraction, "such that success depends on the bits", "ask for other")
+
+    def _own_bit_counted(s) -> dict[str, float]:
+        p = probabilities(s.pair.current)
+        return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
 
     def predict(s) -> dict[str, float]:
         return _with_total(_slope(s.pair.current, s.needed))

@@ -18,19 +18,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, too_rare
 
-
-def _tails(s: SuccessProbability, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
-    behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
-    return {"stale_return": behavior, "weighted_return": current}
-
-
-def _normal_tail(s: SuccessProbability) -> dict[str, float]:
-    tails = []
-    for p in map(probabilities, s.pair):
-        tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
-    return {"stale_return": tails[0], "weighted_return": tails[1]}
-
-
 _EFFECT, _COMPARISONS = 0.02, 6
 
 
@@ -58,14 +45,24 @@ class SuccessProbability(PaidChains, Claim):
 
     horizon = bits(60)
 
+    def _tails(s, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
+        behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
+        return {"stale_return": behavior, "weighted_return": current}
+
+    def _normal_tail(s) -> dict[str, float]:
+        tails = []
+        for p in map(probabilities, s.pair):
+            tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
+        return {"stale_return": tails[0], "weighted_return": tails[1]}
+
     def predict(s) -> dict[str, float]:
-        return _tails(s, count_law)
+        return s._tails(count_law)
 
     def check(s) -> dict[str, float]:
-        return _tails(s, fourier_law)
+        return s._tails(fourier_law)
 
     wrong = {
-        "more than the needed bits": lambda s: _tails(s, count_law, 1),
+        "more than the needed bits": lambda s: s._tails(count_law, 1),
         "normal tail without half a bit": _normal_tail,
     }
 
