@@ -26,13 +26,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim.base import records
-from asyncsim.base.declared import Declared
+# Claims import from here what they are written with.
+from asyncsim.base import checks, records  # noqa: F401
+from asyncsim.base.declared import (  # noqa: F401
+    Choice,
+    Count,
+    Counts,
+    Declared,
+    Draw,
+    Flag,
+    Integer,
+    Positive,
+    Real,
+    Staleness,
+    Vector,
+)
 from asyncsim.base.records import Estimate, Point
-from asyncsim.claims._trial import Defect, Plant, Trial, Wrapped, replaced, too_rare, units_for, within
-
-# What a claim is written with.
-__all__ = ["Claim", "Estimate", "Plant", "Point", "Wrapped", "indexed", "replaced", "too_rare", "units_for", "within"]
+from asyncsim.claims._trial import Defect, Plant, Trial, Wrapped, replaced, too_rare, units_for, within  # noqa: F401
 
 Quantities = dict[str, float]
 

@@ -21,9 +21,8 @@ from scipy.integrate import quad
 from scipy.stats import poisson
 
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, units_for
 
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Real
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed
 from asyncsim.claims._points import sequence_point
 
 _IID = sequence_point("iid", 5, 1, success=None, baseline=0.1)

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Draw, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness
 from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Draw, Positive, Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, Vector
 from asyncsim.claims._delay import critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 

@@ -15,9 +15,8 @@ from scipy.integrate import quad
 from scipy.special import betainc, gammaln, ndtr
 
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, units_for
 
 
 def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:

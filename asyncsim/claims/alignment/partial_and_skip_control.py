@@ -23,9 +23,8 @@ from scipy.special import betainc, ndtr
 from scipy.stats import ncx2
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, Staleness, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 

@@ -28,10 +28,9 @@ from scipy.stats import chi2
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Count, Positive, Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, Staleness, units_for, within
 from asyncsim.claims._delay import critical
 
 _FLIPS = 6

@@ -23,10 +23,9 @@ from scipy.optimize import approx_fprime, brentq, root
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.base.declared import Count, Draw, Positive, Real, Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, Staleness, units_for
 from asyncsim.claims._delay import critical
 
 _HARMONICS = 16

@@ -16,9 +16,8 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Draw, Positive, Real, Vector
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Vector, units_for
 from asyncsim.claims._delay import critical
 
 _LONGEST = 40

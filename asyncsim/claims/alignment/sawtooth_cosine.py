@@ -18,9 +18,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 import asyncsim as sim
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Count, Draw, Positive, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, replaced, units_for
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""

@@ -16,9 +16,8 @@ import numpy as np
 from scipy.special import gammaln, hyp1f1
 
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, replaced, units_for
 
 
 def _projected(d: int, kappa: float) -> float:

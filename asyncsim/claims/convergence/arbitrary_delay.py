@@ -19,10 +19,8 @@ import math
 from typing import Any
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Positive, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Positive, Real, checks
 from asyncsim.claims._recursion import unless_exceeded
 
 

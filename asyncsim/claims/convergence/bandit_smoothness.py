@@ -17,10 +17,9 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
 from asyncsim.base import checks, rng
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, Wrapped
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""

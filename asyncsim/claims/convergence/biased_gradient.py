@@ -16,10 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Positive, Real, Staleness, checks
 
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
 _FROM_AFAR = {**_FRESH, "start": 50.0, "updates": 4}

@@ -16,10 +16,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Positive, Real, Staleness, checks
 from asyncsim.claims._recursion import unless_exceeded
 
 _TIGHT = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Positive, Real
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, checks, indexed, units_for
 
 
 def _spread(point: Point) -> float:

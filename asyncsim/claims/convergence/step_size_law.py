@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Draw, Positive, Real, Staleness
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness
 from asyncsim.claims._delay import critical
 
 

@@ -17,9 +17,8 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real
 
 _SHARES = 2001
 

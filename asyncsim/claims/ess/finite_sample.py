@@ -19,11 +19,9 @@ import numpy as np
 from scipy.special import gammaln, log_softmax, logsumexp
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, units_for
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20

@@ -19,10 +19,8 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, checks
 
 _MOST = 800.0
 _EPSILON = 1e-8

@@ -16,11 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks
 
 _SMALLEST = 1e-3
 """Least total variance on policy: a smaller one is lost to cancellation."""

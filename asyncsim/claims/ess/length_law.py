@@ -15,11 +15,9 @@ import numpy as np
 from scipy.special import gammaln, log_softmax, logsumexp
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Counts
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, checks, replaced
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 

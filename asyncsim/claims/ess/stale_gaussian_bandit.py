@@ -15,10 +15,9 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, units_for
 from asyncsim.claims._delay import covariance_share
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
 from asyncsim.claims._lengths import panels

@@ -19,11 +19,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, checks, indexed
 
 
 def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:

@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Real, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, checks, indexed, units_for
 
 _SAMPLES, _BATCHES = 64, 16
 _SPREAD = 0.12

@@ -19,11 +19,9 @@ from collections import defaultdict
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks
 from asyncsim.claims._points import sequence_point
 
 _CLEAR = 1e-9

@@ -17,11 +17,9 @@ import numpy as np
 from scipy.stats import binom
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 
 _BATCHES = 200_000
 _POINT = {"means": (0.1, 0.7), "logits": (0.5, -0.5), "samples": 4, "eps": 1e-6}

@@ -15,11 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient, reward, share_that_pays
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks
 from asyncsim.claims._points import sequence_point
 
 

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, sequence_scores, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed
 from asyncsim.claims._points import sequence_point
 
 

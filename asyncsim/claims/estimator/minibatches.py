@@ -20,10 +20,9 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Count, Positive
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, units_for
+from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, indexed, replaced, units_for
 
 _COORDINATES = 8
 _SPREAD = 0.6

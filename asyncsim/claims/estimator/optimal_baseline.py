@@ -15,10 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector
 
 
 def _vertex(parabola: Callable[[float], float], scale: float) -> float:

@@ -19,11 +19,9 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Flag, Integer, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, Vector, checks, indexed
 
 _LIMIT = 2**16
 

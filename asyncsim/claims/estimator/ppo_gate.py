@@ -19,11 +19,9 @@ from functools import partial
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed
 
 _CLEAR = 1e-9
 

@@ -18,11 +18,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 
 
 def _weighing(kind: type[lab.Centered]) -> Plant:

@@ -18,8 +18,6 @@ from functools import partial
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import (
     PaidSequencePair,
@@ -31,7 +29,7 @@ from asyncsim.claims._bandit import (
     share_that_pays,
     softmax,
 )
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, indexed
 from asyncsim.claims._points import sequence_point
 
 _NEAR = 2e-3

@@ -11,11 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, checks, indexed
 from asyncsim.claims._points import sequence_point
 
 _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}

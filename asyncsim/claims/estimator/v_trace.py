@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import drawn_tables, of_states, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced
 
 
 def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:

@@ -14,11 +14,9 @@ from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, checks, indexed, replaced
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks, indexed, replaced
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 _LEAD = 1e-3

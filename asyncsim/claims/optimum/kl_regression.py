@@ -18,11 +18,9 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, compositions, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, checks, indexed, replaced
 
 _SOLVE, _MOMENTUM = 160, 0.8
 _TOLERANCE = 1e-4

@@ -17,11 +17,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, indexed, replaced
 from asyncsim.claims._delay import critical
 
 

@@ -19,10 +19,9 @@ from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 import asyncsim as sim
-from asyncsim.base.declared import Positive, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, replaced
 
 
 def _share(p: float, b: float) -> float:

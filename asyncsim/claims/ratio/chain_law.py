@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._chain import ChainPair, Chains, bits, log_ratios, probabilities
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks, indexed
 
 _LONGEST = 24
 _CLEAR = 1e-9

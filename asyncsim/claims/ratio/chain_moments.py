@@ -12,10 +12,9 @@ import math
 
 import numpy as np
 
-from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._chain import Chains, log_moment, probabilities
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks
 
 
 def _quantities(log_second: float, half: float) -> dict[str, float]:

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, replaced
 
 _RARE, _ARMS = 1e-5, 4
 """Share of the arm of weight R; the limit is missed by about as much."""

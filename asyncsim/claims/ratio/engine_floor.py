@@ -22,12 +22,10 @@ import numpy as np
 from scipy.special import softmax as _softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.base.uncertainty import between, ratio
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, units_for
 
 _NODES = {"logits": 14, "reports": 60}
 

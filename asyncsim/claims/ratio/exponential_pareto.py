@@ -16,10 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Real, Vector, checks, indexed
 from asyncsim.claims._lengths import panels
 
 

@@ -15,10 +15,9 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced
 
 _POWERS = (0.5, 2.0, 3.0)
 _GRID = 101

@@ -17,10 +17,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaincc, gammaln
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 from asyncsim.claims._lengths import panels
 
 

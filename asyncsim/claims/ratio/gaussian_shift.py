@@ -17,9 +17,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import asyncsim as sim
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, units_for
 
 _SCORES = (-1, 0, 1)
 

@@ -19,10 +19,9 @@ import math
 import numpy as np
 from scipy.special import gamma, gammaincc
 
-from asyncsim.base.declared import Counts, Real
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, units_for
 from asyncsim.claims._lengths import panels
 
 _TURN = 0.5

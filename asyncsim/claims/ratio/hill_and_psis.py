@@ -22,11 +22,10 @@ import numpy as np
 from scipy.special import gammainc
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Real, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, replaced, too_rare, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced, too_rare, units_for
 from asyncsim.claims._lengths import panels
 
 _BATCHES, _MOST = 32, 16_000_000

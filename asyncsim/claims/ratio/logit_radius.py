@@ -19,9 +19,8 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
 from asyncsim.base import checks, rng
-from asyncsim.base.declared import Count, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, Staleness
 
 _MOST = 1e12
 

@@ -16,11 +16,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, drawn_tables
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, checks
 from asyncsim.claims._points import BEHAVIOR
 
 _LONGEST = 4096

@@ -22,11 +22,9 @@ import numpy as np
 from scipy.special import log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Choice, Claim, Integer, Real, checks
 from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
 from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
 

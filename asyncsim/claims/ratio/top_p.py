@@ -18,11 +18,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, Wrapped, checks
 from asyncsim.claims._points import BEHAVIOR, sequence_point
 
 _CLEAR = 1e-9

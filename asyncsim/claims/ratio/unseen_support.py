@@ -18,12 +18,11 @@ import numpy as np
 from scipy.special import gammaln, log_softmax, softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Draw, Positive, Vector
 from asyncsim.base.uncertainty import ratio
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
 

@@ -13,12 +13,11 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient
 from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, too_rare
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, too_rare
 
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
