@@ -85,12 +85,9 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         baselines = {"total": sim.advantages.offset(point["baseline"]), "signal": sim.advantages.mean()}
-        specs = {
-            name: lab.planted(point, sim.methods.reinforce(baseline), plant) for name, baseline in baselines.items()
-        }
         found = {
-            name: sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
-            for name, spec in specs.items()
+            name: lab.limit_of(lab.planted(point, sim.methods.reinforce(baseline), plant), point)
+            for name, baseline in baselines.items()
         }
         found["drift"] = found["total"] - found["signal"]
         return {key: each for name, vector in found.items() for key, each in lab.components(name, vector).items()}

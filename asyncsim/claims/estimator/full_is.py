@@ -55,8 +55,8 @@ class FullIs(_bandit.PaidSequencePair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()), plant)
-        gradient = sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
-        return lab.components("grad", gradient, 2.0 * point["horizon"] * lab.cut_off(spec.task, point))
+        allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point)
+        return lab.components("grad", lab.limit_of(spec, point), allowance)
 
     defects = {
         "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),

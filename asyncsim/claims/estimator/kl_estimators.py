@@ -20,7 +20,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, sequence_scores, softmax
+from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed
 from asyncsim.claims._points import sequence_point
 
@@ -84,17 +84,10 @@ class KlEstimators(SequencePair, Claim):
             mass = after
         return total[:, None]
 
-    def _flipped(s, name: str, factor: float) -> dict[str, float]:
-        return {k: x * factor if k.startswith(name) else x for k, x in s.predict().items()}
-
-    def _token_sums(s) -> dict[str, float]:
+    def _token_squares(s) -> dict[str, float]:
         found = enumerate_sequences(s)
-        log_token = found.log_current - found.log_behavior
-        scores = sequence_scores(s, s.current_logits, found.tokens)
-        k3 = float(found.mass @ (np.expm1(log_token) - log_token).sum(1))
-        square = float(found.mass @ (log_token**2).sum(1))
-        right = s.predict() | {"k2": square / 2.0, "k3": k3}
-        return right | indexed("k2_step", -(found.mass * found.ratio * log_token[:, -1]) @ scores)
+        square = float(found.mass @ ((found.log_current - found.log_behavior) ** 2).sum(1))
+        return s.predict() | {"k2": square / 2.0}
 
     def predict(s) -> dict[str, float]:
         mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
@@ -118,8 +111,10 @@ class KlEstimators(SequencePair, Claim):
     wrong = {
         "k2 taken for unbiased": lambda s: s.predict() | {"k2": s.predict()["k1"]},
         "directions exchanged": lambda s: s.predict() | {"k3": s.predict()["reverse"]},
-        "k1 as a loss taken to pull toward the data": lambda s: s._flipped("k1_step", -1.0),
-        "squares of tokens summed, not the square of their sum": _token_sums,
+        "k1 as a loss taken to pull toward the data": lambda s: {
+            name: -x if name.startswith("k1_step") else x for name, x in s.predict().items()
+        },
+        "squares of tokens summed, not the square of their sum": _token_squares,
     }
 
     points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)
@@ -127,18 +122,16 @@ class KlEstimators(SequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         method = sim.methods.full_is(advantage=sim.advantages.none()).replace(penalties=_penalties())
-        spec = plant(lab.population(task, method))
-        step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
+        spec = lab.planted(point, method, plant)
+        step = lab.step_of(spec, point)
         found = {
             name: lab.exactly(getattr(sim.diagnostics, each).measure(step).item()) for name, each in _VALUES.items()
         }
-        allowance = 4.0 * point["horizon"] * lab.cut_off(task, point)
-        plain = sim.oracle.limit(task, spec.method.replace(penalties=()), *lab.places(point), spec.policy)
+        allowance = 4.0 * point["horizon"] * lab.cut_off(spec.task, point)
+        plain = lab.limit_of(spec, point, penalties=())
         for k, penalty in enumerate(spec.method.penalties, 1):
-            both = sim.oracle.limit(task, spec.method.replace(penalties=(penalty,)), *lab.places(point), spec.policy)
-            found |= lab.components(f"k{k}_step", both - plain, allowance)
+            found |= lab.components(f"k{k}_step", lab.limit_of(spec, point, penalties=(penalty,)) - plain, allowance)
         return found
 
     defects = {
@@ -147,8 +140,5 @@ class KlEstimators(SequencePair, Claim):
         "k1 loss weighted": lambda: (lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
         "k2 loss unweighted": lambda: (lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
         "k2 of tokens": lambda: (lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
-        "k2 in place of k3": lambda: (
-            lab.with_method(penalties=(*_penalties()[:2], _penalties(k2={"ratio": "sequence"})[1])),
-            _MARKOV,
-        ),
+        "k2 in place of k3": lambda: (lab.with_method(penalties=(*_penalties()[:2], _penalties()[1])), _MARKOV),
     }

@@ -29,10 +29,6 @@ _SPREAD = 0.6
 """Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
 
 
-def _squares(step: Any) -> Any:
-    return (step.parameters**2).mean(-1)
-
-
 def _point(minibatches: int, cut: str, **changes: Any) -> dict[str, Any]:
     sizes = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": minibatches, "cut": cut}
     return {**sizes, "noise": 1.5, "step": 0.1, **changes}
@@ -72,21 +68,18 @@ class Minibatches(Claim):
     def _quantities(s, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
         return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
 
-    def _apart(s) -> np.ndarray:
-        """Covariances of updates 0, ..., M apart."""
-        covariances = np.arange(s.minibatches + 1) / s.minibatches
-        covariances[0] = s.minibatches
-        return covariances
+    @property
+    def counts(self) -> np.ndarray:
+        """Updates that have been made, 1, 2, ..."""
+        return np.arange(1.0, self.epochs * self.minibatches + 1)
 
-    def _replaced(s) -> dict[str, float]:
-        """Every minibatch drawn with replacement: noise of the dealing beside that of the batch."""
-        k = np.arange(1, s.epochs * s.minibatches + 1)
-        return s._quantities(k**2 + k * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples)), s._apart())
-
-    def predict(s) -> dict[str, float]:
+    def predict(s, variances: np.ndarray | None = None) -> dict[str, float]:
         m = s.minibatches
-        epoch, place = np.divmod(np.arange(1, s.epochs * m + 1), m)
-        return s._quantities((epoch * m) ** 2 + 2.0 * epoch * m * place + place * m, s._apart())
+        epoch, place = np.divmod(s.counts, m)
+        right = (epoch * m) ** 2 + 2.0 * epoch * m * place + place * m
+        # Updates 0, ..., M apart.
+        covariances = np.append(m, np.arange(1, m + 1) / m)
+        return s._quantities(right if variances is None else variances, covariances)
 
     def check(s, dealt_anew: bool = True) -> dict[str, float]:
         """Pairs of minibatches: all of a sample's noise in the same one, nothing in another, a share between epochs."""
@@ -103,14 +96,15 @@ class Minibatches(Claim):
         return s._quantities(np.array(sums), np.array(lags))
 
     wrong = {
-        "dealt with replacement": _replaced,
+        # Noise of the dealing beside that of the batch.
+        "dealt with replacement": lambda s: Minibatches.predict(
+            s, s.counts**2 + s.counts * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples))
+        ),
         "every epoch in the same order": lambda s: Minibatches.check(s, dealt_anew=False),
         "fresh samples in every minibatch": lambda s: s._quantities(
-            s.minibatches * np.arange(1.0, s.epochs * s.minibatches + 1), s.minibatches * np.eye(s.minibatches + 1)[0]
+            s.minibatches * s.counts, s.minibatches * np.eye(s.minibatches + 1)[0]
         ),
-        "every minibatch taken for the batch": lambda s: s._quantities(
-            np.arange(1.0, s.epochs * s.minibatches + 1) ** 2, np.ones(s.minibatches + 1)
-        ),
+        "every minibatch taken for the batch": lambda s: s._quantities(s.counts**2, np.ones(s.minibatches + 1)),
     }
 
     points = (_POINT,)
@@ -130,7 +124,10 @@ class Minibatches(Claim):
             minibatches=parts,
             cut=point["cut"],
             replicates=units_for(_SPREAD, effect, count + parts + 1),
-            diagnostics=[lab.Metric("squares", _squares), sim.diagnostics.autocorrelogram(parts)],
+            diagnostics=[
+                lab.Metric("squares", lambda step: (step.parameters**2).mean(-1)),
+                sim.diagnostics.autocorrelogram(parts),
+            ],
         )
         trace = lab.run(spec, seed, plant)
         # The start is 0, and so is the mean gradient of the only batch.

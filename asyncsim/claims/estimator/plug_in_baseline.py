@@ -20,8 +20,9 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions, score_norm_squared, softmax
+from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions, score_norm_squared, softmax
 from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, Vector, checks, indexed
+from asyncsim.claims._points import PAIR
 
 _LIMIT = 2**16
 
@@ -39,8 +40,7 @@ def _baseline(point: Point) -> lab.Advantage:
     return made(leave_one_out=out)
 
 
-_PAIR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 0.5, 1.0)}
-_POINT = {**_PAIR, "samples": 3, "leave_one_out": False}
+_POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "leave_one_out": False}
 _PLUG_IN = {**_POINT, "baseline": "plug_in"}
 _OUT = {**_PLUG_IN, "leave_one_out": True}
 _WIDE = {
@@ -57,10 +57,8 @@ class PlugInBaseline(PolicyPair, Claim):
     kind, source = "identity", "derived; plug-in optimal baseline arXiv 2602.17616"
     relative_to, through = "norm", "oracle"
 
-    behavior_logits = Vector(
-        typical=(-1.5, 1.5), sizes=(2, 4), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-1.5, 1.5), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
+    current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
     rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
     samples = Integer(2, 16, typical=(2, 5), example=3, unit="samples", doc="samples in a group")
     baseline = Choice("mean", "self_normalized", "plug_in", example="plug_in", doc="weights of the rewards in it")
@@ -83,15 +81,10 @@ class PlugInBaseline(PolicyPair, Claim):
             "plug_in": self.ratio**2 * score_norm_squared(self.pi),
         }[self.baseline]
 
-    def _batches(s) -> tuple[np.ndarray, np.ndarray]:
-        """Every ordered batch of arms `[B, N]` and its probability."""
-        picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
-        return picks, s.mu[picks].prod(axis=1)
-
     def _with(s, omega: np.ndarray, out: bool) -> dict[str, float]:
-        """Moments with these weights of arms, sample i out of its own baseline or in it."""
-        picks, chance = s._batches()
-        heavy, reward = omega[picks], s.rewards[picks]
+        """Moments with these weights of arms, sample i out of its own baseline or in it, over all ordered batches."""
+        picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
+        heavy, reward, chance = omega[picks], s.rewards[picks], s.mu[picks].prod(axis=1)
         keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)
         baseline = (heavy * reward) @ keep / (heavy @ keep)
         weight = s.ratio[picks] * (reward - baseline) / s.samples
@@ -143,15 +136,11 @@ class PlugInBaseline(PolicyPair, Claim):
         rewards = point["rewards"]
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(lab.population(task, sim.methods.full_is(advantage=_baseline(point))))
-        places = np.array(point["current_logits"]), np.array(point["behavior_logits"])
-        found = sim.oracle.moments(task, spec.method, *places, samples=point["samples"])
+        found = sim.oracle.moments(task, spec.method, *lab.places(point), samples=point["samples"])
         return lab.components("mean", found.mean) | {"variance": lab.exactly(found.variance)}
 
     defects = {
-        "weight to the fourth power": lambda: (
-            (lambda spec: spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage)))),
-            _PLUG_IN,
-        ),
+        "weight to the fourth power": lambda: (lab.wrapping_advantage(lab.FourthPower), _PLUG_IN),
         "sample inside its own baseline": lambda: (lab.with_method(advantage=sim.advantages.opob()), _OUT),
         "dropped ratio": lambda: (lab.dropped_ratio, _OUT),
     }

@@ -22,6 +22,7 @@ import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
 from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed
+from asyncsim.claims._points import PAIR
 
 _CLEAR = 1e-9
 
@@ -31,18 +32,7 @@ def _quantities(first: tuple[np.ndarray, float], second: tuple[np.ndarray, float
     return vectors | {"open_first": first[1], "open_second": second[1]}
 
 
-_SECOND, _FIRST = 1, 2
-"""Updates behind the displacement: the second on a batch of the policy itself, the first on a stale one."""
-
-
-def _slope(arm: int) -> lab.Metric:
-    return lab.Metric(f"gradient[{arm}]", lambda step: step.gradient[:, arm], ("log_prob",), subject="policy")
-
-
-_POINT = {
-    "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "means": (0.3, 0.5, 0.8),
-    "low": 0.2, "high": 0.2, "offset": 0.4,
-}  # fmt: skip
+_POINT = {**PAIR, "means": (0.3, 0.5, 0.8), "low": 0.2, "high": 0.2, "offset": 0.4}
 _STALE = {**_POINT, "anchor": "behavior", "dual": 2.0}
 _RECOMPUTED = {**_POINT, "anchor": "proximal", "dual": None}
 
@@ -85,10 +75,6 @@ class PpoGate(PolicyPair, Claim):
         weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
         return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
 
-    def _seen(s) -> np.ndarray:
-        """Ratios in the first update on a batch."""
-        return s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
-
     def _objective(s, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
         lowest, highest, dual = s.bounds
@@ -105,13 +91,9 @@ class PpoGate(PolicyPair, Claim):
         second = s._update(rho, up, down)
         return _quantities(second if s.anchor == "behavior" else s._update(*[np.ones_like(rho)] * 3), second)
 
-    def _both_sides(s) -> dict[str, float]:
-        inside = (s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])
-        return s._with(s.ratio, inside, inside)
-
     def predict(s) -> dict[str, float]:
-        first, second = (s._update(rho, *s._gate(rho)) for rho in (s._seen(), s.ratio))
-        return _quantities(first, second)
+        seen = s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
+        return _quantities(*(s._update(rho, *s._gate(rho)) for rho in (seen, s.ratio)))
 
     def check(s) -> dict[str, float]:
         chance = np.stack([s.mu * s.means, s.mu * (1.0 - s.means)], 1).ravel()
@@ -123,7 +105,9 @@ class PpoGate(PolicyPair, Claim):
 
     wrong = {
         "sides of the gate swapped": lambda s: s._with(s.ratio, *s._gate(s.ratio)[::-1]),
-        "stopped outside the band whatever the sign": _both_sides,
+        "stopped outside the band whatever the sign": lambda s: s._with(
+            s.ratio, *[(s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])] * 2
+        ),
         "ratio missing where the gate is open": lambda s: s._with(np.ones_like(s.ratio), *s._gate(s.ratio)),
         "a recomputed denominator sees staleness": lambda s: s.but(anchor="behavior").predict(),
         "dual clip forgotten": lambda s: s.but(dual=None).predict(),
@@ -136,13 +120,17 @@ class PpoGate(PolicyPair, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         means, baseline = point["means"], sim.advantages.offset(point["offset"])
         method = sim.methods.ppo_clip(point["low"], point["high"], point["anchor"], baseline, dual=point.get("dual"))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-        metrics = [*map(_slope, range(len(means))), "clip_active"]
+        slopes = [
+            lab.Metric(f"gradient[{a}]", lambda step, a=a: step.gradient[:, a], ("log_prob",), subject="policy")
+            for a in range(len(means))
+        ]
+        metrics, places = [*slopes, "clip_active"], lab.places(point)[::-1]
         spec = lab.displaced(sim.tasks.softmax_bandit(len(means), means), places, metrics, (1, 3, 1), method)
         trace = lab.run(spec.replace(sampling="enumerate", epochs=2), seed, plant)
         found: dict[str, Estimate] = {}
-        for name, update in (("first", _FIRST), ("second", _SECOND)):
-            found |= lab.components(name, np.array([trace[f"gradient[{a}]"][update, 0] for a in range(len(means))]))
+        # Behind the displacement: the second update on a batch of the policy itself, then the first on a stale one.
+        for name, update in (("first", 2), ("second", 1)):
+            found |= lab.components(name, np.array([trace[each.name][update, 0] for each in slopes]))
             found[f"open_{name}"] = lab.exactly(1.0 - trace["clip_active"][update, 0])
         return found
 

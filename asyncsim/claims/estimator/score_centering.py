@@ -19,7 +19,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
+from asyncsim.claims._bandit import PolicyPair, arm_logits, softmax
 from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 
 
@@ -45,10 +45,8 @@ class ScoreCentering(PolicyPair, Claim):
     kind, source = "identity", "arXiv 2609.20807; exactness derived"
     relative_to, through = "norm", "oracle"
 
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(3, 6), example=(0.3, -0.2, 0.5, -0.6), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1, 0.4), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, -0.6, sizes=(3, 6))
+    current_logits = arm_logits("current", 1.5, -0.9, 0.1, 0.4)
     rewards = Vector(typical=(0.0, 1.0), example=(0.2, 0.5, 1.0, 0.0), doc="rewards of the arms")
     offset = Real(typical=(-1.0, 2.0), example=0.1, unit="reward", doc="constant baseline")
     weight = Choice("none", "truncated", example="truncated", doc="what multiplies the score")
@@ -62,20 +60,16 @@ class ScoreCentering(PolicyPair, Claim):
         self.w = self._weight(self.p / self.q)
         self.gain = self.rewards - self.offset
         self.scores = np.eye(len(self.q)) - self.p
+        changes = min(float(np.abs(x).max()) for x in (self._removed(), self._grad())) > 1e-6
         remedy = "move the offset, or take a cap that binds"
-        removed, grad = (float(np.abs(x).max()) for x in (self._removed(), self._grad()))
-        checks.require(
-            min(removed, grad) > 1e-6, "offset", self.offset, "such that centering changes a gradient", remedy
-        )
+        checks.require(changes, "offset", self.offset, "such that centering changes a gradient", remedy)
         if self.top is not None:
             self._behind()
 
     def _behind(self) -> None:
         """A head of the sampler's likeliest actions, and behind it what is not the trainer's."""
-        few = self.top <= len(self.q) - 2
-        checks.require(
-            few, "top", self.top, f"at most {len(self.q) - 2}: a single action behind it is exact", "lower it"
-        )
+        few, bound = self.top <= len(self.q) - 2, f"at most {len(self.q) - 2}: a single action behind it is exact"
+        checks.require(few, "top", self.top, bound, "lower it")
         order = np.sort(self.q)[::-1]
         self.head = self.q >= order[self.top - 1]
         behind = float(self.p[~self.head].sum())
@@ -105,11 +99,8 @@ class ScoreCentering(PolicyPair, Claim):
         known = {} if s.top is None else indexed("left", s._left() if left is None else left)
         return indexed("grad", grad) | indexed("removed", removed) | known
 
-    def _without_alpha(s, alpha: float) -> dict[str, float]:
+    def predict(s, alpha: float | None = None) -> dict[str, float]:
         return s._of(s._grad(), s._removed(), None if s.top is None else s._left(alpha))
-
-    def predict(s) -> dict[str, float]:
-        return s._of(s._grad(), s._removed())
 
     def check(s) -> dict[str, float]:
         everything = (s.q * s.w) @ s.scores
@@ -124,8 +115,8 @@ class ScoreCentering(PolicyPair, Claim):
             (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores, s._removed()
         ),
         "weight left out of the mean": lambda s: s._of(s._grad(), (s.q @ s.gain) * (s.q @ s.scores)),
-        "alpha of 1": lambda s: s._without_alpha(1.0),
-        "rest ignored": lambda s: s._without_alpha(0.0),
+        "alpha of 1": lambda s: ScoreCentering.predict(s, 1.0),
+        "rest ignored": lambda s: ScoreCentering.predict(s, 0.0),
     }
 
     points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
@@ -139,8 +130,7 @@ class ScoreCentering(PolicyPair, Claim):
         weight: Any = plant(lab.population(task, method)).method.weight
 
         def limit(other: lab.Weight) -> np.ndarray:
-            places = np.array(point["current_logits"]), np.array(point["behavior_logits"])
-            return sim.oracle.limit(task, method.replace(weight=other), *places)
+            return sim.oracle.limit(task, method.replace(weight=other), *lab.places(point))
 
         centered = limit(dataclasses.replace(weight, top=None))
         plain = limit(lab.Ratio("token", point["cap"]) if point["weight"] == "truncated" else lab.NoRatio())

@@ -69,12 +69,9 @@ class TruncationBias(PaidSequencePair, Claim):
             weight=lab.Ratio("sequence", point["cap"])
         )
         spec = lab.planted(point, method, plant)
-        current, behavior = lab.places(point)
-        truth = sim.oracle.exact(spec.task, current, spec.policy)[1]
+        truth = sim.oracle.exact(spec.task, lab.places(point)[0], spec.policy)[1]
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point, cap=point["cap"])
-        return lab.components(
-            "bias", sim.oracle.limit(spec.task, spec.method, current, behavior, spec.policy) - truth, allowance
-        )
+        return lab.components("bias", lab.limit_of(spec, point) - truth, allowance)
 
     defects = {
         "masking instead of truncation": lambda: (

@@ -57,13 +57,11 @@ def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Ste
     return step, state[:, 0], then.sum(-1).exp().numpy()
 
 
+_BEHAVIOR, _CURRENT = ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)), ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
+_REWARDS = ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
 _POINT = {
-    "behavior_logits": ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)),
-    "current_logits": ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3)),
-    "rewards": ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6)),
-    "discount": 0.8,
-    "steps": 3,
-}
+    "behavior_logits": _BEHAVIOR, "current_logits": _CURRENT, "rewards": _REWARDS, "discount": 0.8, "steps": 3
+}  # fmt: skip
 _ONE = {**_POINT, "rho_cap": 1.0, "trace_cap": 0.7}
 
 
@@ -75,9 +73,9 @@ class VTrace(Claim):
     kind, source = "identity", "arXiv 1802.01561, theorem 1"
     relative_to, through = "norm", "advantage"
 
-    behavior_logits = of_states("logits of the behavior policy", "", (0.3, -0.2), (0.0, 0.7), (-0.5, 0.2))
-    current_logits = of_states("logits of the current policy", "", (1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
-    rewards = of_states("rewards of states and actions", "reward", (0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
+    behavior_logits = of_states("logits of the behavior policy", "", *_BEHAVIOR)
+    current_logits = of_states("logits of the current policy", "", *_CURRENT)
+    rewards = of_states("rewards of states and actions", "reward", *_REWARDS)
     discount = Real(0.0, 0.99, typical=(0.0, 0.95), example=0.8, doc="weight of the next step")
     rho_cap = Positive(typical=(0.5, 3.0), example=1.0, doc="largest ratio of an error")
     trace_cap = Positive(typical=(0.3, 3.0), example=0.8, doc="largest ratio in the product of traces")

@@ -19,7 +19,7 @@ from asyncsim.learning import ratios
 from asyncsim.learning.batch import Batch, Draws, Outputs
 from asyncsim.learning.spec import Spec
 from asyncsim.learning.step import Step
-from asyncsim.learning.versions import View
+from asyncsim.learning.versions import View, Weights
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.policies._policy import Act, Forward
 from asyncsim.updates import _link
@@ -43,6 +43,16 @@ def off_by_one_version(spec: Spec) -> Spec:
 def with_method(**settings: Any) -> Plant:
     """A plant: the same spec, its method with other settings."""
     return lambda spec: spec.replace(method=spec.method.replace(**settings))
+
+
+def wrapping(**kinds: type[Wrapped]) -> Plant:
+    """A plant: the same spec, some of its parts wrapped."""
+    return lambda spec: spec.replace(**{name: kind(getattr(spec, name)) for name, kind in kinds.items()})
+
+
+def wrapping_advantage(kind: type[Wrapped]) -> Plant:
+    """A plant: the same spec, the advantage of its method wrapped."""
+    return lambda spec: spec.replace(method=spec.method.replace(advantage=kind(spec.method.advantage)))
 
 
 dropped_ratio = with_method(weight=NoRatio())
@@ -73,6 +83,13 @@ class Tempered(PolicyDefect):
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
         """Divided by a temperature of 0.9."""
         return log_prob / 0.9
+
+
+class Sharpened(Wrapped):
+    """A policy that acts and scores at a temperature of 0.9 but leaves it out of the derivative."""
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        return self._inner.prepare(parameters / 0.9)
 
 
 class ShortProduct(PolicyDefect):
