@@ -81,13 +81,13 @@ class Lag1ClosedForm(Claim):
         {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15},
     )
 
-    reach = staticmethod(lambda p: lab.linear.linear_reach((p["curvature"],), p["staleness"], p["step"]))
+    reach = staticmethod(lambda p: lab.quadratics.linear_reach((p["curvature"],), p["staleness"], p["step"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         spread = _SPREAD * (1.8 if tau > 4 else 1.0)
-        sums = lab.linear.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
+        sums = lab.quadratics.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
         lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
         return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 

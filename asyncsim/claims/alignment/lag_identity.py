@@ -81,13 +81,13 @@ class LagIdentity(Claim):
     points = ({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR)
     more = ({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.15},)
 
-    reach = staticmethod(lambda p: lab.linear.linear_reach(p["curvatures"], p["staleness"], p["step"]))
+    reach = staticmethod(lambda p: lab.quadratics.linear_reach(p["curvatures"], p["staleness"], p["step"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         spread = _SPREAD * (2 if tau > 4 else 1)
-        sums = lab.linear.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
+        sums = lab.quadratics.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
         lags = [tau + 1] if tau == 0 else [tau, tau + 1]
         return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 

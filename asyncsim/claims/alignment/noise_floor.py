@@ -108,13 +108,13 @@ class NoiseFloor(Claim):
         # Of one replicate's share of exceedances, which is the least precise; neighbors are independent of each other.
         spread = math.sqrt((1.0 - _RARE) / _RARE / (_UPDATES - 1)) * (1.0 if d * threshold**2 > 2.0 else 0.5)
         replicates = units_for(spread, effect, 6)
-        trace = lab.standing.run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
+        trace = lab.quadratics.run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
         # The first gradient has none before it.
         cosine = np.asarray(trace["gradient_cosine"][1:]).T
         statistics = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
         return {name: uncertainty.between(values) for name, values in statistics.items()}
 
     defects = {
-        "mean gradient left in": lambda: (lab.standing.off_center, _AT_FOUR),
-        "batch used twice": lambda: (lab.standing.batch_used_twice, _AT_FOUR),
+        "mean gradient left in": lambda: (lab.quadratics.off_center, _AT_FOUR),
+        "batch used twice": lambda: (lab.quadratics.batch_used_twice, _AT_FOUR),
     }

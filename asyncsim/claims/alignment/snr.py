@@ -103,11 +103,11 @@ class Snr(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
         replicates = units_for(_spread(point), effect, 4)
-        trace = lab.standing.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
+        trace = lab.quadratics.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
         products, cosine = trace.accumulated["autocorrelogram"], np.asarray(trace["gradient_cosine"][1:]).T
         return {"corr[1]": uncertainty.ratio(products[1], products[0]), "cosine": uncertainty.between(cosine)}
 
     defects = {
         "batch of one sample": lambda: (replaced(samples_per_group=1), _WEAK),
-        "batch used twice": lambda: (lab.standing.batch_used_twice, _WEAK),
+        "batch used twice": lambda: (lab.quadratics.batch_used_twice, _WEAK),
     }

@@ -153,6 +153,6 @@ class ArbitraryDelay(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.mean_squares.mean_square(point, _schedule(point), 5, effect, seed, plant)
+        return lab.quadratics.mean_square(point, _schedule(point), 5, effect, seed, plant)
 
     defects = {"off-by-one version": lambda: (lab.off_by_one_version, _DELAYED)}

@@ -43,7 +43,6 @@ class BanditNoise(Claim):
     samples = Integer(2, typical=(2, 60), example=5, doc="samples of a group", remedy="leaving one out needs another")
 
     def joint(self) -> None:
-        """As many logits as rewards; the policy follows from them."""
         arms = self.rewards.size
         checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", _ARMS)
         logits = self.behavior_logits

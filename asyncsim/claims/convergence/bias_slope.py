@@ -87,7 +87,6 @@ class BiasSlope(Claim):
     steps = Vector(0.0, optional=True, unit="parameter per gradient", doc="learning rates, beside `staleness`")
 
     def joint(self) -> None:
-        """Either the staleness or the learning rate varies and has two values, and something moves."""
         names = sorted(name for name, value in vars(self).items() if value is not None)
         over_steps = "steps" in names
         pair = ("staleness", "steps") if over_steps else ("step", "stalenesses")

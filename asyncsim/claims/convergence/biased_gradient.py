@@ -43,7 +43,6 @@ class BiasedGradient(Claim):
     )
 
     def joint(self) -> None:
-        """Refuses a path that never moves, and learning rates above 1 / L."""
         moves = self.noise > 0.0 or self.start != 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         # At the largest allowed step the product may round to just above 1.
@@ -111,7 +110,7 @@ class BiasedGradient(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        bound = lab.mean_squares.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
+        bound = lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
         # Where the bound is attained, rounding decides which is larger.
         return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}
 

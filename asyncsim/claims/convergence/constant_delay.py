@@ -47,7 +47,6 @@ class ConstantDelay(Claim):
     )
 
     def joint(self) -> None:
-        """Refuses a path that never moves, and learning rates above the condition."""
         moves = self.noise > 0.0 or self.start != 0.0
         checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
         a = self.step * self.curvature
@@ -103,7 +102,7 @@ class ConstantDelay(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.mean_squares.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
+        return lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _TIGHT),

@@ -50,7 +50,6 @@ class LastIterate(Claim):
     staleness = Staleness(0, 64, typical=(0, 12), example=4)
 
     def joint(self) -> None:
-        """One best arm among at least two."""
         rewards = self.rewards.tolist()
         checks.require(len(rewards) >= 2, "rewards", rewards, "rewards of at least two arms", "add an arm")
         best = int((self.rewards == self.rewards.max()).sum())

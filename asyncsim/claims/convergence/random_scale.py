@@ -65,7 +65,6 @@ class RandomScale(Claim):
     updates = Count(1, 64, typical=(1, 8), example=6, unit="updates", doc="length of the run")
 
     def joint(self) -> None:
-        """Scales above 0, and an iterate that shrinks but not to nothing."""
         positive = self.spread <= self.mean
         checks.require(positive, "spread", self.spread, f"at most mean = {self.mean}", "a scale may not be negative")
         a = self.step * self.curvature

@@ -61,7 +61,6 @@ class StepSizeLaw(Claim):
     radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
 
     def joint(self) -> None:
-        """The mode grows under delay."""
         _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
     @classmethod

@@ -139,7 +139,6 @@ class FiniteSample(PolicyPair, Claim):
     horizon = Integer(1, _ATOMS, typical=(1, 8), example=3, unit="tokens", doc="length of a sequence")
 
     def joint(self) -> None:
-        """Few enough count vectors to list, and weights that a double holds beside one another."""
         super().joint()
         horizon, actions = self.horizon, self.behavior_logits.size
         log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
@@ -217,11 +216,11 @@ class FiniteSample(PolicyPair, Claim):
 
     defects = {
         "batches averaged before squaring": lambda: (
-            lab.statistic.with_ess(lab.statistic.pooled, "max_weight_share"),
+            lab.weights.with_ess(lab.weights.pooled, "max_weight_share"),
             _LONG,
         ),
-        "a small number in the denominator": lambda: (lab.statistic.with_ess(_padded, "max_weight_share"), _FEW),
-        "clamped weights": lambda: (lab.statistic.with_ess(lab.statistic.clamped, "max_weight_share"), _FEW),
+        "a small number in the denominator": lambda: (lab.weights.with_ess(_padded, "max_weight_share"), _FEW),
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped, "max_weight_share"), _FEW),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _FEW),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
     }

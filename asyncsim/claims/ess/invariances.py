@@ -82,7 +82,6 @@ class Invariances(Claim):
     factor = Real(-_MOST, _MOST, typical=(-_MOST, _MOST), example=-12.0, unit="nats", doc="log of the common factor")
 
     def joint(self) -> None:
-        """Log weights no larger than the factor may be."""
         inside = bool((np.abs(self.log_weights) <= _MOST).all())
         checks.require(inside, "log_weights", self.log_weights.tolist(), f"within {_MOST:g} nats of 0", "move them")
 

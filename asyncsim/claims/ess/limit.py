@@ -74,6 +74,6 @@ class Limit(PolicyPair, Claim):
         return {"ess": ess._replace(tolerance=2.0 * lab.bias_of_ess(moment, _SAMPLES) * ess.value)}
 
     defects = {
-        "clamped weights": lambda: (lab.statistic.with_ess(lab.statistic.clamped), _FAR),
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped), _FAR),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FAR),
     }

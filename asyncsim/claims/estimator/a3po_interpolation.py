@@ -54,7 +54,6 @@ class A3poInterpolation(PolicyPair, Claim):
     staleness = Staleness(2, typical=(2, 16), example=4)
 
     def joint(self) -> None:
-        """Policies that differ, with ratios that are not limited."""
         super().joint()
         self.mu, self.pi = map(log_softmax, self.logits)
         self.log_ratio = self.pi - self.mu

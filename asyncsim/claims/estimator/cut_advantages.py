@@ -57,7 +57,6 @@ class CutAdvantages(Claim):
     advantages_from = Choice("batch", "minibatch", example="minibatch", doc="what advantages are made from")
 
     def joint(self) -> None:
-        """A row for each prompt, one likeliest arm in each; rewards that differ; cuts that keep groups together."""
         groups, order = self.rewards.size, np.sort(self.logits, axis=1)
         checks.finite_array("logits", self.logits.tolist(), [groups, None], "give a row for each prompt")
         clear = order.shape[1] >= 2 and float((order[:, -1] - order[:, -2]).min()) > 0.01

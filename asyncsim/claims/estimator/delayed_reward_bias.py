@@ -99,7 +99,6 @@ class DelayedRewardBias(Arms, Claim):
     staleness = Staleness(typical=(0, 3), example=2)
 
     def joint(self) -> None:
-        """Vectors of one length, probabilities inside [0, 1], and a bias that is not 0."""
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")

@@ -42,7 +42,6 @@ class GeometricRatio(SequencePair, Claim):
     high = Real(1.0, typical=(1.05, 2.0), example=1.4, doc="largest geometric mean that is kept")
 
     def joint(self) -> None:
-        """Policies that differ, a band in which something lies, and none of it on an edge."""
         super().joint()
         self.sequences = enumerate_sequences(self)
         self.mean_log = (self.sequences.log_current - self.sequences.log_behavior).mean(axis=1)

@@ -44,7 +44,6 @@ class GroupNormalization(Arms, Claim):
     )
 
     def joint(self) -> None:
-        """Probabilities in [0, 1], and arms that differ."""
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")

@@ -44,7 +44,6 @@ class IsVariance(PaidSequencePair, Claim):
     samples = Integer(1, 4096, typical=(1, 3), example=4, unit="samples", doc="samples in a batch")
 
     def joint(self) -> None:
-        """Gradients that vary, of fresh and of stale data."""
         super().joint()
         self.sequences = enumerate_sequences(self)
         self.current_mass = self.sequences.mass * self.sequences.ratio

@@ -49,7 +49,6 @@ class KlEstimators(SequencePair, Claim):
     relative_to, through = "norm", "oracle"
 
     def joint(self) -> None:
-        """Policies that differ where they are used."""
         super().joint()
         apart = self._moments(self.behavior_logits)[0] < -1e-6
         remedy = "without a difference every estimate is 0"

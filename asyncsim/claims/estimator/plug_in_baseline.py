@@ -65,7 +65,6 @@ class PlugInBaseline(PolicyPair, Claim):
     leave_one_out = Flag(example=False, doc="whether a sample leaves its own baseline")
 
     def joint(self) -> None:
-        """Few batches, and a gradient and a variance that are not 0."""
         super().joint()
         arms, remedy = self.rewards.size, "ask for fewer samples or arms"
         few = arms**self.samples <= _LIMIT

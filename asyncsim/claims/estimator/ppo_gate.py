@@ -51,7 +51,6 @@ class PpoGate(PolicyPair, Claim):
     anchor = Choice("behavior", "proximal", example="proximal", doc="policy in the denominator of the ratio")
 
     def joint(self) -> None:
-        """Probabilities in [0, 1], ratios away from the bounds, and gradients that are not 0."""
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")

@@ -38,7 +38,6 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
     success = _bandit.share_that_pays(0.6)
 
     def joint(self) -> None:
-        """A bias that is not 0, now and to first order."""
         super().joint()
         self.sequences = _bandit.enumerate_sequences(self)
         self.log_ratio = self.sequences.log_current - self.sequences.log_behavior

@@ -28,7 +28,6 @@ class TruncationBias(PaidSequencePair, Claim):
     cap = Positive(typical=(0.2, 2.0), example=1.1, doc="largest sequence ratio that is left as it is")
 
     def joint(self) -> None:
-        """A cap that binds."""
         super().joint()
         self.sequences = enumerate_sequences(self)
         largest = float(self.sequences.ratio.max())

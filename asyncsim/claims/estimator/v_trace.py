@@ -82,7 +82,6 @@ class VTrace(Claim):
     steps = Integer(1, 12, typical=(1, 4), example=3, unit="tokens", doc="length of a segment")
 
     def joint(self) -> None:
-        """Tables of one shape, a trace cap up to the other one, and rewards that are not 0."""
         shape = list(self.behavior_logits.shape)
         for name in ("current_logits", "rewards"):
             checks.finite_array(name, getattr(self, name).tolist(), shape, "give as many as behavior_logits")

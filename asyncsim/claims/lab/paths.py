@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from asyncsim import tasks, updates
 from asyncsim.base.trace import Trace
@@ -16,16 +15,10 @@ from asyncsim.claims._trial import Estimate, Plant, Point
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.claims.lab.threshold import crossing, grown
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.learning.step import Step
 from asyncsim.schedules._imposed import Imposed
 
-
-def _iterate(step: Step) -> Tensor:
-    """First coordinate of the iterate that the update finds, `[R]`."""
-    return step.weights["iterate"][:, 0]
-
-
-ITERATE = Metric("iterate", _iterate)
+ITERATE = Metric("iterate", lambda step: step.weights["iterate"][:, 0])
+"""First coordinate of the iterate that the update finds, `[R]`."""
 
 
 def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:

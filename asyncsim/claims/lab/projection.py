@@ -32,11 +32,9 @@ class Known:
     direction: tuple[float, ...]
 
     def init(self, parameters: Tensor) -> State:
-        """Nothing to remember."""
         return {}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Control against the known direction."""
         reference = torch.tensor(self.direction, dtype=record.direction.dtype).expand_as(record.direction)
         return self.link.apply(record, {"reference": reference})[0], state
 

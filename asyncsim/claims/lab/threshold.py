@@ -58,13 +58,9 @@ def largest_stable_step(
         late = size[-period:].max(axis=0)
         # A replicate that left the finite range has NaN behind; one at the floor of float64 has shrunk.
         stable = (late < early) & (trace.diverged < 0)
-        checks.require(
-            bool(stable[0]) and not bool(stable[-1]),
-            "largest stable learning rate",
-            "outside the grid",
-            f"between {low:g} and {high:g}",
-            "ask at a point whose boundary lies there",
-        )
+        inside, bound = bool(stable[0]) and not bool(stable[-1]), f"between {low:g} and {high:g}"
+        remedy = "ask at a point whose boundary lies there"
+        checks.require(inside, "largest stable learning rate", "outside the grid", bound, remedy)
         # Narrow the bracket.
         first = int(np.argmin(stable))
         low, high = steps[first - 1], steps[first]
@@ -109,13 +105,8 @@ def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float
         steps = np.geomspace(low, high, GRID)
         rates = excess(steps)
         first = GRID - int(np.argmax(rates[::-1] < 0.0))
-        checks.require(
-            first < GRID and bool((rates < 0.0).any()),
-            "largest stable step",
-            "outside the grid",
-            f"between {low:g} and {high:g}",
-            "ask elsewhere",
-        )
+        inside, bound = first < GRID and bool((rates < 0.0).any()), f"between {low:g} and {high:g}"
+        checks.require(inside, "largest stable step", "outside the grid", bound, "ask elsewhere")
         low, high = steps[first - 1], steps[first]
     before, after = rates[first - 1], rates[first]
     share = 0.5 if np.isinf(after) else -before / (after - before)
@@ -150,7 +141,6 @@ def marginal_step(
     def excess(steps: np.ndarray) -> np.ndarray:
         spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=probes)
         trace = running.run(spec, seed=seed, progress=False)
-        largest: np.ndarray = np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
-        return largest
+        return np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
 
     return crossing(excess, low, high)

@@ -67,7 +67,6 @@ class TbaLagInvariance(Arms, Claim):
     staleness = Staleness(0, 64, typical=(0, 8), example=5)
 
     def joint(self) -> None:
-        """No arm vanishes at the optimum."""
         super().joint()
         self.optimum = softmax(self.reference_logits + self.rewards / self.beta)
         least = float(self.optimum.min())

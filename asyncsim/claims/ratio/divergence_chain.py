@@ -71,16 +71,16 @@ class DivergenceChain(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        current, behavior = lab.pairs.drawn(_ARMS, seed, "divergence-chain")
+        current, behavior = lab.weights.drawn(_ARMS, seed, "divergence-chain")
         narrow = behavior + 0.3 * (current - behavior)
         one_left = np.concatenate([40.0 * np.eye(_ARMS), current[:100]])
-        wide: Any = plant(lab.pairs.bandit(_ARMS, _metrics()))
+        wide: Any = plant(lab.weights.bandit(_ARMS, _metrics()))
         sets = [
             lab.metrics_of(wide, *pair)
             for pair in ((current, behavior), (narrow, behavior), (one_left, behavior[: 100 + _ARMS]))
         ]
         sets.append(
-            lab.metrics_of(plant(lab.pairs.bandit(2, _metrics())), *lab.pairs.two_arms(_RARE, point["largest"]))
+            lab.metrics_of(plant(lab.weights.bandit(2, _metrics())), *lab.weights.two_arms(_RARE, point["largest"]))
         )
         kl, chi_square, second, highest, lowest = (np.concatenate(each) for each in zip(*sets, strict=True))
         renyi, limit = np.log1p(chi_square), np.log(point["largest"]) + 1e-12

@@ -111,7 +111,6 @@ class EngineFloor(PolicyPair, Claim):
     noise_per = Choice("token", "sequence", example="token", doc="how long one draw lasts")
 
     def joint(self) -> None:
-        """Few arms for the second route; noise of logits by token; moments that are doubles."""
         super().joint()
         arms, remedy = len(self.behavior_logits), "the second route integrates over the noise of each"
         checks.require(arms <= 4, "behavior_logits", self.behavior_logits.tolist(), "at most 4 numbers", remedy)

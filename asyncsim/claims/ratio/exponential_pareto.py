@@ -89,15 +89,15 @@ class ExponentialPareto(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.cooled.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
+        return lab.weights.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
 
     defects = {
-        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _LIGHT),
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LIGHT),
         "on a line in place of the plane": lambda: (
             (
-                lambda spec: lab.cooled.cooled(
-                    0.3, 1, spec.diagnostics, (lab.cooled.SAMPLES, lab.cooled.BATCHES, spec.replicates)
+                lambda spec: lab.weights.cooled(
+                    0.3, 1, spec.diagnostics, (lab.weights.SAMPLES, lab.weights.BATCHES, spec.replicates)
                 )
             ),
             _HEAVY,

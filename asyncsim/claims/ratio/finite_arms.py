@@ -40,7 +40,7 @@ def _power(power: float) -> lab.Metric:
 
 def _inside(low: float, high: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Drawn pairs whose ratios lie in [low, high]."""
-    logits, deviation = lab.pairs.drawn(_ARMS, seed, "finite-arms")
+    logits, deviation = lab.weights.drawn(_ARMS, seed, "finite-arms")
     mu = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     centered = deviation - (mu * deviation).sum(1, keepdims=True)
     room = np.where(centered > 0.0, (high - 1.0) / centered, (low - 1.0) / centered).min(1, keepdims=True)
@@ -58,7 +58,6 @@ class FiniteArms(PolicyPair, Claim):
     through = "oracle"
 
     def joint(self) -> None:
-        """Policies that differ."""
         super().joint()
         low, high = self._range()
         logits = self.current_logits.tolist()
@@ -104,18 +103,18 @@ class FiniteArms(PolicyPair, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         current, behavior = (np.array([point[f"{name}_logits"]]) for name in ("current", "behavior"))
         chi_square, half, third = lab.metrics_of(
-            plant(lab.pairs.bandit(current.size, ["chi_square", _power(0.5), _power(3.0)])), current, behavior
+            plant(lab.weights.bandit(current.size, ["chi_square", _power(0.5), _power(3.0)])), current, behavior
         )
         read = {"moment[0.5]": half[0], "moment[2]": 1.0 + chi_square[0], "moment[3]": third[0]}
         # Ratios in [m, M] of mean 1: on both ends alone, and drawn on five arms.
         pi, mu = (np.exp(x) / np.exp(x).sum() for x in (current, behavior))
         low, high = float((pi / mu).min()), float((pi / mu).max())
-        spec = plant(lab.pairs.bandit(2, ["chi_square", _power(0.5), _power(3.0)]))
-        largest = 1.0 + lab.metrics_of(spec, *lab.pairs.two_arms((1.0 - low) / (high - low), high))[0].max()
+        spec = plant(lab.weights.bandit(2, ["chi_square", _power(0.5), _power(3.0)]))
+        largest = 1.0 + lab.metrics_of(spec, *lab.weights.two_arms((1.0 - low) / (high - low), high))[0].max()
         many = (
             1.0
             + lab.metrics_of(
-                plant(lab.pairs.bandit(_ARMS, ["chi_square", _power(0.5), _power(3.0)])), *_inside(low, high, seed)
+                plant(lab.weights.bandit(_ARMS, ["chi_square", _power(0.5), _power(3.0)])), *_inside(low, high, seed)
             )[0].max()
         )
         read["largest"] = max(largest, many)

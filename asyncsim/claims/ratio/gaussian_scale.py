@@ -108,9 +108,9 @@ class GaussianScale(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.cooled.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
+        return lab.weights.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
 
     defects = {
-        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _SPACE),
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _SPACE),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SPACE),
     }

@@ -153,18 +153,18 @@ class HeavySums(Claim):
         read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
         for number, samples in enumerate(point["samples"]):
             size = samples, _BATCHES, max(16, min(_replicates(samples, effect), most))
-            spec = lab.cooled.cooled(point["temperature"], 2, ["ess"], size)
+            spec = lab.weights.cooled(point["temperature"], 2, ["ess"], size)
             share = lab.run(spec, seed + 1000 * number, plant)["ess"][1:]
             read[f"inverse[{samples}]"] = between((1.0 / (samples * share)).mean(axis=0))
             read[f"ess[{samples}]"] = between(share.mean(axis=0))
         return read
 
     defects = {
-        "clamped weights": lambda: (lab.statistic.with_ess(lab.statistic.clamped), _SMALL),
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped), _SMALL),
         "sums averaged over batches before they are divided": lambda: (
-            lab.statistic.with_ess(lab.statistic.pooled),
+            lab.weights.with_ess(lab.weights.pooled),
             _SMALL,
         ),
-        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _SMALL),
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _SMALL),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SMALL),
     }

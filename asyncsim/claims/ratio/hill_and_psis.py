@@ -73,7 +73,6 @@ class HillAndPsis(Claim):
     scores = Vector(-3.0, typical=(-1.0, 2.0), sizes=(2, 2), example=(0.0, 1.0), doc="places of the law, in its sd")
 
     def joint(self) -> None:
-        """Places above 0."""
         least = 1.0 + self.scores.min() / math.sqrt(self.largest)
         checks.require(least > 0.0, "scores", self.scores.tolist(), "above -sqrt(m)", "raise the least")
 
@@ -138,7 +137,7 @@ class HillAndPsis(Claim):
         k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
         replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), _most(point) // _BATCHES)
         size = point["samples"], _BATCHES, max(16, replicates)
-        trace = lab.run(lab.cooled.cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
+        trace = lab.run(lab.weights.cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
         index = trace["tail_index"][1:]
         shape = 1.0 / index
         numbers = {"shape": shape, "square": shape**2, "index": index}
@@ -149,6 +148,6 @@ class HillAndPsis(Claim):
 
     defects = {
         "threshold counted among the largest": lambda: (_read(_threshold_among), _FEW),
-        "sampler 5 percent colder than it says": lambda: (lab.cooled.colder(0.95), _FEW),
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _FEW),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FEW),
     }

@@ -43,11 +43,11 @@ def _searched(point: Point, seed: int, plant: Plant) -> float:
     """Largest E W^2 of sequences: the worst pair, and drawn pairs with drawn changes of three logits."""
     radius, tokens = point["radius"], point["horizon"]
     worst = _behavior(radius)[None]
-    behavior, _ = (each[:_DRAWN] for each in lab.pairs.drawn(3, seed, "logit-radius"))
+    behavior, _ = (each[:_DRAWN] for each in lab.weights.drawn(3, seed, "logit-radius"))
     shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
     pairs = ((worst + radius * np.array([[1.0, -1.0]]), worst), (behavior + shift, behavior))
     found = [
-        lab.metrics_of(plant(lab.pairs.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
+        lab.metrics_of(plant(lab.weights.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
         for pair in pairs
     ]
     return 1.0 + float(max(found))
@@ -97,7 +97,6 @@ class LogitRadius(Claim):
     staleness = Staleness(1, typical=(1, 4), example=3)
 
     def joint(self) -> None:
-        """Moments that a double holds beside 1."""
         largest = max(self.horizon * self.radius, self.staleness * self._move())
         allowed = math.log(_MOST) / 2.0
         bound = f"such that the logits of a sequence ({largest:.3g}) move by at most {allowed:.3g}"
@@ -174,7 +173,7 @@ class LogitRadius(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         after_one, behavior = _moved(point, 1, seed, plant)
         after_all, _ = _moved(point, point["staleness"], seed + 1, plant)
-        stale = lab.metrics_of(plant(lab.pairs.bandit(2, ["chi_square"])), after_all, behavior)[0].max()
+        stale = lab.metrics_of(plant(lab.weights.bandit(2, ["chi_square"])), after_all, behavior)[0].max()
         read = {
             "second_moment": _searched(point, seed, plant),
             "move": float(np.abs(after_one - behavior).max()),

@@ -74,7 +74,6 @@ class MismatchAdds(SequencePair, Claim):
     noise_per = Choice("token", "sequence", example="sequence", doc="how long one draw of the noise lasts")
 
     def joint(self) -> None:
-        """No more outcomes than can be listed."""
         super().joint()
         count = f"(2 * {self.actions})**{self.horizon}"
         few = (2 * self.actions) ** self.horizon <= LIMIT

@@ -83,7 +83,6 @@ class TopP(SequencePair, Claim):
     top_k = Integer(0, 64, typical=(0, 2), example=0, doc="actions kept at most, 0 for all")
 
     def joint(self) -> None:
-        """Something is cut, and rounding does not decide what."""
         super().joint()
         self.kept = np.array([_cut(row, self.top_p, self.top_k) for row in softmax(self.behavior_logits)])
         remedy = "lower top_p, or set top_k"

@@ -87,7 +87,6 @@ class UnseenSupport(PolicyPair, Claim):
     bound = Positive(example=0.05, unit="nats^2", doc="largest second moment of log ratios that passes")
 
     def joint(self) -> None:
-        """Few enough counts; the bound decides, and rounding does not."""
         super().joint()
         arms = self.behavior_logits.size
         atoms = math.comb(self.samples + arms - 1, arms - 1)
