@@ -121,6 +121,11 @@ def tried(claim: type[Claim]) -> Trial:
     )
 
 
+def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
+    """The term of a bound that is one of its quantities whole."""
+    return lambda s, factor: s.predict() | {quantity: factor * s.predict()[quantity]}
+
+
 def indexed(stem: str, values: Any) -> Quantities:
     """Components of a vector as quantities `stem[0]`, `stem[1]`, ...
 

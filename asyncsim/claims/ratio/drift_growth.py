@@ -39,15 +39,10 @@ _SMALLEST = 1e-6
 
 _SPREAD = 1.1
 """Relative standard deviation of one replicate's growth at the points below (measured: at most 1.09)."""
-_COMPARISONS = 25
 _ROUNDING = 1e-9
 _MOST, _DRAWN, _COARSEST = 6000, 25_000.0, 0.05
 """Samples of one replicate over all runs of a point, those of all replicates times the square of the effect, and by how
 much an update may part logits, at most."""
-
-
-def _population(point: Point) -> bool:
-    return bool(point["sampling"] == "enumerate")
 
 
 def _drawn(point: Point) -> int:
@@ -59,9 +54,8 @@ def _drift(logits: tuple[float, ...]) -> lab.Metric:
     """Variance in the batch of the change of the chosen arm's logit since the start."""
 
     def variance(step: lab.Step) -> lab.Tensor:
-        batch = step.batch
-        change = step.parameters - lab.torch.tensor(logits, dtype=step.parameters.dtype)
-        shift = lab.torch.gather(change, 1, batch.action.flatten(1)).reshape(batch.action.shape[:3])
+        action, change = step.batch.action, step.parameters - step.parameters.new_tensor(logits)
+        shift = lab.torch.gather(change, 1, action.flatten(1)).reshape(action.shape[:3])
         return sim.ratios.log_moments(shift, step.step_mass)[1]
 
     return lab.Metric("drift", variance, ("log_prob",))
@@ -88,7 +82,7 @@ def _moved(point: Point) -> float:
     """Most by which one step changes the difference of two logits."""
     means, N = np.array(point["means"], dtype=np.float64), point["samples"]
     spread = 1.0 if point["rewards"] == "bernoulli" else float(np.ptp(means))
-    return float(point["step"] * spread / (2.0 if _population(point) else 2.0 * (N - 1) / N))
+    return float(point["step"] * spread / (2.0 if point["sampling"] == "enumerate" else 2.0 * (N - 1) / N))
 
 
 def _teaches(point: Point) -> float:
@@ -106,22 +100,15 @@ class _Repeated(Wrapped):
     """A system that hands out the trajectories of its first batch again and again."""
 
     def schedule(self, *arguments: Any) -> records.Schedule:
-        """The schedule with the first batch's ids in every batch."""
         schedule = self._inner.schedule(*arguments)
-        return dataclasses.replace(
-            schedule, trajectory=np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
-        )
+        trajectory = np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
+        return dataclasses.replace(schedule, trajectory=trajectory)
 
 
 _NOISE = {
-    "means": (0.5, 0.5, 0.5, 0.5),
-    "logits": (0.5, 0.2, 0.0, -0.5),
-    "rewards": "bernoulli",
-    "samples": 6,
-    "sampling": "monte_carlo",
-    "step": 1e-4,
-    "stalenesses": (1, 2, 4, 8),
-}
+    "means": (0.5, 0.5, 0.5, 0.5), "logits": (0.5, 0.2, 0.0, -0.5), "rewards": "bernoulli", "samples": 6,
+    "sampling": "monte_carlo", "step": 1e-4, "stalenesses": (1, 2, 4, 8),
+}  # fmt: skip
 _MIXED = {**_NOISE, "means": (0.2, 0.5, 0.8), "logits": (0.5, 0.0, -0.5), "samples": 8}
 _DRIFT = {**_MIXED, "sampling": "enumerate", "stalenesses": (1, 2, 4, 8, 16)}
 _SHORT = {**_NOISE, "stalenesses": (1, 2)}
@@ -142,13 +129,7 @@ class DriftGrowth(Arms, Claim):
     sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
     step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")
     stalenesses = Counts(
-        1,
-        4096,
-        typical=(1, 64),
-        example=(1, 2, 4, 8),
-        remedy="count updates",
-        unit="updates",
-        doc="stalenesses that are compared",
+        1, 4096, typical=(1, 64), example=(1, 2, 4, 8), unit="updates", doc="stalenesses that are compared"
     )
 
     def joint(self) -> None:
@@ -164,17 +145,13 @@ class DriftGrowth(Arms, Claim):
         possible = mass > 0.0
         self.group = None if self.sampling == "enumerate" else self.samples
         self.mu, self.arm, self.reward, self.mass = mu, arm[possible], reward[possible], mass[possible]
-        self._check_size()
-
-    def _check_size(s) -> None:
-        if s.group is not None:
-            count = math.comb(s.group + len(s.mass) - 1, s.group)
-            checks.require(
-                count <= _LIMIT, "samples", s.group, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
-            )
-        growth = sum(s._shares(*s._moments(), fisher(s.mu)))
+        if self.group is not None:
+            count = math.comb(self.group + len(self.mass) - 1, self.group)
+            bound = f"such that compositions ({count}) <= {_LIMIT}"
+            checks.require(count <= _LIMIT, "samples", self.group, bound, "lower samples")
+        growth = sum(self._shares(*self._moments(), fisher(self.mu)))
         bound = f"apart or random enough for a growth of {_SMALLEST:g}"
-        checks.require(growth >= _SMALLEST, "means", s.means.tolist(), bound, "spread them")
+        checks.require(growth >= _SMALLEST, "means", means.tolist(), bound, "spread them")
 
     def _moments(s) -> tuple[np.ndarray, np.ndarray]:
         """Mean `[A]` and covariance `[A, A]` of one gradient."""
@@ -268,26 +245,22 @@ class DriftGrowth(Arms, Claim):
             return f"logits that part by at most {_COARSEST} in an update, not {_moved(point):.2g}; take a smaller step"
         if _drawn(point) > _MOST:
             return f"samples times updates, over all stalenesses, at most {_MOST}, not {_drawn(point)}; take fewer"
-        if not _population(point) and _teaches(point) < 0.05:
-            return (
-                "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
-            )
-        return None
+        rare = "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
+        return rare if point["sampling"] != "enumerate" and _teaches(point) < 0.05 else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         ages, N = point["stalenesses"], point["samples"]
-        count = min(units_for(_SPREAD, effect, _COMPARISONS), int(_DRAWN / effect**2 / _drawn(point)))
-        replicates = 2 if _population(point) else count
+        count = min(units_for(_SPREAD, effect, 25), int(_DRAWN / effect**2 / _drawn(point)))
+        population = point["sampling"] == "enumerate"
+        replicates = 2 if population else count
         traces = [_run(point, age, replicates, seed + 1000 * k, plant) for k, age in enumerate(ages)]
         # The variance of N samples about their own mean is low by the factor (N - 1)/N.
-        factor = (1.0 if _population(point) else N / (N - 1)) / point["step"] ** 2
+        factor = (1.0 if population else N / (N - 1)) / point["step"] ** 2
         rows = [factor * trace["log_ratio_variance"][-1] for trace in traces]
         allowance = math.expm1(_moved(point)) + _ROUNDING
-        estimates = {}
-        for age, row in zip(ages, rows, strict=True):
-            growth = uncertainty.between(row)
-            estimates[f"growth[{age}]"] = growth._replace(tolerance=allowance * growth.value)
+        found = {f"growth[{age}]": uncertainty.between(row) for age, row in zip(ages, rows, strict=True)}
+        estimates = {name: each._replace(tolerance=allowance * each.value) for name, each in found.items()}
         slope = uncertainty.slope(ages, np.stack(rows, axis=1), log=True)
         x = np.log(ages) - np.log(ages).mean()
         estimates["slope"] = slope._replace(tolerance=allowance * float(np.abs(x).sum() / (x @ x)))
@@ -298,7 +271,7 @@ class DriftGrowth(Arms, Claim):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _DRIFT),
-        "the same draws in every batch": lambda: ((lambda spec: spec.replace(system=_Repeated(spec.system))), _SHORT),
+        "the same draws in every batch": lambda: (lab.wrapping(system=_Repeated), _SHORT),
         "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
         "momentum inserted": lambda: (lab.momentum_inserted, _DRIFT),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _DRIFT),

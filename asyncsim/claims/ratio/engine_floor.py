@@ -24,8 +24,8 @@ from scipy.special import softmax as _softmax
 import asyncsim as sim
 from asyncsim.base.uncertainty import between, ratio
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, units_for
+from asyncsim.claims._bandit import PolicyPair, arm_logits, softmax
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, checks, units_for
 
 _NODES = {"logits": 14, "reports": 60}
 
@@ -35,7 +35,6 @@ def _quantities(mean: float, fresh: float, stale: float) -> dict[str, float]:
 
 
 _SAMPLES = 8192
-_COMPARISONS = 20
 
 
 def _engine(point: Point) -> lab.Engine:
@@ -64,30 +63,12 @@ def _moments(point: Point) -> tuple[partial[float], partial[float]]:
     return partial(_measured_moment, point, fresh=True), partial(_measured_moment, point)
 
 
-def _spec(point: Point, replicates: int) -> lab.Spec:
-    task = sim.tasks.token_bandit(len(point["behavior_logits"]), point["horizon"])
-    places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-    spec = lab.displaced(task, places, ["ess", "ess_mismatch", "mean_weight"], (_SAMPLES, 1, replicates))
-    return spec.replace(policy=task.policy(**vars(_engine(point))))
-
-
 _LONG = {
-    "behavior_logits": (0.8, 0.0, -0.6),
-    "current_logits": (0.9, 0.1, -0.7),
-    "horizon": 6,
-    "noise": 0.2,
-    "noise_law": "normal",
-    "noise_in": "logits",
-    "noise_per": "token",
-}
-_STRONG = {
-    **_LONG,
-    "behavior_logits": (0.8, 0.0),
-    "current_logits": (1.3, 0.0),
-    "horizon": 1,
-    "noise": 0.8,
-    "noise_law": "uniform",
-}
+    "behavior_logits": (0.8, 0.0, -0.6), "current_logits": (0.9, 0.1, -0.7), "horizon": 6, "noise": 0.2,
+    "noise_law": "normal", "noise_in": "logits", "noise_per": "token",
+}  # fmt: skip
+_TWO = {"behavior_logits": (0.8, 0.0), "current_logits": (1.3, 0.0), "horizon": 1}
+_STRONG = {**_LONG, **_TWO, "noise": 0.8, "noise_law": "uniform"}
 _REPORTS = {**_LONG, "horizon": 6, "noise": 0.2, "noise_in": "reports"}
 _LASTING = {**_REPORTS, "noise": 0.05, "noise_law": "uniform", "noise_per": "sequence"}
 
@@ -98,10 +79,8 @@ class EngineFloor(PolicyPair, Claim):
     kind, source = "expectation", "derived"
     through = "loop"
 
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(2, 3), example=(1.5, 0.0, -0.5), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-2.0, 2.0), example=(0.5, 0.2, 0.0), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 1.5, 0.0, -0.5, sizes=(2, 3))
+    current_logits = arm_logits("current", 0.5, 0.2, 0.0)
     horizon = Integer(1, 4096, typical=(1, 6), example=2, unit="tokens", doc="length of a sequence")
     noise = Real(
         0, 1.5, open_low=True, typical=(0.01, 0.8), example=0.8, unit="nats", doc="standard deviation of noise"
@@ -225,8 +204,11 @@ class EngineFloor(PolicyPair, Claim):
         # A verdict counts a tolerance twice.
         room = max(effect - 2.0 * sum(allowances), 0.5 * effect)
         spread = max(map(lab.spread_of_ess, _moments(point))) / math.sqrt(_SAMPLES)
-        replicates = max(16, min(units_for(spread, room, _COMPARISONS), lab.MOST // _SAMPLES))
-        trace = lab.run(_spec(point, replicates), seed, plant)
+        replicates = max(16, min(units_for(spread, room, 20), lab.MOST // _SAMPLES))
+        task = sim.tasks.token_bandit(len(point["behavior_logits"]), point["horizon"])
+        metrics, size = ["ess", "ess_mismatch", "mean_weight"], (_SAMPLES, 1, replicates)
+        spec = lab.displaced(task, lab.places(point)[::-1], metrics, size)
+        trace = lab.run(spec.replace(policy=task.policy(**vars(_engine(point)))), seed, plant)
 
         def ess(batches: np.ndarray, allowance: float) -> Estimate:
             found = between(batches)

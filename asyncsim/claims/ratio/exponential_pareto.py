@@ -20,11 +20,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Real, Vector, checks, indexed
 from asyncsim.claims._lengths import panels
 
-
-def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
-    return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
-
-
 _HEAVY = {"temperature": 0.3, "levels": (0.45, 0.8)}
 _LIGHT = {"temperature": 0.45, "levels": (0.5, 0.9)}
 
@@ -47,7 +42,6 @@ class ExponentialPareto(Claim):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, object]:
-        """Levels above the least ratio."""
         k = draw(cls.temperature)
         factors = draw(Vector(typical=(0.05, 3.0), length=2))
         return {"temperature": k, "levels": tuple(float(k * math.exp((1.0 - k) * x)) for x in factors)}
@@ -58,7 +52,8 @@ class ExponentialPareto(Claim):
 
     def predict(s) -> dict[str, float]:
         k = s.temperature
-        return _quantities(2.0 * math.sqrt(k) / (1.0 + k), math.log(k) + 1.0 - k, s._above())
+        moments = {"affinity": 2.0 * math.sqrt(k) / (1.0 + k), "mean_log": math.log(k) + 1.0 - k}
+        return moments | indexed("above", s._above())
 
     def check(s) -> dict[str, float]:
         k = s.temperature
@@ -72,9 +67,9 @@ class ExponentialPareto(Claim):
             return float(weight @ (np.exp(-x) * function(x)))
 
         start, further = log_ratio(np.array([0.0, 1.0]))
-        edges = [(math.log(y) - start) / (further - start) for y in s.levels]
-        above = np.array([integral(np.ones_like, edge) for edge in edges])
-        return _quantities(integral(lambda x: np.exp(0.5 * log_ratio(x))), integral(log_ratio), above)
+        above = [integral(np.ones_like, (math.log(y) - start) / (further - start)) for y in s.levels]
+        moments = {"affinity": integral(lambda x: np.exp(0.5 * log_ratio(x))), "mean_log": integral(log_ratio)}
+        return moments | indexed("above", above)
 
     wrong = {
         "least ratio 1": lambda s: s.predict() | indexed("above", s._above(least=1.0)),
@@ -95,11 +90,7 @@ class ExponentialPareto(Claim):
         "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LIGHT),
         "on a line in place of the plane": lambda: (
-            (
-                lambda spec: lab.weights.cooled(
-                    0.3, 1, spec.diagnostics, (lab.weights.SAMPLES, lab.weights.BATCHES, spec.replicates)
-                )
-            ),
+            (lambda spec: lab.weights.cooled(0.3, 1, spec.diagnostics, (2048, 8, spec.replicates))),
             _HEAVY,
         ),
     }

@@ -21,11 +21,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 from asyncsim.claims._lengths import panels
 
-
-def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
-    return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
-
-
 _LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}
 _SPACE = {"temperature": 0.4, "dimension": 3, "levels": (0.5, 0.9)}
 
@@ -67,7 +62,8 @@ class GaussianScale(Claim):
     def predict(s) -> dict[str, float]:
         rho, D = s.temperature, s.dimension
         affinity = (math.sqrt(rho) / (0.5 + 0.5 * rho)) ** (D / 2.0)
-        return _quantities(affinity, D / 2.0 * (math.log(rho) + 1.0 - rho), s._above())
+        mean = D / 2.0 * (math.log(rho) + 1.0 - rho)
+        return {"affinity": affinity, "mean_log": mean} | indexed("above", s._above())
 
     def check(s) -> dict[str, float]:
         D, spread = s.dimension, math.sqrt(s.temperature)
@@ -89,9 +85,9 @@ class GaussianScale(Claim):
         # The log ratio is linear in the squared distance: two places give it.
         near, far = log_ratio(np.array([0.5, 1.0]))
         slope = (far - near) / 0.75
-        edges = [math.sqrt(1.0 + (math.log(y) - far) / slope) for y in s.levels]
-        above = np.array([integral(np.ones_like, edge) for edge in edges])
-        return _quantities(integral(lambda r: np.exp(0.5 * log_ratio(r))), mean, above)
+        above = [integral(np.ones_like, math.sqrt(1.0 + (math.log(y) - far) / slope)) for y in s.levels]
+        affinity = integral(lambda r: np.exp(0.5 * log_ratio(r)))
+        return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
 
     wrong = {
         "index from standard deviations": lambda s: (

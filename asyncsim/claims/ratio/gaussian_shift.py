@@ -40,15 +40,9 @@ class GaussianShift(Claim):
     through = "loop"
 
     shift = Real(
-        0.0,
-        20.0,
-        open_low=True,
-        typical=(0.01, 8.0),
-        example=0.7,
-        unit="standard deviations",
-        doc="distance of the means",
-        remedy="give the distance of the means in standard deviations",
-    )
+        *(0.0, 20.0), open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",
+        doc="distance of the means", remedy="give the distance of the means in standard deviations",
+    )  # fmt: skip
 
     def predict(s) -> dict[str, float]:
         d = s.shift
@@ -65,15 +59,11 @@ class GaussianShift(Claim):
         def integral(power: int, function: Callable[[float], float]) -> float:
             """E[w^power function(u)]: the integrand peaks at u = power * shift."""
             peak = power * d
-            value, _ = quad(
-                lambda u: math.exp(power * log_ratio(u) + norm.logpdf(u)) * function(u),
-                peak - 12,
-                peak + 12,
-                limit=400,
-                epsabs=0.0,
-                epsrel=1e-12,
-            )
-            return float(value)
+
+            def density(u: float) -> float:
+                return math.exp(power * log_ratio(u) + norm.logpdf(u)) * function(u)
+
+            return float(quad(density, peak - 12, peak + 12, limit=400, epsabs=0.0, epsrel=1e-12)[0])
 
         mean = integral(0, log_ratio)
         variance = integral(0, lambda u: (log_ratio(u) - mean) ** 2)

@@ -43,19 +43,16 @@ def _nodes(samples: int) -> tuple[np.ndarray, np.ndarray]:
     return np.exp(log_t), weight * np.exp(log_t)
 
 
-def _inverse(alpha: float, N: int) -> float:
-    t, weight = _nodes(N)
+def _by_integrals(alpha: float, N: int) -> tuple[float, float]:
+    """E[1/ESS] and E[ESS]/N."""
+    (t, weight), half = _nodes(N), alpha / 2.0
     second, _, phi = _exponential_integrals(alpha - 1.0, 3, t)
-    return float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
-
-
-def _size(alpha: float, N: int) -> float:
-    t, weight = _nodes(N)
-    half = alpha / 2.0
+    inverse = float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
     second, phi = _exponential_integrals(half, 2, t)
     _, first = _exponential_integrals(half - 0.5, 2, t)
     psi = half * phi
-    return float(weight @ (half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)))
+    squares = half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)
+    return inverse, float(weight @ squares)
 
 
 def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
@@ -69,11 +66,6 @@ def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
 
 
 _BATCHES, _MOST = 32, 16_000_000
-
-
-def _replicates(samples: int, effect: float) -> int:
-    """From the relative deviation of 1/ESS of a batch, which grows with the logarithm of its size (measured)."""
-    return max(16, units_for(0.3 * math.log(samples) / math.sqrt(_BATCHES), effect, 4))
 
 
 _POINT = {"temperature": 0.4, "samples": (4, 16)}
@@ -97,8 +89,8 @@ class HeavySums(Claim):
         return 1.0 / (1.0 - self.temperature)
 
     def predict(s) -> dict[str, float]:
-        inverse = {f"inverse[{N}]": _inverse(s.index, N) for N in s.samples}
-        return inverse | {f"ess[{N}]": _size(s.index, N) for N in s.samples}
+        found = {N: _by_integrals(s.index, N) for N in s.samples}
+        return {f"{name}[{N}]": found[N][k] for k, name in enumerate(("inverse", "ess")) for N in s.samples}
 
     def check(s) -> dict[str, float]:
         alpha, ray, cells = s.index, cmath.exp(1j * _TURN), {}
@@ -152,7 +144,9 @@ class HeavySums(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
         for number, samples in enumerate(point["samples"]):
-            size = samples, _BATCHES, max(16, min(_replicates(samples, effect), most))
+            # The relative deviation of 1/ESS of a batch grows with the logarithm of its size (measured).
+            wanted = units_for(0.3 * math.log(samples) / math.sqrt(_BATCHES), effect, 4)
+            size = samples, _BATCHES, max(16, min(wanted, most))
             spec = lab.weights.cooled(point["temperature"], 2, ["ess"], size)
             share = lab.run(spec, seed + 1000 * number, plant)["ess"][1:]
             read[f"inverse[{samples}]"] = between((1.0 / (samples * share)).mean(axis=0))

@@ -20,9 +20,7 @@ from scipy.optimize import minimize_scalar
 import asyncsim as sim
 from asyncsim.base import checks, rng
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, Staleness
-
-_MOST = 1e12
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, Staleness, multiplied
 
 
 def _quantities(second: float, move: float, stale: float) -> dict[str, float]:
@@ -34,28 +32,21 @@ _LIKELY = 20.0
 """Replicates that are expected to take the worst path; all miss it with a chance of e^-20."""
 
 
-def _behavior(radius: float) -> np.ndarray:
-    """Logits of the arm that rises and of the other, at which the second moment is largest."""
-    return np.array([-radius, radius])
-
-
 def _searched(point: Point, seed: int, plant: Plant) -> float:
     """Largest E W^2 of sequences: the worst pair, and drawn pairs with drawn changes of three logits."""
-    radius, tokens = point["radius"], point["horizon"]
-    worst = _behavior(radius)[None]
-    behavior, _ = (each[:_DRAWN] for each in lab.weights.drawn(3, seed, "logit-radius"))
+    radius, tokens, up = point["radius"], point["horizon"], np.array([[1.0, -1.0]])
+    worst, behavior = -radius * up, lab.weights.drawn(3, seed, "logit-radius")[0][:_DRAWN]
     shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
-    pairs = ((worst + radius * np.array([[1.0, -1.0]]), worst), (behavior + shift, behavior))
     found = [
         lab.metrics_of(plant(lab.weights.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
-        for pair in pairs
+        for pair in ((worst + radius * up, worst), (behavior + shift, behavior))
     ]
     return 1.0 + float(max(found))
 
 
 def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
     """Logits of every replicate after so many updates on data of the frozen first policy, and that policy's."""
-    behavior = _behavior(_largest_moves(point) * point["staleness"])
+    behavior = _largest_moves(point) * point["staleness"] * np.array([-1.0, 1.0])
     spec = sim.Spec(
         sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed"),
         sim.schedules.frozen(),
@@ -98,21 +89,12 @@ class LogitRadius(Claim):
 
     def joint(self) -> None:
         largest = max(self.horizon * self.radius, self.staleness * self._move())
-        allowed = math.log(_MOST) / 2.0
+        allowed = math.log(1e12) / 2.0
         bound = f"such that the logits of a sequence ({largest:.3g}) move by at most {allowed:.3g}"
         checks.require(largest <= allowed, "horizon", self.horizon, bound, "lower the radius or the step")
 
     def _move(s) -> float:
         return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
-
-    def _group_mean(s) -> dict[str, float]:
-        move = s._move() * (s.samples - 1) / s.samples
-        return s.predict() | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
-
-    def _times(s, quantity: str, factor: float) -> dict[str, float]:
-        """The bounds with one of them multiplied."""
-        found = s.predict()
-        return found | {quantity: factor * found[quantity]}
 
     def predict(s) -> dict[str, float]:
         move = s._move()
@@ -139,17 +121,19 @@ class LogitRadius(Claim):
         return _quantities(worst(s.radius) ** s.horizon, move, worst(s.staleness * move))
 
     wrong = {
-        "second order, 1 + D^2": lambda s: _quantities(
-            (1.0 + s.radius**2) ** s.horizon, s._move(), 1.0 + (s.staleness * s._move()) ** 2
+        "second order, 1 + D^2": lambda s: (
+            s.predict()
+            | {"second_moment": (1.0 + s.radius**2) ** s.horizon}
+            | {"stale_second_moment": 1.0 + (s.staleness * s._move()) ** 2}
         ),
-        "group mean in place of leave-one-out": _group_mean,
+        "group mean in place of leave-one-out": lambda s: s.but(step=s.step * (s.samples - 1) / s.samples).predict(),
         "square forgotten": lambda s: s.predict() | {"second_moment": math.cosh(s.radius) ** s.horizon},
     }
 
     terms = {
-        "arms within the radius": lambda s, factor: s._times("second_moment", factor),
-        "move of an update": lambda s, factor: s._times("move", factor),
-        "moves add up": lambda s, factor: s._times("stale_second_moment", factor),
+        "arms within the radius": multiplied("second_moment"),
+        "move of an update": multiplied("move"),
+        "moves add up": multiplied("stale_second_moment"),
     }
 
     points = (_POINT, {"radius": 0.3, "horizon": 4, "samples": 4, "spread": 2.0, "step": 0.3, "staleness": 2})
@@ -179,7 +163,7 @@ class LogitRadius(Claim):
             "move": float(np.abs(after_one - behavior).max()),
             "stale_second_moment": 1.0 + float(stale),
         }
-        return {name: Estimate(x, tolerance=1e-9 * x, samples=_REPLICATES) for name, x in read.items()}
+        return lab.to_share(read, 1e-9, _REPLICATES)
 
     defects = {
         "momentum inserted": lambda: (lab.momentum_inserted, _POINT),

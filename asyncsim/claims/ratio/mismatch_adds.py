@@ -26,27 +26,18 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
 from asyncsim.claims._claim import Choice, Claim, Integer, Real, checks
 from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._trial import Estimate, Plant, Point, replaced
 
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6
 """Relative standard deviation of one squared deviation: 1.42 for normal log ratios, less for those of few actions."""
 
 
-def _run(point: Point, replicates: int, seed: int, plant: Plant) -> lab.Trace:
-    task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
-    now, then = lab.places(point)
-    spec = lab.displaced(task, (then, now), list(_METRICS.values()), (lab.SAMPLES, lab.BATCHES, replicates))
-    policy = task.policy(
-        temperature=point["temperature"], noise=point["noise"], noise_per=point["noise_per"], noise_in="reports"
-    )
-    listed = {} if point["noise"] else {"sampling": "enumerate"}
-    return lab.run(spec.replace(policy=policy, **listed), seed, plant)
-
-
-def _exactly(trace: lab.Trace, name: str) -> Estimate:
-    found = lab.mean_of(trace, name)
-    return found._replace(error=0.0, tolerance=lab.ROUNDING * found.value)
+def _swapped() -> list[Any]:
+    """Metrics with the variances of mismatch and staleness under one another's names."""
+    names = {"mismatch": "staleness_variance", "staleness": "mismatch_variance"}
+    swapped = [sim.diagnostics.log_ratio_variance(of, name=name) for of, name in names.items()]
+    return [*swapped, "log_ratio_variance"]
 
 
 _SHARPER = sequence_point("iid", 3, 1, temperature=0.8, noise=0.0, noise_per="token") | {
@@ -129,22 +120,22 @@ class MismatchAdds(SequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        if not point["noise"]:
-            trace = _run(point, 2, seed, plant)
-            return {part: _exactly(trace, name) for part, name in _METRICS.items()}
-        trace = _run(point, lab.replicates_for(_SPREAD, effect, 9), seed, plant)
-        return {part: lab.variance_of(trace, lab.SAMPLES, name) for part, name in _METRICS.items()}
+        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+        replicates = lab.replicates_for(_SPREAD, effect, 9) if point["noise"] else 2
+        size = lab.SAMPLES, lab.BATCHES, replicates
+        spec = lab.displaced(task, lab.places(point)[::-1], list(_METRICS.values()), size)
+        engine = {name: point[name] for name in ("temperature", "noise", "noise_per")}
+        listed = {} if point["noise"] else {"sampling": "enumerate"}
+        trace = lab.run(spec.replace(policy=task.policy(**engine, noise_in="reports"), **listed), seed, plant)
+        if point["noise"]:
+            return {part: lab.variance_of(trace, lab.SAMPLES, name) for part, name in _METRICS.items()}
+        means = {part: lab.mean_of(trace, name) for part, name in _METRICS.items()}
+        return {part: x._replace(error=0.0, tolerance=lab.ROUNDING * x.value) for part, x in means.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        variance = sim.diagnostics.log_ratio_variance
-        pairs = (("mismatch", "staleness_variance"), ("staleness", "mismatch_variance"))
-        swapped: list[Any] = [variance(of, name=name) for of, name in pairs]
-        swapped.append("log_ratio_variance")
-        return {
-            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _SHARPER),
-            "temperature applied twice": Defect(lab.engine_replaced(temperature=0.8**2), _APART),
-            "split swapped": Defect(replaced(diagnostics=swapped), _SHARPER),
-            "noise counted twice": Defect(lab.with_policy(lab.NoiseTwice), _NOISY),
-            "noise drawn anew at scoring": Defect(lab.with_policy(lab.wrong_parts.NoisyTrainer), _NOISY),
-        }
+    defects = {
+        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _SHARPER),
+        "temperature applied twice": lambda: (lab.engine_replaced(temperature=0.8**2), _APART),
+        "split swapped": lambda: (replaced(diagnostics=_swapped()), _SHARPER),
+        "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _NOISY),
+        "noise drawn anew at scoring": lambda: (lab.with_policy(lab.wrong_parts.NoisyTrainer), _NOISY),
+    }

@@ -55,12 +55,9 @@ class _CutTwice(Wrapped):
     """A trainer that scores with what the engine makes of its weights."""
 
     def forward(self, view: lab.View, batch: lab.Batch, names: Iterable[str]) -> lab.Forward:
-        """Outputs at the cut table."""
-        cut: lab.Tensor = self._inner.install({"log_prob": view.weights["log_prob"][0]}, None)["sampled"]
-        forward: lab.Forward = self._inner.forward(
-            lab.View({**view.weights, "log_prob": cut[None]}, view.slot, view.realization), batch, names
-        )
-        return forward
+        cut = self._inner.install({"log_prob": view.weights["log_prob"][0]}, None)["sampled"]
+        at = lab.View({**view.weights, "log_prob": cut[None]}, view.slot, view.realization)
+        return self._inner.forward(at, batch, names)
 
 
 def _engine_point(dependence: str, horizon: int, rows: int, **engine: Any) -> dict[str, Any]:
@@ -126,25 +123,18 @@ class TopP(SequencePair, Claim):
             mean, second, *(0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
         )
 
-    def _both_cut(s) -> dict[str, float]:
-        sampler, _, current = s._masses(s.kept)
-        return s._moments(sampler, sampler, current / current.sum(1, keepdims=True))
+    def predict(s, kept: np.ndarray | None = None, whole: bool = False, both: bool = False) -> dict[str, float]:
+        """Without `kept` actions of its own; `whole`: ratios to probabilities that were not renormalized; `both`: the
+        trainer cut as well."""
+        sampler, mass, current = s._masses(s.kept if kept is None else kept)
+        current = current / current.sum(1, keepdims=True) if both else current
+        return s._moments(sampler, sampler * mass if whole else sampler, current)
 
-    def _forgotten(s) -> dict[str, float]:
-        """Ratios to probabilities that were not renormalized."""
-        sampler, mass, current = s._masses(s.kept)
-        return s._moments(sampler, sampler * mass, current)
-
-    def _crossing(s) -> dict[str, float]:
-        """The action at which the sum crosses `top_p` left out, unless it is the likeliest."""
+    def _before(s) -> np.ndarray:
+        """What is kept without the action at which the sum crosses `top_p`, unless it is the likeliest."""
         held = np.array([_held(row, s.top_k) for row in softmax(s.behavior_logits)])
         inside = [[held_row[held_row >= x].sum() <= s.top_p for x in held_row] for held_row in held]
-        sampler, _, current = s._masses(s.kept & (np.array(inside) | (held == held.max(1, keepdims=True))))
-        return s._moments(sampler, sampler, current)
-
-    def predict(s) -> dict[str, float]:
-        sampler, _, current = s._masses(s.kept)
-        return s._moments(sampler, sampler, current)
+        return s.kept & (np.array(inside) | (held == held.max(1, keepdims=True)))
 
     def check(s) -> dict[str, float]:
         sequences = enumerate_sequences(s)
@@ -159,9 +149,9 @@ class TopP(SequencePair, Claim):
         return _quantities(first, second, -math.fsum(chance * np.log(ratio)) - staleness, staleness)
 
     wrong = {
-        "kept mass forgotten": _forgotten,
-        "trainer cut as well": _both_cut,
-        "action that crosses top_p left out": _crossing,
+        "kept mass forgotten": lambda s: TopP.predict(s, whole=True),
+        "trainer cut as well": lambda s: TopP.predict(s, both=True),
+        "action that crosses top_p left out": lambda s: TopP.predict(s, s._before()),
     }
 
     points = (_COMMON, _engine_point("markov", 5, 4, top_k=2), _STALE)
@@ -174,14 +164,9 @@ class TopP(SequencePair, Claim):
         spec = plant(lab.population(task, sim.methods.full_is()).replace(policy=policy))
         step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
 
-        metrics: dict[str, Any] = {
-            "mean_weight": sim.diagnostics.mean_weight,
-            "second_moment": sim.diagnostics.chi_square,
-            "ess": sim.diagnostics.ess,
-            "kl_mismatch": sim.diagnostics.kl_mismatch,
-            "kl_staleness": sim.diagnostics.kl_staleness,
-        }
-        found = {name: metric.measure(step).item() + (name == "second_moment") for name, metric in metrics.items()}
+        names = ("mean_weight", "chi_square", "ess", "kl_mismatch", "kl_staleness")
+        found = {name: getattr(sim.diagnostics, name).measure(step).item() for name in names}
+        found = {"second_moment": found.pop("chi_square") + 1.0, **found}
         # Equal policies have no divergence, without rounding.
         return {name: lab.exactly(value) if value else Estimate(value) for name, value in found.items()}
 

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import gammaln, log_softmax, softmax
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Draw, Positive, Vector
+from asyncsim.base.declared import Count, Draw, Positive
 from asyncsim.base.uncertainty import ratio
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions
+from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
@@ -79,10 +79,8 @@ class UnseenSupport(PolicyPair, Claim):
     kind, source = "expectation", "derived; the bound of arXiv 2510.01161"
     through = "loop"
 
-    behavior_logits = Vector(
-        typical=(-1.5, 1.5), sizes=(2, 3), example=(0.6, 0.3, -2.3), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-1.5, 1.5), example=(0.5, 0.2, -0.6), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.6, 0.3, -2.3, most=1.5, sizes=(2, 3))
+    current_logits = arm_logits("current", 0.5, 0.2, -0.6, most=1.5)
     samples = Count(2, 256, typical=(2, 24), example=12, doc="samples of a batch")
     bound = Positive(example=0.05, unit="nats^2", doc="largest second moment of log ratios that passes")
 
@@ -155,7 +153,7 @@ class UnseenSupport(PolicyPair, Claim):
         spread = 1.2 * _guess(point)[1] / math.sqrt(_BATCHES)
         most = _DRAWN // (_BATCHES * point["samples"])
         replicates = max(16, min(units_for(spread, effect, 3 * len(UnseenSupport.points)), most))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), 1)
         size = point["samples"], _BATCHES, replicates
         method = sim.methods.m2po_areal(tau=point["bound"])
