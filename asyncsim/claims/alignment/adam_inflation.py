@@ -26,7 +26,6 @@ from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Poin
 
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
-_BETA2 = 0.9999
 _SPREAD = 0.6
 """Deviation of one replicate's ratio times root of updates and of the mean's energy (measured)."""
 _BIAS = 3e-3
@@ -60,12 +59,9 @@ class AdamInflation(Claim):
 
     def joint(self) -> None:
         """A known direction that is removed whole leaves nothing; a previous gradient needs two coordinates."""
-        known = self.reference == "known"
-        below = not known or self.strength < 1.0
+        below, least = (self.strength < 1.0, 1) if self.reference == "known" else (True, 2)
         checks.require(below, "strength", self.strength, "below 1 for a known reference", "leave a part of it")
-        checks.integer(
-            "dimension", self.dimension, 1 if known else 2, "count the coordinates of the mean gradient", 512
-        )
+        checks.integer("dimension", self.dimension, least, "count the coordinates of the mean gradient", 512)
 
     @property
     def energy(self) -> float:
@@ -87,10 +83,10 @@ class AdamInflation(Claim):
         inflation = 1.0 / math.sqrt(moment)
         return {"before": behind * inflation, "behind": behind, "inflation": inflation}
 
-    def _projected(s, overlap: float, noise_removal: float) -> dict[str, float]:
-        """`lost` is the share of the noise's energy along the reference that projection removes."""
-        removal = 2.0 * s.strength - s.strength**2
-        energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise_removal
+    def predict(s, overlap: float | None = None, noise: float = 1.0) -> dict[str, float]:
+        """`noise`: whether that along the reference is removed."""
+        removal, overlap = 2.0 * s.strength - s.strength**2, s._overlap() if overlap is None else overlap
+        energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise * removal
         return s._quantities(1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
 
     def _integrated(s) -> float:
@@ -106,13 +102,6 @@ class AdamInflation(Claim):
 
         pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
         return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
-
-    def _signal_law(s) -> dict[str, float]:
-        behind = 1.0 - s.strength * s._overlap()
-        return s._quantities(behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
-
-    def predict(s) -> dict[str, float]:
-        return s._projected(s._overlap(), 2.0 * s.strength - s.strength**2)
 
     def check(s) -> dict[str, float]:
         size = max(s.dimension, 2)
@@ -131,12 +120,14 @@ class AdamInflation(Claim):
         return s._quantities(float(along @ matrix @ along), share)
 
     wrong = {
-        "1/(1 - strength) at any signal": _signal_law,
-        "second moment of the unprojected gradient": lambda s: s._quantities(1.0 - s.strength * s._overlap(), 1.0),
-        "noise of the reference ignored or invented": lambda s: s._projected(
-            1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal), 2.0 * s.strength - s.strength**2
+        "1/(1 - strength) at any signal": lambda s: s._quantities(
+            1.0 - s.strength * s._overlap(), (1.0 - min(s.strength, 0.99)) ** 2
         ),
-        "noise along the reference kept": lambda s: s._projected(s._overlap(), 0.0),
+        "second moment of the unprojected gradient": lambda s: s._quantities(1.0 - s.strength * s._overlap(), 1.0),
+        "noise of the reference ignored or invented": lambda s: AdamInflation.predict(
+            s, 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
+        ),
+        "noise along the reference kept": lambda s: AdamInflation.predict(s, noise=0.0),
     }
 
     points = (_WEAK, _KNOWN)
@@ -148,11 +139,8 @@ class AdamInflation(Claim):
 
     @staticmethod
     def reach(p: Point) -> str | None:
-        return (
-            None
-            if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05
-            else "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
-        )
+        bound = "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
+        return None if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05 else bound
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -161,7 +149,7 @@ class AdamInflation(Claim):
         bias = _bias(point)
         net_effect = max(effect - 2.0 * bias, 0.25 * effect)
         replicates = max(8, units_for(spread / remainder, net_effect, 12))
-        inner, idle = lab.adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
+        inner, idle = lab.adam(1e-8, 0.0, 0.9999, 0.0), int(point["reference"] == "known")
         control = lab.projection.projection(point["reference"], point["strength"], point["dimension"])
         signal = np.full(replicates, point["signal"])
         none, before, behind = (

@@ -43,17 +43,11 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
 
     def _covariance(s) -> np.ndarray:
-        mean = s.mass @ s.advantage
-        return (s.mass * (s.advantage - mean)) @ s.sequences.score
+        return (s.mass * (s.advantage - s.mass @ s.advantage)) @ s.sequences.score
 
-    def _late_centering(s) -> dict[str, float]:
-        """The baseline subtracted from the mean reward, behind an average of scores that already counts rewards."""
-        total = (s.mass * (s.advantage + s.baseline)) @ s.sequences.score
-        drift = (s.mass @ s.advantage) * (s.mass @ s.sequences.score)
-        return s._parts(total - drift, drift)
-
-    def predict(s) -> dict[str, float]:
-        return s._parts(s._covariance(), (s.mass @ s.advantage) * (s.mass @ s.sequences.score))
+    def predict(s, factor: float = 1.0, ratio: np.ndarray | float = 1.0) -> dict[str, float]:
+        """`factor` of the drift; `ratio`, weights of the mean score."""
+        return s._parts(s._covariance(), factor * (s.mass @ s.advantage) * ((s.mass * ratio) @ s.sequences.score))
 
     def check(s) -> dict[str, float]:
         rows = s.rows(s.sequences.tokens)
@@ -69,14 +63,13 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         return s._parts(total - drift, drift)
 
     wrong = {
-        "drift forgotten": lambda s: s._parts(s._covariance(), 0.0 * s._covariance()),
-        "drift toward the current policy": lambda s: s._parts(
-            s._covariance(), -(s.mass @ s.advantage) * (s.mass @ s.sequences.score)
+        "drift forgotten": lambda s: DriftSplit.predict(s, 0.0),
+        "drift toward the current policy": lambda s: DriftSplit.predict(s, -1.0),
+        # It is subtracted from the mean reward, behind an average of scores that already counts rewards.
+        "baseline left out of the total": lambda s: (
+            s.predict() | indexed("total", (s.mass * (s.advantage + s.baseline)) @ s.sequences.score)
         ),
-        "baseline left out of the total": _late_centering,
-        "mean score taken under the current policy": lambda s: s._parts(
-            s._covariance(), (s.mass @ s.advantage) * ((s.mass * s.sequences.ratio) @ s.sequences.score)
-        ),
+        "mean score taken under the current policy": lambda s: DriftSplit.predict(s, ratio=s.sequences.ratio),
     }
 
     points = (_IID, sequence_point("position", 3, 3, success=1.0, baseline=-0.5), _MARKOV)

@@ -35,22 +35,13 @@ class NoiseFloor(Claim):
     through, effect = "loop", 0.05
 
     dimension = Integer(
-        2,
-        100_000,
-        typical=(2, 300),
-        example=5,
-        doc="coordinates of a gradient",
+        *(2, 100_000), typical=(2, 300), example=5, doc="coordinates of a gradient",
         remedy="in one dimension every cosine is 1 or -1",
-    )
+    )  # fmt: skip
     threshold = Real(
-        0.0,
-        1.0,
-        open_low=True,
-        typical=(0.01, 0.9),
-        example=0.6,
-        doc="cosine that chance is to exceed",
+        *(0.0, 1.0), open_low=True, typical=(0.01, 0.9), example=0.6, doc="cosine that chance is to exceed",
         remedy="give a cosine above 0 and below 1",
-    )
+    )  # fmt: skip
 
     def joint(self) -> None:
         """A tail of probability 0 is no quantity."""
@@ -68,10 +59,8 @@ class NoiseFloor(Claim):
         reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
         def moment(power: int, low: float, high: float) -> float:
-            integral = quad(
-                lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12
-            )
-            return float(integral[0])
+            weight = lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power  # noqa: E731
+            return float(quad(weight, low, high, epsabs=0.0, epsrel=1e-12)[0])
 
         total = 2.0 * moment(0, 0.0, reach)
         angle = math.asin(threshold)
@@ -80,10 +69,10 @@ class NoiseFloor(Claim):
         return _quantities(size, square, tail / total)
 
     wrong = {
-        "normal distribution of variance 1/d": lambda s: _quantities(
-            math.sqrt(2.0 / (math.pi * s.dimension)),
-            1.0 / s.dimension,
-            float(ndtr(-s.threshold * math.sqrt(s.dimension))),
+        "normal distribution of variance 1/d": lambda s: (
+            s.predict()
+            | {"mean_size": math.sqrt(2.0 / (math.pi * s.dimension))}
+            | {"exceeds": float(ndtr(-s.threshold * math.sqrt(s.dimension)))}
         ),
         "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
     }
@@ -96,11 +85,8 @@ class NoiseFloor(Claim):
         d, threshold = point["dimension"], point["threshold"]
         if d > 256:
             return "dimension at most 256; lower it, longer vectors take longer than a trial"
-        if threshold * math.sqrt(d) > 2.0:
-            return (
-                f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension); lower it, events beyond are too rare"
-            )
-        return None
+        most = f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension)"
+        return f"{most}; lower it, events beyond are too rare" if threshold * math.sqrt(d) > 2.0 else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

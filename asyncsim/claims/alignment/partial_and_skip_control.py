@@ -28,37 +28,11 @@ from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positiv
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 
-_NODES = 240
-
-
-_UPDATES = 240
+_NODES, _UPDATES = 240, 240
 _CROSSING = 1.5
 """Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated)."""
 _SPREAD = 0.6
 """Relative standard deviation of a replicate's share times root of updates, where most are skipped (measured)."""
-
-
-def _measured_boundary(point: Point, seed: int, plant: Plant) -> Estimate:
-    def build(steps: tuple[float, ...], count: int) -> lab.Spec:
-        links = (lab.align(low=0.0, high=1.0, strength=point["strength"]), sim.updates.sgd(steps))
-        size = (point["curvature"], 1.0, 8, 1e6, links, point["staleness"], count, len(steps))
-        return plant(lab.projection.far_away(*size))
-
-    # The boundary is near pi/2 over staleness + 1/2.
-    middle = 1.5 / ((point["staleness"] + 0.5) * point["curvature"] * (1.0 - point["strength"]))
-    low, high = lab.projection.largest_step(build, 0.5 * middle, 2.0 * middle, point["staleness"], seed)
-    found = math.sqrt(low * high)
-    moved = _CROSSING * (point["strength"] / point["staleness"]) ** 2
-    return Estimate(found, tolerance=moved * found + high - low, samples=64)
-
-
-def _share_skipped(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
-    """At learning rate 0; the first update has none before it."""
-    replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
-    links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
-    distance = point["signal"] / math.sqrt(point["others"])
-    spec = lab.projection.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
-    return lab.share_of(np.asarray(lab.run(spec, seed, plant)["align_skipped"])[1:])
 
 
 _EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.3, "others": 24, "signal": 4.5, "high": 0.3}
@@ -113,27 +87,21 @@ class PartialAndSkipControl(Claim):
         above = betainc(half, half, (1.0 - np.clip(needed, -1.0, 1.0)) / 2.0)
         return float(mass @ above @ mass)
 
-    def _quantities(s, share: float, skipped: float) -> dict[str, float]:
-        return {"step": share / s.curvature, "skipped": skipped}
-
-    def _boundary(s) -> float:
-        return critical(s.staleness) / (1.0 - s.strength)
-
     def predict(s) -> dict[str, float]:
-        return s._quantities(s._boundary(), s._skipped())
+        return {"step": critical(s.staleness) / (1.0 - s.strength) / s.curvature, "skipped": s._skipped()}
 
     def check(s) -> dict[str, float]:
         field = np.array([[-(1.0 - s.strength) * s.curvature]])
         return {"step": marginal_step(field, s.staleness), "skipped": s._both_angles()}
 
     wrong = {
-        "boundary without control": lambda s: s._quantities(critical(s.staleness), s._skipped()),
-        "boundary of full projection": lambda s: s._quantities(2.0, s._skipped()),
-        "share taken of the gain": lambda s: s._quantities(critical(s.staleness) / s.strength, s._skipped()),
-        "skipping at the cosine of means": lambda s: s._quantities(
-            s._boundary(), float(s.signal**2 * (1.0 - s.high) > s.high * s.others)
+        "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
+        "boundary of full projection": lambda s: s.predict() | {"step": 2.0 / s.curvature},
+        "share taken of the gain": lambda s: s.predict() | {"step": critical(s.staleness) / s.strength / s.curvature},
+        "skipping at the cosine of means": lambda s: (
+            s.predict() | {"skipped": float(s.signal**2 * (1.0 - s.high) > s.high * s.others)}
         ),
-        "signal of one gradient only": lambda s: s._quantities(s._boundary(), s.but(signal=s.signal / 2.0)._skipped()),
+        "signal of one gradient only": lambda s: s.but(signal=s.signal / 2.0).predict(),
     }
 
     points = (
@@ -154,7 +122,24 @@ class PartialAndSkipControl(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return {"step": _measured_boundary(point, seed, plant), "skipped": _share_skipped(point, effect, seed, plant)}
+        tau, strength = point["staleness"], point["strength"]
+
+        def build(steps: tuple[float, ...], count: int) -> lab.Spec:
+            links = (lab.align(low=0.0, high=1.0, strength=strength), sim.updates.sgd(steps))
+            return plant(lab.projection.far_away(point["curvature"], 1.0, 8, 1e6, links, tau, count, len(steps)))
+
+        # The boundary is near pi/2 over staleness + 1/2.
+        middle = 1.5 / ((tau + 0.5) * point["curvature"] * (1.0 - strength))
+        low, high = lab.projection.largest_step(build, 0.5 * middle, 2.0 * middle, tau, seed)
+        found = math.sqrt(low * high)
+        moved = _CROSSING * (strength / tau) ** 2
+        # At learning rate 0; the first update has none before it.
+        replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
+        links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
+        distance = point["signal"] / math.sqrt(point["others"])
+        spec = lab.projection.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
+        skipped = lab.share_of(np.asarray(lab.run(spec, seed, plant)["align_skipped"])[1:])
+        return {"step": Estimate(found, tolerance=moved * found + high - low, samples=64), "skipped": skipped}
 
     defects = {
         "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _EIGHT),

@@ -32,6 +32,7 @@ from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, Staleness, units_for, within
 from asyncsim.claims._delay import critical
+from asyncsim.claims._random import companions
 
 _FLIPS = 6
 
@@ -49,10 +50,7 @@ def _multiplied(a: float, tau: int) -> float:
 
 def _every_second(a: float, tau: int) -> float:
     """Spectral radius of two updates of which one moves."""
-    shift = np.eye(tau + 1, k=-1)
-    shift[0, 0] = 1.0
-    update = shift.copy()
-    update[0, tau] -= a
+    shift, update = companions(np.ones(tau + 1), 0.0)[0], companions(np.ones(tau + 1), a)[tau]
     return float(np.abs(np.linalg.eigvals(shift @ update)).max())
 
 
@@ -73,12 +71,10 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
     def build(steps: tuple[float, ...], count: int) -> lab.Spec:
         return plant(_spec(point, steps, 1e6, count, len(steps)))
 
-    tau = point["staleness"]
+    tau, curvature = point["staleness"], point["curvature"]
     # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
-    reach = (1.2, 3.2) if point["reference"] == "raw" else (0.8 / (tau + 1), 6.0 / (tau + 1))
-    low, high = lab.projection.largest_step(
-        build, reach[0] / point["curvature"], reach[1] / point["curvature"], tau, seed
-    )
+    least, most = (1.2, 3.2) if point["reference"] == "raw" else (0.8 / (tau + 1), 6.0 / (tau + 1))
+    low, high = lab.projection.largest_step(build, least / curvature, most / curvature, tau, seed)
     middle = math.sqrt(low * high)
     return Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)
 
@@ -117,7 +113,7 @@ class ProjectionRestoresSyncBoundary(Claim):
     through, effect = "loop", 0.05
 
     staleness = Staleness(
-        1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
+        1, typical=(1, 24), example=4, remedy="count updates; without any there is nothing to restore"
     )
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")

@@ -30,8 +30,6 @@ from asyncsim.claims._delay import critical
 
 _HARMONICS = 16
 _ITERATED, _LEFT_OUT = 80_000, 10_000
-
-
 _CYCLES, _WARM_UP = 12, 10
 """Cycles of about 4 staleness + 2 updates, measured and left out."""
 _BIAS = 1.2
@@ -155,11 +153,8 @@ class ProjectionSecondMoment(Claim):
 
     @staticmethod
     def reach(p: Point) -> str | None:
-        return (
-            None
-            if p["others"] >= _OTHERS and p["staleness"] <= 40
-            else f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
-        )
+        bound = f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
+        return None if p["others"] >= _OTHERS and p["staleness"] <= 40 else bound
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

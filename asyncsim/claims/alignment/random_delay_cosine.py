@@ -45,11 +45,7 @@ class RandomDelayCosine(Claim):
     kind, source = "identity", "derived: the draw of the staleness is white noise to the averaged recursion"
     relative_to, through = "norm", "loop"
 
-    law = Vector(
-        example=(0.4, 0.0, 0.2, 0.4),
-        doc="probabilities of staleness 0, 1, ...",
-        remedy="give the probabilities of staleness 0, 1, ...",
-    )
+    law = _random.staleness_law("", 0.4, 0.0, 0.2, 0.4)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
@@ -95,31 +91,24 @@ class RandomDelayCosine(Claim):
             covariance = average @ covariance
         return values
 
-    def _always_largest(s) -> dict[str, float]:
-        """The largest delay instead of the law, at half of the step where that would diverge."""
-        constant = np.eye(len(s.law))[-1]
+    def _averaged_gradient(s, law: np.ndarray, slack: float = 1.0) -> dict[str, float]:
+        """From the averaged recursion, at half of the step where that would diverge; slack 1: no noise of the draw."""
         a = s.share
-        while _random.slack(constant, a) <= 0.0:
+        while _random.slack(law, a) <= 0.0:
             a /= 2.0
-        phi = _random.unit_covariances(constant, a, len(s.law) + 1)
-        return {"amplification": float(2.0 * (phi[0] - phi[1])), **s._correlations(phi)}
-
-    def _averaged_gradient(s) -> dict[str, float]:
-        """Noise of the draw left out: right correlations, too little energy."""
-        phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
-        return {"amplification": float(2.0 * (phi[0] - phi[1])), **s._correlations(phi)}
+        phi = _random.unit_covariances(law, a, len(law) + 1)
+        return {"amplification": float(2.0 * (phi[0] - phi[1]) / slack), **s._correlations(phi)}
 
     def predict(s) -> dict[str, float]:
-        phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
-        return {"amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)), **s._correlations(phi)}
+        return s._averaged_gradient(s.law, _random.slack(s.law, s.share))
 
     def check(s) -> dict[str, float]:
         return s._products()
 
     wrong = {
         "an update's own noise forgotten": lambda s: s._products(own_noise=False),
-        "largest staleness taken as constant": _always_largest,
-        "noise of the drawn staleness dropped": _averaged_gradient,
+        "largest staleness taken as constant": lambda s: s._averaged_gradient(np.eye(len(s.law))[-1]),
+        "noise of the drawn staleness dropped": lambda s: s._averaged_gradient(s.law),
     }
 
     points = (_AT_FOUR, _UNEVEN)
@@ -151,11 +140,9 @@ class RandomDelayCosine(Claim):
         )
         trace = lab.run(spec, seed, plant)
         products, unit = trace.accumulated["autocorrelogram"], trace.realization
-        estimates = {
-            "amplification": uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
-        }
-        lags = range(1, largest + 2)
-        return estimates | {f"corr[{k}]": uncertainty.ratio(products[k], products[0], unit, random=True) for k in lags}
+        energy = uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
+        corr = {k: uncertainty.ratio(products[k], products[0], unit, random=True) for k in range(1, largest + 2)}
+        return {"amplification": energy} | {f"corr[{k}]": each for k, each in corr.items()}
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),

@@ -29,6 +29,7 @@ from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims._delay import critical
+from asyncsim.claims._random import staleness_law
 
 _LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
 _BETA = 0.5
@@ -152,11 +153,7 @@ class VersionIdentity(Claim):
     through = "loop"
 
     optimizer = Choice("sgd", "momentum", "sign", example="sgd", doc="rule that makes a step of gradients")
-    law = Vector(
-        example=(0.0, 0.6, 0.0, 0.4),
-        doc="probabilities of staleness 0, 1, ..., the first 0",
-        remedy="give the probabilities of staleness 0, 1, ...",
-    )
+    law = staleness_law(", the first 0", 0.0, 0.6, 0.0, 0.4)
     curvatures = Vector(0.0, example=(1.0, 0.3), unit="gradient per parameter", doc="curvatures of the modes")
     noise = Positive(typical=(0.5, 2.0), example=0.5, unit="gradient", doc="noise of one gradient in each mode")
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
@@ -229,11 +226,8 @@ class VersionIdentity(Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         updates = _warm_up(point)
-        return (
-            None
-            if updates <= _LONGEST_RUN
-            else f"a warm-up of at most {_LONGEST_RUN} updates, not {updates}; take a larger step"
-        )
+        slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {updates}; take a larger step"
+        return slow if updates > _LONGEST_RUN else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -18,10 +18,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
 from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Vector, checks
 
-_ARMS = 64
-"""Most arms: the second route lists triples."""
-
-
 _ROUNDING = 1e-12
 _BATCHES, _SAMPLED = 200_000, 100_000
 """Ordered batches that are listed, at most; and batches that are sampled where there are more."""
@@ -44,10 +40,10 @@ class BanditNoise(Claim):
 
     def joint(self) -> None:
         arms = self.rewards.size
-        checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", _ARMS)
-        logits = self.behavior_logits
-        checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
-        self.policy = softmax(logits)
+        # The second route lists triples of arms.
+        checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", 64)
+        checks.finite_array("behavior_logits", self.behavior_logits.tolist(), [arms], "give one logit for each arm")
+        self.policy = softmax(self.behavior_logits)
 
     def _components(s) -> tuple[float, float]:
         """zeta_1, zeta_2."""
@@ -62,10 +58,9 @@ class BanditNoise(Claim):
         return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
 
     def _exact_baseline(s) -> dict[str, float]:
-        centered = s.rewards - s.policy @ s.rewards
-        scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
-        gradient = s.policy * centered
-        return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
+        gradients = (s.rewards - s.policy @ s.rewards)[:, None] * (np.eye(s.rewards.size) - s.policy)
+        around = gradients - s.policy @ gradients
+        return {"variance": float(s.policy @ (around**2).sum(axis=1)) / s.samples}
 
     def predict(s) -> dict[str, float]:
         return s._variance()
@@ -100,10 +95,9 @@ class BanditNoise(Claim):
         current = behavior + np.cos(1.0 + np.arange(len(rewards)))
         if len(rewards) ** point["samples"] > _BATCHES:
             size = point["samples"], 1, _SAMPLED
-            gradient = lab.run(
-                lab.displaced(task, (behavior, current), [lab.MeanGradient()], size, method), seed, plant
-            ).accumulated
-            around = gradient["gradient"] - gradient["gradient"].mean(axis=1, keepdims=True)
+            fresh = lab.displaced(task, (behavior, current), [lab.MeanGradient()], size, method)
+            gradient = lab.run(fresh, seed, plant).accumulated["gradient"]
+            around = gradient - gradient.mean(axis=1, keepdims=True)
             return {"variance": between((around**2).sum(axis=0))._replace(tolerance=_ROUNDING)}
         spec = plant(sim.Spec(task, sim.schedules.frozen(), method, sim.chain()))
         moments = sim.oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])

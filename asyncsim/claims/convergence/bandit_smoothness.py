@@ -19,7 +19,7 @@ import asyncsim as sim
 from asyncsim.base import checks, rng
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""
@@ -48,14 +48,6 @@ def _places(arms: int, worst: int, best: int, seed: int) -> tuple[np.ndarray, np
     draws = 2.0 * rng.Stream(seed, "bandit-smoothness").normal([[k] for k in range(2 * _DRAWN_STARTS)], range(arms))
     one, other = draws.reshape(2, _DRAWN_STARTS, arms)
     return np.concatenate([along, one]), np.concatenate([along + step, one + 0.3 * other])
-
-
-class _Sharpened(Wrapped):
-    """A policy that acts and scores at a lower temperature but leaves it out of the derivative."""
-
-    def prepare(self, parameters: lab.Tensor) -> lab.Weights:
-        """Tables of the logits divided by 0.9."""
-        return self._inner.prepare(parameters / 0.9)
 
 
 _TWO = {"rewards": (0.0, 1.0)}
@@ -117,9 +109,4 @@ class BanditSmoothness(Claim):
         ratio = np.linalg.norm(second - first, axis=1) / np.linalg.norm(pairs[1] - pairs[0], axis=1)
         return {"bound": Estimate(float(ratio.max()), tolerance=1e-7)}
 
-    defects = {
-        "temperature forgotten in the derivative": lambda: (
-            (lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy))),
-            _TWO,
-        )
-    }
+    defects = {"temperature forgotten in the derivative": lambda: (lab.with_policy(lab.Sharpened), _TWO)}

@@ -44,6 +44,9 @@ def _squares(point: Point, staleness: int, step: float, replicates: int, seed: i
     return lab.run(spec, seed, plant)["bias"][-1] ** 2
 
 
+_FROZEN = "updates for which behavior is frozen"
+_AGE = {"optional": True, "remedy": f"count the {_FROZEN}"}
+_STEP = {"optional": True, "unit": "parameter per gradient"}
 _BASE = {"curvature": 1.0, "start": 1.0}
 _MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 32)}
 
@@ -59,32 +62,13 @@ class BiasSlope(Claim):
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     start = Real(typical=(0.1, 2.0), example=1.0, unit="parameter", doc="distance from the optimum")
     noise = Real(0.0, typical=(0.0, 5.0), example=1.5, unit="gradient", doc="noise of one gradient")
-    step = Positive(
-        typical=(1e-4, 0.1),
-        example=0.01,
-        optional=True,
-        unit="parameter per gradient",
-        doc="learning rate, beside `stalenesses`",
-    )
+    step = Positive(typical=(1e-4, 0.1), example=0.01, doc="learning rate, beside `stalenesses`", **_STEP)
     # `joint` requires two distinct values of the parameter that varies.
     stalenesses = Counts(
-        1,
-        least=1,
-        typical=(1, 64),
-        example=(1, 2, 4, 8, 16),
-        optional=True,
-        unit="updates",
-        doc="updates for which behavior is frozen, beside `step`",
-        remedy="count the updates for which behavior is frozen",
+        1, least=1, typical=(1, 64), example=(1, 2, 4, 8, 16), unit="updates", doc=f"{_FROZEN}, beside `step`", **_AGE
     )
-    staleness = Staleness(
-        1,
-        typical=(1, 64),
-        optional=True,
-        doc="updates for which behavior is frozen, beside `steps`",
-        remedy="count the updates for which behavior is frozen",
-    )
-    steps = Vector(0.0, optional=True, unit="parameter per gradient", doc="learning rates, beside `staleness`")
+    staleness = Staleness(1, typical=(1, 64), doc=f"{_FROZEN}, beside `steps`", **_AGE)
+    steps = Vector(0.0, doc="learning rates, beside `staleness`", **_STEP)
 
     def joint(self) -> None:
         names = sorted(name for name, value in vars(self).items() if value is not None)
@@ -99,13 +83,8 @@ class BiasSlope(Claim):
         self.sizes = self.steps if over_steps else np.array([self.step])
         self.ages = [self.staleness] if over_steps else self.stalenesses
         self.varied = self.steps if over_steps else np.array(self.ages, dtype=np.float64)
-        checks.require(
-            np.unique(self.varied).size >= 2,
-            "steps" if over_steps else "stalenesses",
-            self.varied.tolist(),
-            "two distinct values or more",
-            "a slope needs two",
-        )
+        name, two = pair[1], np.unique(self.varied).size >= 2
+        checks.require(two, name, self.varied.tolist(), "two distinct values or more", "a slope needs two")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -152,12 +131,10 @@ class BiasSlope(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         replicates = units_for(_SPREAD, effect, 4, scale=0.5)
-        if "steps" in point:
-            varied = point["steps"]
-            rows = [_squares(point, point["staleness"], s, replicates, seed + k, plant) for k, s in enumerate(varied)]
-        else:
-            varied = point["stalenesses"]
-            rows = [_squares(point, n, point["step"], replicates, seed + k, plant) for k, n in enumerate(varied)]
+        over_steps = "steps" in point
+        varied = point["steps"] if over_steps else point["stalenesses"]
+        pairs = [(point["staleness"], x) if over_steps else (x, point["step"]) for x in varied]
+        rows = [_squares(point, *pair, replicates, seed + k, plant) for k, pair in enumerate(pairs)]
         # The slope of log rms is half that of log mean square.
         slope = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
         return {"slope": slope._replace(value=slope.value / 2, error=slope.error / 2, tolerance=1e-9)}

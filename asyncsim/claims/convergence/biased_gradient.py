@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Positive, Real, Staleness, checks
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Staleness, checks
+from asyncsim.claims.convergence._descent import Descent
 
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
 _FROM_AFAR = {**_FRESH, "start": 50.0, "updates": 4}
@@ -25,35 +26,26 @@ _BIASED = {**_FRESH, "staleness": 1, "noise": 0.0, "start": 1.0, "updates": 601}
 """The path 1, 0, -1, -1, 0, 1 repeats: bias and gradient are of one size."""
 
 
-class BiasedGradient(Claim):
+class BiasedGradient(Descent, Claim):
     """biased gradients at learning rate `a <= 1/L`: mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`"""
 
     kind, source = "bound", "elementary"
     through = "loop"
 
-    curvature = Positive(
-        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
-    )
     staleness = Staleness(0, 64, typical=(0, 6), example=1)
     step = Positive(example=0.4, unit="parameter per gradient", doc="learning rate")
-    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
-    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
-    updates = Integer(
-        1, 5000, typical=(1, 60), example=8, unit="updates", doc="length of the run", remedy="count the updates"
-    )
+    updates = Count(1, 5000, typical=(1, 60), example=8, unit="updates", doc="length of the run")
 
     def joint(self) -> None:
-        moves = self.noise > 0.0 or self.start != 0.0
-        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        super().joint()
         # At the largest allowed step the product may round to just above 1.
         small = self.step * self.curvature <= 1.0 + 1e-12
         checks.require(small, "step", self.step, f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")
 
     @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A step up to 1 / L, and no more growth than digits allow."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if name != "step"}
-        return point | {"step": draw(Real(typical=(0.02, 1.0))) / (point["curvature"] * (1 + point["staleness"] / 2))}
+    def allowed(cls, point: dict[str, Any]) -> float:
+        """No more growth than digits allow."""
+        return 1.0 / (1 + point["staleness"] / 2)
 
     def _squares(s) -> np.ndarray:
         """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""

@@ -14,15 +14,13 @@ policy by policy iteration. Source: derived; arXiv 2005.06392 for 8/(1 - gamma)^
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, multiplied
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import STAY, process
 
@@ -31,32 +29,8 @@ def _bounds(spread: float, states: float) -> dict[str, float]:
     return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
 
 
-def _scaled(quantity: str) -> Callable[[MdpConstants, float], dict[str, float]]:
-    """The bounds with one of them times a factor."""
-
-    def bounds(s: MdpConstants, factor: float) -> dict[str, float]:
-        whole = _bounds(s.spread, s.choices)
-        return whole | {quantity: factor * whole[quantity]}
-
-    return bounds
-
-
 _STEP = 1e-4
 """Half the distance of the policies that are compared; what it leaves out is about its square."""
-
-
-class _Sharpened(Wrapped):
-    """A policy that acts and scores at a lower temperature but leaves it out of the derivative."""
-
-    def prepare(self, parameters: object) -> lab.Weights:
-        """Tables of the logits divided by 0.9."""
-        return self._inner.prepare(parameters / 0.9)  # type: ignore[operator]
-
-
-def _half_discounted(spec: lab.Spec) -> lab.Spec:
-    """The discount of a step spread over two."""
-    task = spec.task
-    return spec.replace(task=dataclasses.replace(task, discount=task.discount**0.5))  # type: ignore[attr-defined, type-var]
 
 
 _FLAT, _STEEP = 0.0, float(np.log(2.0 + np.sqrt(3.0)))
@@ -136,7 +110,7 @@ class MdpConstants(Process, Claim):
         "normalized occupancy": lambda s: _bounds((1.0 - s.discount) * s.spread, s.choices),
     }
 
-    terms = {"gradient": _scaled("gradient"), "Hessian": _scaled("hessian")}
+    terms = {"gradient": multiplied("gradient"), "Hessian": multiplied("hessian")}
 
     points = (_BANDIT, _slipping(0.9, _FLAT), _slipping(0.9, _STEEP), _TWO, _LEVEL)
     more = (_slipping(0.99, _STEEP), _slipping(0.99, _FLAT), {**_TWO, "discount": 0.9})
@@ -159,9 +133,9 @@ class MdpConstants(Process, Claim):
         return {name: lab.mdp.exactly(value, tolerances[name]) for name, value in found.items()}
 
     defects = {
-        "temperature forgotten in the derivative": lambda: (
-            (lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy))),
-            _BANDIT,
+        "temperature forgotten in the derivative": lambda: (lab.with_policy(lab.Sharpened), _BANDIT),
+        "discount of a step spread over two": lambda: (
+            lab.mdp.with_discount(lambda discount: discount**0.5),
+            _slipping(0.9, _STEEP),
         ),
-        "discount of a step spread over two": lambda: (_half_discounted, _slipping(0.9, _STEEP)),
     }

@@ -14,7 +14,6 @@ import dataclasses
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed
@@ -22,18 +21,10 @@ from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import process
 
 
-def _discounted_by_advantage(spec: lab.Spec) -> lab.Spec:
-    """The discount in the advantage alone: later states weigh as much as the first."""
-    task = dataclasses.replace(spec.task, discount=1.0)  # type: ignore[type-var]
-    discount = spec.task.discount  # type: ignore[attr-defined]
-    return spec.replace(task=task, method=spec.method.replace(advantage=sim.advantages.returns_to_go(discount)))
-
-
 class _Share(Wrapped):
     """States weighed by their share of discounted visits."""
 
     def exact(self, *arguments: object) -> tuple[object, object]:
-        """The wrapped task's, its gradient without the factor 1/(1 - gamma)."""
         value, gradient = self._inner.exact(*arguments)
         return value, (1.0 - self._inner.discount) * gradient
 
@@ -122,7 +113,7 @@ class MdpGradient(Process, Claim):
         return {"value": lab.mdp.exactly(value, tolerance), **components}
 
     defects = {
-        "discount in the advantage alone": lambda: (_discounted_by_advantage, _RING),
-        "normalized occupancy": lambda: ((lambda spec: spec.replace(task=_Share(spec.task))), _MIXED),
+        "discount in the advantage alone": lambda: (lab.mdp.discount_in_advantage, _RING),
+        "normalized occupancy": lambda: (lab.wrapping(task=_Share), _MIXED),
         "transition transposed": lambda: (_transposed, _MIXED),
     }

@@ -10,6 +10,7 @@ moments as sums over binomial powers of u, E u^k = 1/(k + 1) for even k. Source:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -28,26 +29,13 @@ def _spread(point: Point) -> float:
     return 2.5 * math.sqrt(point["updates"] / 3.0) * one + 0.01
 
 
-def _scaled(**settings: Any) -> Plant:
-    """A plant: other scales."""
-
-    def plant(spec: lab.Spec) -> lab.Spec:
-        link: Any = spec.update.links[-1]
-        given = {"mean": link.mean, "spread": link.spread, **settings}
-        return spec.replace(
-            update=lab.Links((*spec.update.links[:-1], sim.updates.random_scale(**given, seed=link.seed)))
-        )
-
-    return plant
+def _last(change: Callable[[Any], lab.Link]) -> Plant:
+    """A plant: the link that scales, changed."""
+    return lambda spec: spec.replace(update=lab.Links((*spec.update.links[:-1], change(spec.update.links[-1]))))
 
 
 _POINT = {"mean": 0.7, "spread": 0.2, "step": 0.3, "curvature": 1.0, "updates": 4}
 _WIDE = {**_POINT, "spread": 0.6, "step": 0.3}
-
-
-def _fixed(spec: lab.Spec) -> tuple[Any, ...]:
-    link: Any = spec.update.links[-1]
-    return (*spec.update.links[:-1], sim.updates.scale(link.mean))
 
 
 class RandomScale(Claim):
@@ -80,11 +68,12 @@ class RandomScale(Claim):
         times = np.arange(1, s.updates + 1)
         return indexed("x", factor**times) | indexed("square", square**times)
 
-    def _constant(s) -> np.ndarray:
-        """E x_t^2 of a scale drawn once, by Gauss's quadrature."""
+    def _constant(s) -> dict[str, float]:
+        """Of a scale drawn once, by Gauss's quadrature."""
         nodes, weights = np.polynomial.legendre.leggauss(80)
         factors = 1.0 - s.share * (s.mean + s.spread * nodes)
-        return np.array([weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)])
+        squares = [weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)]
+        return s.predict() | indexed("square", squares)
 
     def predict(s, third: float = 3.0) -> dict[str, float]:
         factor = 1.0 - s.share * s.mean
@@ -100,9 +89,7 @@ class RandomScale(Claim):
         "spread taken for the deviation": lambda s: RandomScale.predict(s, third=1.0),
         "no spread": lambda s: s.but(spread=0.0).predict(),
         "no mean scale": lambda s: s.but(mean=1.0, spread=0.1).predict(),
-        "one scale for all updates": lambda s: (
-            indexed("x", (1.0 - s.share * s.mean) ** np.arange(1, s.updates + 1)) | indexed("square", s._constant())
-        ),
+        "one scale for all updates": _constant,
     }
 
     points = (_POINT, _WIDE)
@@ -127,7 +114,7 @@ class RandomScale(Claim):
         return {f"x[{k}]": between(np.asarray(x)) for k, x in enumerate(places)} | squares
 
     defects = {
-        "the mean scale alone": lambda: ((lambda spec: spec.replace(update=lab.Links(_fixed(spec)))), _WIDE),
-        "wider scales": lambda: (_scaled(spread=0.7), _WIDE),
-        "unscaled": lambda: (_scaled(mean=1.0), _POINT),
+        "the mean scale alone": lambda: (_last(lambda link: sim.updates.scale(link.mean)), _WIDE),
+        "wider scales": lambda: (_last(lambda link: sim.updates.random_scale(link.mean, 0.7, seed=link.seed)), _WIDE),
+        "unscaled": lambda: (_last(lambda link: sim.updates.random_scale(1.0, link.spread, seed=link.seed)), _POINT),
     }

@@ -15,28 +15,12 @@ the second form is in the proof of arXiv 1502.05477, theorem 1.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
-
-
-class _Sharpened(Wrapped):
-    """A policy that acts at a lower temperature than it says."""
-
-    def prepare(self, parameters: object) -> lab.Weights:
-        """Tables of the logits divided by 0.8."""
-        return self._inner.prepare(parameters / 0.8)  # type: ignore[operator]
-
-
-def _undiscounted(spec: lab.Spec) -> lab.Spec:
-    """The discount forgotten."""
-    return spec.replace(task=dataclasses.replace(spec.task, discount=1.0))  # type: ignore[type-var]
-
 
 _CHOICE = process(
     (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2),
@@ -116,6 +100,6 @@ class ReturnShift(Pair, Claim):
         }
 
     defects = {
-        "discount forgotten": lambda: (_undiscounted, _CHOICE),
-        "temperature forgotten": lambda: ((lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy))), _CHOICE),
+        "discount forgotten": lambda: (lab.mdp.with_discount(lambda discount: 1.0), _CHOICE),
+        "temperature forgotten": lambda: (lab.with_policy(lab.Sharpened), _CHOICE),
     }

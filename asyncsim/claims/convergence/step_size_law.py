@@ -88,10 +88,9 @@ class StepSizeLaw(Claim):
         "tau in place of tau + 1/2": lambda s: s._quantities(
             s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
         ),
-        "delay collapses at a constant step * time too": lambda s: {
-            "drift": s.radius / s.curvature,
-            "delay": math.log(s.ratio) / s.curvature,
-        },
+        "delay collapses at a constant step * time too": lambda s: (
+            s.predict() | {"delay": math.log(s.ratio) / s.curvature}
+        ),
         "drift counted in versions": lambda s: s.predict() | {"drift": s.radius / (s.curvature * s.staleness)},
     }
 
