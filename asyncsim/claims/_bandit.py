@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import gammaln, log_softmax
 
 from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Declared, Draw, Integer, Parsed, Real, Table, Vector
@@ -76,6 +76,12 @@ def compositions(total: int, parts: int) -> np.ndarray:
     return np.diff(edges, axis=1) - 1
 
 
+def counted(total: int, log_chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All counts of so many draws `[K, A]`, and their log probabilities `[K]`."""
+    counts = compositions(total, len(log_chance))
+    return counts, gammaln(total + 1.0) - gammaln(counts + 1.0).sum(axis=1) + counts @ log_chance
+
+
 def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
     """Raise `InputError` where all rewards `[A]` are one."""
     checks.require(bool(np.ptp(rewards) > 0.0), "rewards", rewards.tolist(), "rewards that differ", remedy)
@@ -122,6 +128,16 @@ class PolicyPair(Arms):
 
     behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5)
     current_logits = arm_logits("current", 1.5, -0.9, 0.1)
+
+    def joint(self) -> None:
+        """Both policies, `mu` and `pi`."""
+        super().joint()
+        self.mu, self.pi = map(softmax, self.logits)
+
+    @property
+    def chi_square(self) -> float:
+        """Of both policies."""
+        return float(((self.pi - self.mu) ** 2 / self.mu).sum())
 
     @property
     def logits(self) -> tuple[np.ndarray, np.ndarray]:

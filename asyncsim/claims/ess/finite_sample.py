@@ -16,11 +16,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions
+from asyncsim.claims._bandit import PolicyPair, counted
 from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, units_for
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
@@ -110,6 +110,7 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return power
 
 
+_OTHER = "max_weight_share"
 _BATCHES = 16
 _SPREAD_OF_ONE = 0.15
 """Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
@@ -149,9 +150,8 @@ class FiniteSample(PolicyPair, Claim):
         limit = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
         logits = self.current_logits.tolist()
         checks.require(spread <= _SPREAD, "current_logits", logits, limit, "move them closer")
-        counts = compositions(horizon, actions)
+        counts, mass = counted(horizon, log_mu)
         weight = counts @ (log_pi - log_mu)
-        mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
         order = np.argsort(weight, kind="stable")
         self.law = _Law(weight[order], mass[order], self.samples)
 
@@ -176,12 +176,12 @@ class FiniteSample(PolicyPair, Claim):
         N = law.samples
         if math.comb(N + len(start) - 1, N) > _COMPOSITIONS:
             return _integrals(law, turn=math.pi / 5.0)
-        counts = compositions(N, len(start))
-        chance = np.exp(gammaln(N + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mass)
+        counts, log_chance = counted(N, log_mass)
         with np.errstate(divide="ignore"):
             log_counts = np.log(counts)
         first, second = (logsumexp(log_counts + power * log_w, axis=1) for power in (1.0, 2.0))
         heaviest = log_w[(np.arange(len(start)) * (counts > 0)).max(axis=1)]
+        chance = np.exp(log_chance)
         return {
             "ess": float(chance @ np.exp(2.0 * first - second)) / N,
             "largest_share": float(chance @ np.exp(heaviest - first)),
@@ -208,19 +208,16 @@ class FiniteSample(PolicyPair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(FiniteSample.points))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
         size = point["samples"], _BATCHES, replicates
-        trace = lab.run(lab.displaced(task, places, ["ess", "max_weight_share"], size), seed, plant)
-        return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, "max_weight_share", 1e-9)}
+        trace = lab.run(lab.displaced(task, places, ["ess", _OTHER], size), seed, plant)
+        return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, _OTHER, 1e-9)}
 
     defects = {
-        "batches averaged before squaring": lambda: (
-            lab.weights.with_ess(lab.weights.pooled, "max_weight_share"),
-            _LONG,
-        ),
-        "a small number in the denominator": lambda: (lab.weights.with_ess(_padded, "max_weight_share"), _FEW),
-        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped, "max_weight_share"), _FEW),
+        "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
+        "a small number in the denominator": lambda: (lab.weights.with_ess(_padded, _OTHER), _FEW),
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped, _OTHER), _FEW),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _FEW),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
     }

@@ -24,9 +24,6 @@ _SMALLEST = 1e-3
 """Least total variance on policy: a smaller one is lost to cancellation."""
 
 
-_ROUNDING = 1e-9
-
-
 def _arms(probability: float) -> tuple[float, float]:
     """Logits of two arms, the first of which has this probability."""
     return float(np.log(probability)), float(np.log1p(-probability))
@@ -54,9 +51,8 @@ class IsNotVariance(Arms, Claim):
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
         least = min(self._variance(self.pi, baseline) for baseline in (0.0, self.value))
         bound = f"such that the gradient on policy has a variance of {_SMALLEST:g} or more"
-        checks.require(
-            least >= _SMALLEST, "rewards", self.rewards.tolist(), bound, "spread them, or flatten the policy"
-        )
+        remedy = "spread them, or flatten the policy"
+        checks.require(least >= _SMALLEST, "rewards", self.rewards.tolist(), bound, remedy)
 
     @property
     def value(self) -> float:
@@ -111,12 +107,10 @@ class IsNotVariance(Arms, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        rewards = point["rewards"]
-        current, behavior = np.array(point["current_logits"]), np.array(point["behavior_logits"])
+        rewards, (current, behavior) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
-        spec = plant(
-            lab.population(task, sim.methods.full_is(advantage=sim.advantages.none())).replace(diagnostics=["ess"])
-        )
+        spec = lab.population(task, sim.methods.full_is(advantage=sim.advantages.none()))
+        spec = plant(spec.replace(diagnostics=["ess"]))
         value = float(sim.oracle.exact(task, current)[0])
 
         def inflation(baseline: float) -> float:
@@ -131,7 +125,7 @@ class IsNotVariance(Arms, Claim):
             "inflation": inflation(0.0),
             "inflation_centered": inflation(value),
         }
-        return {name: Estimate(v, tolerance=_ROUNDING * v) for name, v in values.items()}
+        return lab.to_share(values, 1e-9)
 
     defects = {
         "dropped ratio": lambda: (lab.dropped_ratio, _THREE),

@@ -10,19 +10,22 @@ its multinomial probability. Source: arXiv 1511.01437 for the product.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions, softmax
+from asyncsim.claims._bandit import PolicyPair, counted
 from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, checks, replaced
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 
 
-_METRICS = ["ess", "log_ratio_variance"]
+def _read(size: Any = "ess") -> Plant:
+    """A plant: this metric for the ESS, beside the variance of the log ratio."""
+    return replaced(diagnostics=[size, "log_ratio_variance"])
 
 
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -49,8 +52,8 @@ class LengthLaw(PolicyPair, Claim):
 
     def _variance(s) -> float:
         """Variance of the log ratio of one token under behavior."""
-        mu, change = softmax(s.behavior_logits), s.current_logits - s.behavior_logits
-        return float(mu @ (change - mu @ change) ** 2)
+        change = s.current_logits - s.behavior_logits
+        return float(s.mu @ (change - s.mu @ change) ** 2)
 
     def _quantities(s, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
         """From -ln(ESS/N) and the variance of the log ratio at every length."""
@@ -65,8 +68,7 @@ class LengthLaw(PolicyPair, Claim):
         return s._quantities(rate * lengths, s._variance() * lengths)
 
     def _rate(s) -> float:
-        mu, pi = (softmax(logits) for logits in s.logits)
-        return math.log1p(float(((pi - mu) ** 2 / mu).sum()))
+        return math.log1p(s.chi_square)
 
     def predict(s) -> dict[str, float]:
         return s._at_rate(s._rate())
@@ -75,8 +77,7 @@ class LengthLaw(PolicyPair, Claim):
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
         decay, variance = [], []
         for length in s.lengths:
-            counts = compositions(length, log_mu.size)
-            log_mass = gammaln(length + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
+            counts, log_mass = counted(length, log_mu)
             log_w, mass = counts @ (log_pi - log_mu), np.exp(log_mass)
             decay.append(logsumexp(2.0 * log_w + log_mass))
             variance.append(mass @ (log_w - mass @ log_w) ** 2)
@@ -105,7 +106,7 @@ class LengthLaw(PolicyPair, Claim):
         read = []
         for length in lengths:
             task = sim.tasks.token_bandit(len(places[0]), length)
-            spec: lab.Spec = plant(lab.population(task, sim.methods.full_is()).replace(diagnostics=_METRICS))
+            spec: lab.Spec = plant(_read()(lab.population(task, sim.methods.full_is())))
             read.append([each.item() for each in lab.metrics_of(spec, *places)])
         ess, variance = (np.array(values) for values in zip(*read, strict=True))
         rate = -float(np.polyfit(lengths, np.log(ess), 1)[0])
@@ -117,13 +118,7 @@ class LengthLaw(PolicyPair, Claim):
         }
 
     defects = {
-        "effective size of tokens": lambda: (
-            (lambda spec: spec.replace(diagnostics=["ess_token", "log_ratio_variance"])),
-            _LARGE,
-        ),
+        "effective size of tokens": lambda: (_read("ess_token"), _LARGE),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
-        "weights clamped": lambda: (
-            replaced(diagnostics=[sim.diagnostics.ess_token_clamped(2.0, level="sequence"), "log_ratio_variance"]),
-            _LARGE,
-        ),
+        "weights clamped": lambda: (_read(sim.diagnostics.ess_token_clamped(2.0, level="sequence")), _LARGE),
     }

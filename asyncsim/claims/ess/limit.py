@@ -16,7 +16,7 @@ from scipy.special import log_softmax, logsumexp
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
+from asyncsim.claims._bandit import PolicyPair
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 _SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
@@ -36,16 +36,8 @@ class Limit(PolicyPair, Claim):
     kind, source = "expectation", "Kong 1992 (University of Chicago technical report 348)"
     through = "loop"
 
-    def _chi_square(s) -> float:
-        mu, pi = (softmax(logits) for logits in s.logits)
-        return float(((pi - mu) ** 2 / mu).sum())
-
-    def _relative_entropy(s) -> dict[str, float]:
-        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-        return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
-
     def predict(s) -> dict[str, float]:
-        return {"ess": 1.0 / (1.0 + s._chi_square())}
+        return {"ess": 1.0 / (1.0 + s.chi_square)}
 
     def check(s) -> dict[str, float]:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
@@ -53,8 +45,8 @@ class Limit(PolicyPair, Claim):
         return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
 
     wrong = {
-        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - s._chi_square()},
-        "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy,
+        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - s.chi_square},
+        "exp(-KL) in place of 1/(1 + chi^2)": lambda s: {"ess": math.exp(-float(s.pi @ np.log(s.pi / s.mu)))},
     }
 
     points = (_NEAR, _FAR)
@@ -66,11 +58,10 @@ class Limit(PolicyPair, Claim):
         moment = partial(_moment, point)
         units = units_for(1.2 * lab.spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)
         replicates = max(48, min(units, _MOST // (_SAMPLES * _BATCHES)))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        places = lab.places(point)[::-1]
         task = sim.tasks.softmax_bandit(len(places[0]))
-        ess = lab.mean_of(
-            lab.run(lab.displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates)), seed, plant), "ess"
-        )
+        spec = lab.displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates))
+        ess = lab.mean_of(lab.run(spec, seed, plant), "ess")
         return {"ess": ess._replace(tolerance=2.0 * lab.bias_of_ess(moment, _SAMPLES) * ess.value)}
 
     defects = {

@@ -14,7 +14,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, score_norm_squared, softmax
+from asyncsim.claims._bandit import PolicyPair, score_norm_squared
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector
 from asyncsim.claims._points import PAIR
 
@@ -32,9 +32,7 @@ class OptimalBaseline(PolicyPair, Claim):
     cap = Positive(optional=True, typical=(0.3, 3.0), example=1.2, doc="largest weight that is left as it is")
 
     def joint(self) -> None:
-        """Both policies, and the ratio of every arm, truncated at the cap, `[A]` each."""
         super().joint()
-        self.mu, self.pi = map(softmax, self.logits)
         self.weight = np.minimum(self.pi / self.mu, np.inf if self.cap is None else self.cap)
 
     def _quotient(s, power: float) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions, score_norm_squared, softmax
+from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions, score_norm_squared
 from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, Vector, checks, indexed
 from asyncsim.claims._points import PAIR
 
@@ -69,7 +69,6 @@ class PlugInBaseline(PolicyPair, Claim):
         arms, remedy = self.rewards.size, "ask for fewer samples or arms"
         few = arms**self.samples <= _LIMIT
         checks.require(few, "samples", self.samples, f"such that {arms}**samples <= {_LIMIT}", remedy)
-        self.mu, self.pi = map(softmax, self.logits)
         self.ratio, self.scores = self.pi / self.mu, np.eye(arms) - self.pi
         self.gradient = self.pi * (self.rewards - self.pi @ self.rewards)
         differ = float(np.abs(self.gradient).max()) > 1e-6

@@ -54,7 +54,6 @@ class PpoGate(PolicyPair, Claim):
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
-        self.mu, self.pi = map(softmax, self.logits)
         self.ratio = self.pi / self.mu
         self.bounds = 1.0 - self.low, 1.0 + self.high, np.inf if self.dual is None else self.dual
         gaps = np.abs(np.concatenate([np.append(self.ratio, 1.0) - x for x in self.bounds]))

@@ -18,6 +18,7 @@ import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, replaced
+from asyncsim.claims._points import PAIR
 
 
 def _change(p: np.ndarray, y: np.ndarray) -> float:
@@ -32,7 +33,7 @@ def _moved(p: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 
 _STEP, _UPDATES = 1e-3, 300
 _BETAS = np.array([50.0, 100.0])
-_POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 1.0, 0.5)}
+_POINT = {**PAIR, "rewards": (0.2, 1.0, 0.5)}
 _FRESH = (0.7, 1.4, -0.9)
 # Here entropy falls with the policy gradient and rises with the natural one, on fresh data.
 _APART = {"behavior_logits": _FRESH, "current_logits": _FRESH, "rewards": (0.0, 0.4, 0.9)}
@@ -47,10 +48,6 @@ class EntropyDerivative(PolicyPair, Claim):
     through = "loop, oracle"
 
     rewards = Vector(typical=(0.0, 1.0), example=(0.2, 1.0, 0.5), unit="reward", doc="rewards of the arms")
-
-    def joint(self) -> None:
-        super().joint()
-        self.mu, self.pi = (softmax(logits) for logits in self.logits)
 
     def _stated(s, plain: float) -> dict[str, float]:
         return {"policy_gradient": plain, "natural_gradient": _change(s.pi, s.rewards)}
@@ -90,7 +87,7 @@ class EntropyDerivative(PolicyPair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        rewards, now, then = point["rewards"], np.array(point["current_logits"]), np.array(point["behavior_logits"])
+        rewards, (now, then) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(lab.population(task, sim.methods.reinforce(sim.advantages.group_mean())))
 
@@ -108,15 +105,8 @@ class EntropyDerivative(PolicyPair, Claim):
         links = sim.chain(sim.updates.momentum(0.9), sim.updates.sgd(tuple(1.5 / _BETAS**2)))
 
         def changed(count: int) -> np.ndarray:
-            spec = lab.ascent(
-                task,
-                sim.schedules.frozen(),
-                sim.methods.oapl(tuple(_BETAS)),
-                1.0,
-                count,
-                replicates=_BETAS.size,
-                initial=now,
-            )
+            method, settings = sim.methods.oapl(tuple(_BETAS)), {"replicates": _BETAS.size, "initial": now}
+            spec = lab.ascent(task, sim.schedules.frozen(), method, 1.0, count, **settings)
             return (entropy(lab.run(spec.replace(update=links), seed, plant).parameters) - entropy(now)) * _BETAS
 
         few = float(np.abs(changed(_UPDATES)).max())

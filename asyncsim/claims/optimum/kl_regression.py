@@ -15,11 +15,10 @@ import math
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import gammaln
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import Arms, compositions, softmax
+from asyncsim.claims._bandit import Arms, counted, softmax
 from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, checks, indexed, replaced
 
 _SOLVE, _MOMENTUM = 160, 0.8
@@ -44,14 +43,8 @@ def _bias_left(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
     return Estimate(estimated - whole, tolerance=1e-9)
 
 
-_POINT = {
-    "start_logits": (0.6, 0.0, -0.3),
-    "rewards": (0.0, 0.5, 1.0),
-    "beta": 0.5,
-    "solves": 3,
-    "lag": 1,
-    "samples": 3,
-}
+_ARMS = {"start_logits": (0.6, 0.0, -0.3), "rewards": (0.0, 0.5, 1.0)}
+_POINT = {**_ARMS, "beta": 0.5, "solves": 3, "lag": 1, "samples": 3}
 
 
 class KlRegression(Arms, Claim):
@@ -83,8 +76,7 @@ class KlRegression(Arms, Claim):
 
     def _bias(s) -> float:
         """Mean over all groups of N samples, less the population's value."""
-        counts = compositions(s.samples, s.rewards.size)
-        log_mass = gammaln(s.samples + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.start)
+        counts, log_mass = counted(s.samples, np.log(s.start))
         return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
 
     def _leading(s) -> float:

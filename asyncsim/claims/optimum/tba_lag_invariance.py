@@ -21,19 +21,11 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, indexed, replaced
 from asyncsim.claims._delay import critical
+from asyncsim.claims._recursion import radius
 
 
 def _stated(pi: np.ndarray, lagged: float, frozen: float) -> dict[str, float]:
     return {**indexed("pi", pi), "lagged_step": lagged, "frozen_step": frozen}
-
-
-def _excess(step: float, now: np.ndarray, then: np.ndarray, tau: int) -> float:
-    """Largest root of y_{t+1} = y_t + step (now y_t + then y_{t-tau}), less 1."""
-    size = len(now)
-    companion = np.eye(size * (tau + 1), k=-size)
-    companion[:size, :size] += np.eye(size) + step * now
-    companion[:size, size * tau :] += step * then
-    return float(np.abs(np.linalg.eigvals(companion)).max()) - 1.0
 
 
 _UPDATES, _LENGTH, _SAMPLES = 200, 60, 8
@@ -41,13 +33,8 @@ _TOLERANCE, _RESOLUTION, _NUDGE, _FLOOR = 1e-4, 0.004, 1e-5, 1e-12
 _RATES = np.geomspace(1.9, 60.0, 1200)
 """No two neighbors differ by more than the resolution; no limit is below 2, since lambda_max(F) <= 1/2."""
 _BETA = 0.5
-_POINT = {
-    "rewards": (0.0, 0.5, 1.0),
-    "reference_logits": (0.5, 0.0, -0.3),
-    "behavior_logits": (1.6, -0.9, 0.2),
-    "beta": _BETA,
-    "staleness": 5,
-}
+_ARMS = {"rewards": (0.0, 0.5, 1.0), "reference_logits": (0.5, 0.0, -0.3), "behavior_logits": (1.6, -0.9, 0.2)}
+_POINT = {**_ARMS, "beta": _BETA, "staleness": 5}
 
 
 class TbaLagInvariance(Arms, Claim):
@@ -102,7 +89,8 @@ class TbaLagInvariance(Arms, Claim):
 
         now = jacobian(theta)
         then = basis.T @ complex_gradient(lambda x: s._field(theta, x), theta) @ basis
-        lagged = float(brentq(_excess, 0.5, 1e9, args=(now, then, s.staleness), xtol=1e-14, rtol=1e-14))
+        excess = lambda step: radius(then, step, s.staleness, now) - 1.0  # noqa: E731
+        lagged = float(brentq(excess, 0.5, 1e9, xtol=1e-14, rtol=1e-14))
         offline = jacobian(np.cos(np.arange(A)), s.behavior_logits)
         return _stated(softmax(theta), lagged, 2.0 / float(np.abs(np.linalg.eigvals(offline)).max()))
 
@@ -145,11 +133,9 @@ class TbaLagInvariance(Arms, Claim):
             size, away = trace["gradient_norm"], np.linalg.norm(trace.parameters - optimum, axis=1)
             shrunk = (size[-1] < size[-3]) | (size[-1] < _FLOOR)
             stable = shrunk & (away < 10.0 * np.linalg.norm(initial - optimum))
-            both = bool(stable[0]) and not bool(stable[-1])
-            bound = f"between {_RATES[0]:g} and {_RATES[-1]:g}"
-            checks.require(
-                both, "largest stable step", "outside the grid", bound, "make no arm much rarer than the others"
-            )
+            both, bound = bool(stable[0]) and not bool(stable[-1]), f"between {_RATES[0]:g} and {_RATES[-1]:g}"
+            remedy = "make no arm much rarer than the others"
+            checks.require(both, "largest stable step", "outside the grid", bound, remedy)
             low, high = _RATES[np.argmin(stable) - 1], _RATES[np.argmin(stable)]
             return Estimate(float(np.sqrt(low * high)), tolerance=_RESOLUTION * float(high))
 

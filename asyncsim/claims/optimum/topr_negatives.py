@@ -92,10 +92,9 @@ class ToprNegatives(Claim):
         return {"naive_gap": gap(False), "topr_gap": gap(True), "positive_share": good / (good + bad)}
 
     wrong = {
-        "escape without the policy's own share": lambda s: {
-            **s.predict(),
-            "naive_gap": s.start + 2.0 * s.bad_mass * s.time,
-        },
+        "escape without the policy's own share": lambda s: (
+            s.predict() | {"naive_gap": s.start + 2.0 * s.bad_mass * s.time}
+        ),
         "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": s._tapered(s.bad_mass)},
         "ratio forgotten": lambda s: {**s.predict(), "topr_gap": s._naive()},
         "sign of the baseline": lambda s: {**s.predict(), "positive_share": _share(1.0 - s.bad_mass, -s.baseline)},
@@ -121,18 +120,12 @@ class ToprNegatives(Claim):
             "topr_gap": gap(sim.methods.topr(sim.advantages.none())),
         }
         # What the weights of good and bad samples add up to, under a policy that has fallen behind.
-        spec = plant(
-            lab.population(
-                sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed"),
-                sim.methods.topr(sim.advantages.offset(point["baseline"])),
-            )
-        )
+        task = sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed")
+        spec = plant(lab.population(task, sim.methods.topr(sim.advantages.offset(point["baseline"]))))
         now = logits + np.array([point["setback"], 0.0])
         pull = sim.oracle.population_step(spec.task, spec.method, now, logits).cotangents["log_prob"]
-        return {
-            **gaps,
-            "positive_share": Estimate(float(pull.clamp(min=0.0).sum() / pull.abs().sum()), tolerance=1e-12),
-        }
+        share = float(pull.clamp(min=0.0).sum() / pull.abs().sum())
+        return {**gaps, "positive_share": Estimate(share, tolerance=1e-12)}
 
     defects = {
         "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),

@@ -22,13 +22,13 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_softmax
+from scipy.special import log_softmax
 
 import asyncsim as sim
 from asyncsim.base import checks, records, uncertainty
 from asyncsim.base.declared import Choice, Counts, Integer, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import Arms, complex_gradient, compositions, fisher, softmax
+from asyncsim.claims._bandit import Arms, complex_gradient, counted, fisher, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, units_for
 
 _LIMIT = 2500
@@ -185,12 +185,11 @@ class DriftGrowth(Arms, Claim):
         """Every distinct gradient of a group `[Y, A]`, by the definition of the baseline, and its probability `[Y]`."""
         assert s.group is not None
         N = s.group
-        counts = compositions(N, len(s.mass))
-        mass = np.exp(gammaln(N + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.mass))
+        counts, log_mass = counted(N, np.log(s.mass))
         others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
         gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
         _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
-        return gradient[first], np.bincount(group.ravel(), weights=mass)
+        return gradient[first], np.bincount(group.ravel(), weights=np.exp(log_mass))
 
     def _spread(s, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Variances under mu `[...]` of the log ratio after changes of the logits `[..., A]`, and of the changes."""

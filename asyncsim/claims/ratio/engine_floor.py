@@ -102,11 +102,6 @@ class EngineFloor(PolicyPair, Claim):
         far = f"such that E W^2 = exp({size:.3g}) is below 1e12"
         checks.require(size < math.log(1e12), "horizon", self.horizon, far, "shorten the sequences")
 
-    @property
-    def policies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Behavior and current probabilities."""
-        return softmax(self.behavior_logits), softmax(self.current_logits)
-
     def _moment(s, power: float) -> float:
         """E exp(power x) of one draw."""
         scale = s.noise * power
@@ -115,14 +110,13 @@ class EngineFloor(PolicyPair, Claim):
         return math.sinh(math.sqrt(3.0) * scale) / (math.sqrt(3.0) * scale)
 
     def _chi_square(s) -> float:
-        mu, pi = s.policies
-        return float((pi**2 / mu).sum()) - 1.0
+        return float((s.pi**2 / s.mu).sum()) - 1.0
 
     def _second(s) -> tuple[float, float]:
         """E w^2 of a token whose noise is in the logits, stale and fresh."""
-        mu, pi = s.policies
         kappa = s._moment(1.0) * s._moment(-1.0) - 1.0
-        return (1.0 + s._chi_square()) * (1.0 + kappa) - kappa * float(pi @ pi), 1.0 + kappa * (1.0 - float(mu @ mu))
+        fresh = 1.0 + kappa * (1.0 - float(s.mu @ s.mu))
+        return (1.0 + s._chi_square()) * (1.0 + kappa) - kappa * float(s.pi @ s.pi), fresh
 
     def _rule(s) -> tuple[np.ndarray, np.ndarray]:
         """Nodes and weights of Gauss quadrature for one draw of the noise."""
@@ -146,10 +140,9 @@ class EngineFloor(PolicyPair, Claim):
 
     def _moments_of_reports(s, current: np.ndarray) -> tuple[float, float]:
         """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
-        (nodes, weights), mu = s._rule(), s.policies[0]
-        powers = []
+        (nodes, weights), powers = s._rule(), []
         for power in (1, 2):
-            token = float(mu @ (current / mu) ** power)
+            token = float(s.mu @ (current / s.mu) ** power)
             if s.noise_per == "sequence":
                 powers.append(token**s.horizon * float(weights @ np.exp(-power * s.horizon * nodes)))
             else:
@@ -172,7 +165,7 @@ class EngineFloor(PolicyPair, Claim):
 
     def check(s) -> dict[str, float]:
         sizes = []
-        for current in s.policies:
+        for current in (s.mu, s.pi):
             if s.noise_in == "logits":
                 first, second = (x**s.horizon for x in s._moments_of_logits(current))
             else:
@@ -183,7 +176,7 @@ class EngineFloor(PolicyPair, Claim):
     wrong = {
         "fresh data taken to have ESS = N": lambda s: _quantities(1.0, 1.0, (1.0 + s._chi_square()) ** -s.horizon),
         "normalizer ignored": lambda s: s._exponential(1.0),
-        "first order in the noise's variance": lambda s: s._exponential(1.0 - float(s.policies[0] @ s.policies[0])),
+        "first order in the noise's variance": lambda s: s._exponential(1.0 - float(s.mu @ s.mu)),
         "noise and staleness multiplied": lambda s: _quantities(
             s.predict()["mean_weight"],
             s.predict()["ess_0"],

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
+from asyncsim.claims._bandit import PolicyPair
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced
 
 _POWERS = (0.5, 2.0, 3.0)
@@ -54,13 +54,11 @@ class FiniteArms(PolicyPair, Claim):
         checks.require(high - low > 1e-3, "current_logits", logits, "such that ratios differ by 1e-3", "move one")
 
     def _range(s) -> tuple[float, float]:
-        ratio = softmax(s.current_logits) / softmax(s.behavior_logits)
-        return float(ratio.min()), float(ratio.max())
+        return float((s.pi / s.mu).min()), float((s.pi / s.mu).max())
 
     def predict(s, sampler: int = 0) -> dict[str, float]:
-        mu, pi = policies = [softmax(logits) for logits in s.logits]
         low, high = s._range()
-        moments = {f"moment[{p:g}]": float(policies[sampler] @ (pi / mu) ** p) for p in _POWERS}
+        moments = {f"moment[{p:g}]": float((s.mu, s.pi)[sampler] @ (s.pi / s.mu) ** p) for p in _POWERS}
         return moments | {"largest": low + high - low * high}
 
     def check(s) -> dict[str, float]:

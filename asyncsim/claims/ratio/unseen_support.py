@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 
 import asyncsim as sim
 from asyncsim.base.declared import Count, Draw, Positive
 from asyncsim.base.uncertainty import ratio
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions
+from asyncsim.claims._bandit import PolicyPair, arm_logits, counted
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
@@ -32,10 +32,9 @@ class _Batches:
 
     def __init__(self, s: UnseenSupport) -> None:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-        counts = compositions(s.samples, len(log_mu))
+        counts, log_mass = counted(s.samples, log_mu)
         self.log = log_pi - log_mu
-        ways = gammaln(s.samples + 1.0) - gammaln(counts + 1.0).sum(1)
-        self.mass = np.exp(ways + counts @ log_mu)
+        self.mass = np.exp(log_mass)
         self.second = counts @ self.log**2 / s.samples
         self.mean = counts @ np.exp(self.log) / s.samples
 

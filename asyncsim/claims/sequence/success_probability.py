@@ -50,9 +50,8 @@ class SuccessProbability(PaidChains, Claim):
         return {"stale_return": behavior, "weighted_return": current}
 
     def _normal_tail(s) -> dict[str, float]:
-        tails = []
-        for p in map(probabilities, s.pair):
-            tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
+        chances = map(probabilities, s.pair)
+        tails = [float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))) for p in chances]
         return {"stale_return": tails[0], "weighted_return": tails[1]}
 
     def predict(s) -> dict[str, float]:
