@@ -33,8 +33,6 @@ _CROSSING = 1.5
 """Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated)."""
 _SPREAD = 0.6
 """Relative standard deviation of a replicate's share times root of updates, where most are skipped (measured)."""
-
-
 _EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.3, "others": 24, "signal": 4.5, "high": 0.3}
 
 

@@ -21,8 +21,6 @@ from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive
 from asyncsim.claims._delay import critical
 
 _LONGEST = 40
-
-
 _UPDATES = 600
 _COPIES = 8
 """Equal coordinates under one realization of delays: cheaper than as many realizations."""

@@ -63,20 +63,14 @@ def _signs(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
         rows.append(np.arange(place.size))
         chances.append(chance)
     chain = coo_matrix((np.concatenate(chances), (np.concatenate(rows), np.concatenate(columns))))
-    law = _stationary(chain.tocsr())
+    # Its law adds up to 1; one closed class leaves an equation too many.
+    middle, right = place.size // 2, np.zeros(place.size)
+    equations = (eye(place.size, format="csr") - chain.tocsr().T).tolil()
+    equations[middle], right[middle] = 1.0, 1.0
+    law = spsolve(equations.tocsc(), right)
     ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
     last = histories[history, 0]
     return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
-
-
-def _stationary(chain: Any) -> np.ndarray:
-    """Stationary law of a sparse chain with one closed class."""
-    size = chain.shape[0]
-    equations = (eye(size, format="csr") - chain.T).tolil()
-    equations[size // 2] = 1.0
-    right = np.zeros(size)
-    right[size // 2] = 1.0
-    return spsolve(equations.tocsc(), right)
 
 
 _UPDATES, _LONGEST_RUN = 300, 3000
@@ -102,11 +96,9 @@ class Stamped:
     outputs = ()
 
     def fresh(self) -> Stamped:
-        """An empty copy."""
         return dataclasses.replace(self, path=[], sums={})
 
     def observe(self, step: lab.Step) -> None:
-        """Add this update's products."""
         self.path = [*self.path[-self.kept :], step.parameters.double().numpy().copy()]
         if step.update < self.after:
             return
@@ -122,16 +114,7 @@ class Stamped:
             self.sums[name] = self.sums.get(name, 0.0) + product
 
     def result(self) -> dict[str, np.ndarray]:
-        """Sums by name."""
         return self.sums
-
-
-def _links(point: Point) -> tuple[lab.Link, ...]:
-    return {
-        "sgd": (sim.updates.sgd(point["step"]),),
-        "momentum": (sim.updates.momentum(0.5), sim.updates.sgd(point["step"])),
-        "sign": (lab.adam(point["step"], 0.0, 0.0, 0.0),),
-    }[point["optimizer"]]
 
 
 def _warm_up(point: Point) -> int:
@@ -170,9 +153,8 @@ class VersionIdentity(Claim):
             checks.require(inside, "step", self.step, "such that step * curvature is in [0.05, 2] noise", "scale it")
         else:
             growth = np.abs(np.linalg.eigvals(self._transition(float(self.curvatures.max()))[0])).max()
-            checks.require(
-                growth < 0.99, "step", self.step, "below the mean-square boundary", "lower the learning rate"
-            )
+            bound, remedy = "below the mean-square boundary", "lower the learning rate"
+            checks.require(growth < 0.99, "step", self.step, bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -231,21 +213,21 @@ class VersionIdentity(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvatures, after = point["curvatures"] * _COPIES, _warm_up(point)
+        curvatures, after, step = point["curvatures"] * _COPIES, _warm_up(point), point["step"]
+        descent = sim.updates.sgd(step)
+        with_memory = {"momentum": (sim.updates.momentum(_BETA), descent), "sign": (lab.adam(step, 0.0, 0.0, 0.0),)}
         spec = lab.descent(
             sim.tasks.quadratic(curvatures, noise=point["noise"]),
             sim.schedules.random(point["law"]),
-            *_links(point),
+            *with_memory.get(point["optimizer"], (descent,)),
             updates=_UPDATES + after,
             replicates=units_for(_SPREAD[point["optimizer"]], effect, 8),
             diagnostics=[Stamped(curvatures, len(point["law"]) + 2, after)],
         )
         trace = lab.run(spec, seed, plant)
         sums = trace.accumulated
-        return {
-            name: uncertainty.ratio(sums[name], sums["energy"], trace.realization, random=True)
-            for name in ("after", "before")
-        }
+        energy, unit = sums["energy"], trace.realization
+        return {name: uncertainty.ratio(sums[name], energy, unit, random=True) for name in ("after", "before")}
 
     defects = {
         "gradient at the current weights": lambda: (lab.with_method(at="current"), _SGD),

@@ -45,8 +45,8 @@ def _squares(point: Point, staleness: int, step: float, replicates: int, seed: i
 
 
 _FROZEN = "updates for which behavior is frozen"
-_AGE = {"optional": True, "remedy": f"count the {_FROZEN}"}
-_STEP = {"optional": True, "unit": "parameter per gradient"}
+_AGE: dict[str, Any] = {"optional": True, "remedy": f"count the {_FROZEN}"}
+_STEP: dict[str, Any] = {"optional": True, "unit": "parameter per gradient"}
 _BASE = {"curvature": 1.0, "start": 1.0}
 _MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 32)}
 

@@ -31,8 +31,6 @@ def _bounds(spread: float, states: float) -> dict[str, float]:
 
 _STEP = 1e-4
 """Half the distance of the policies that are compared; what it leaves out is about its square."""
-
-
 _FLAT, _STEEP = 0.0, float(np.log(2.0 + np.sqrt(3.0)))
 """Difference of two arms' logits at which a softmax has its largest slope, and its largest curvature."""
 

@@ -67,14 +67,10 @@ def _end(law: _Law, power: float, last: float) -> float:
     return last
 
 
-def _likely(law: _Law) -> _Law:
-    """The law without values whose chance to occur in the batch is too small to change anything by 1e-14."""
-    likely = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
-    return _Law(law.log_weight[likely], law.log_mass[likely], law.samples)
-
-
 def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
-    law = _likely(law)
+    # Values whose chance to occur in the batch is too small change nothing by 1e-14.
+    likely = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
+    law = _Law(law.log_weight[likely], law.log_mass[likely], law.samples)
     w, mass, N = np.exp(law.log_weight), np.exp(law.log_mass), law.samples
     angle = complex(math.cos(turn), math.sin(turn)) if turn else 1.0
     integrals = {}
@@ -84,20 +80,15 @@ def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
         for block in np.array_split(u, 1 + len(u) * len(w) // _BLOCK):
             t = angle * np.exp(block)
             decay = np.exp(-t[:, None] * w**power) * mass
-            total += (t * (_squares(decay, w, N) if name == "ess" else _largest(decay, w, N))).sum().real * step
+            if name == "ess":
+                phi, first, second = decay.sum(1), decay @ w, decay @ w**2
+                others = _power(phi, N - 2)
+                integrand = N * second * others * phi + N * (N - 1) * first**2 * others
+            else:
+                integrand = np.diff(_power(np.cumsum(decay, axis=1), N), axis=1, prepend=0.0) @ w
+            total += (t * integrand).sum().real * step
         integrals[name] = float(total) / (N if name == "ess" else 1)
     return integrals
-
-
-def _squares(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
-    phi, first, second = decay.sum(1), decay @ w, decay @ w**2
-    other_samples = _power(phi, N - 2)
-    return N * second * other_samples * phi + N * (N - 1) * first**2 * other_samples
-
-
-def _largest(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
-    below = _power(np.cumsum(decay, axis=1), N)
-    return np.diff(below, axis=1, prepend=0.0) @ w
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:

@@ -43,7 +43,7 @@ def _trained(step: lab.Step) -> lab.Tensor:
 def _metrics(arms: int) -> list[lab.Metric]:
     """Gradient that a generated sample adds, "score[arm]"; the share that is trained, and its age."""
 
-    def metric(name: str, measure: Callable[[lab.Step], lab.Tensor], *outputs: str) -> lab.Metric:
+    def metric(name: str, measure: Any, *outputs: str) -> lab.Metric:
         return lab.Metric(name, lambda step: measure(step) * _trained(step), outputs, subject="policy")
 
     scores = [metric(f"score[{a}]", lambda step, a=a: step.gradient[:, a], "log_prob") for a in range(arms)]

@@ -25,8 +25,6 @@ from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real,
 from asyncsim.claims._points import sequence_point
 
 _CLEAR = 1e-9
-
-
 _BAND = {"low": 0.8, "high": 1.25}
 _MARKOV = sequence_point("markov", 5, 4, **_BAND)
 

@@ -55,14 +55,9 @@ def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:
 
 
 def moment_boundary(
-    version: np.ndarray,
-    chance: np.ndarray,
-    curvature: float,
-    bracket: tuple[float, float],
-    seed: int,
-    plant: Plant,
+    version: np.ndarray, chance: np.ndarray, curvature: float, bracket: tuple[float, float], seed: int, plant: Plant,
     power: int = 2,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """The learning rate at which E x_t^power ceases to shrink, the mean over all rows of versions `[K, T, G]`.
 
     That moment obeys a linear recurrence of order T/2: so many exact values give its roots.

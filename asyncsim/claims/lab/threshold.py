@@ -69,13 +69,13 @@ def largest_stable_step(
 
 
 def _probed(step: Step) -> Any:
-    """Sum of the gradient's components, each with a weight of its own, `[R]`."""
     weights = 1.0 + np.arange(step.gradient.shape[1]) ** 2
     return (step.gradient.double() * step.gradient.new_tensor(weights)).sum(1)
 
 
 PROBE = Metric("probe", _probed)
-"""A signed number that is linear in the gradient; it obeys the recurrence of the whole linear system."""
+"""Sum of the gradient's components, each with a weight of its own, `[R]`; it obeys the recurrence of the whole linear
+system."""
 
 
 def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
@@ -121,15 +121,9 @@ def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
 
 
 def marginal_step(
-    build: Callable[[tuple[float, ...], int], Spec],
-    low: float,
-    high: float,
-    order: int,
-    seed: int,
-    every: int = 1,
-    noise: float = 1e-12,
-    modes: int = 0,
-) -> Estimate:
+    build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, order: int, seed: int, every: int = 1,
+    noise: float = 1e-12, modes: int = 0,
+) -> Estimate:  # fmt: skip
     """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
 
     `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many

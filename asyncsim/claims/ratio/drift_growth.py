@@ -35,8 +35,6 @@ _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
 _SMALLEST = 1e-6
 """Least growth in one update that exceeds rounding in double precision."""
-
-
 _SPREAD = 1.1
 """Relative standard deviation of one replicate's growth at the points below (measured: at most 1.09)."""
 _ROUNDING = 1e-9
@@ -149,7 +147,7 @@ class DriftGrowth(Arms, Claim):
             count = math.comb(self.group + len(self.mass) - 1, self.group)
             bound = f"such that compositions ({count}) <= {_LIMIT}"
             checks.require(count <= _LIMIT, "samples", self.group, bound, "lower samples")
-        growth = sum(self._shares(*self._moments(), fisher(self.mu)))
+        growth = sum(self._shares())
         bound = f"apart or random enough for a growth of {_SMALLEST:g}"
         checks.require(growth >= _SMALLEST, "means", means.tolist(), bound, "spread them")
 
@@ -167,9 +165,11 @@ class DriftGrowth(Arms, Claim):
         N = s.group
         return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
 
-    def _shares(s, mean: np.ndarray, covariance: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
+    def _shares(s, covariance: np.ndarray | None = None, metric: np.ndarray | None = None) -> tuple[float, float]:
         """What noise and drift add to the variance in the first update, over eta^2."""
-        return float((metric * covariance).sum()), float(mean @ metric @ mean)
+        mean, own = s._moments()
+        metric = fisher(s.mu) if metric is None else metric
+        return float((metric * (own if covariance is None else covariance)).sum()), float(mean @ metric @ mean)
 
     def _named(s, growth: np.ndarray, identity: float) -> dict[str, float]:
         x, y = np.log(s.stalenesses), np.log(growth)
@@ -191,28 +191,17 @@ class DriftGrowth(Arms, Claim):
         _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
         return gradient[first], np.bincount(group.ravel(), weights=np.exp(log_mass))
 
-    def _spread(s, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _spread(s, change: np.ndarray) -> list[np.ndarray]:
         """Variances under mu `[...]` of the log ratio after changes of the logits `[..., A]`, and of the changes."""
-        variances = []
-        for values in (log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change):
-            center = (values @ s.mu)[..., None]
-            variances.append((values - center) ** 2 @ s.mu)
-        return variances[0], variances[1]
+        both = log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change
+        return [(values - (values @ s.mu)[..., None]) ** 2 @ s.mu for values in both]
 
     def _baseline_known(s) -> dict[str, float]:
-        mean, covariance = s._moments()
-        if s.group is not None:
-            term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
-            covariance = term.T @ (s.mass[:, None] * term) / s.group
-        return s._grown(*s._shares(mean, covariance, fisher(s.mu)))
-
-    def _power(s, exponent: float) -> dict[str, float]:
-        """All of the first update's variance grows with this power of the staleness."""
-        age = np.array(s.stalenesses, dtype=np.float64)
-        return s._named(sum(s._shares(*s._moments(), fisher(s.mu))) * age**exponent, 1.0)
+        term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - s._moments()[0]
+        return s._grown(*s._shares(term.T @ (s.mass[:, None] * term) / s.group if s.group else None))
 
     def predict(s) -> dict[str, float]:
-        return s._grown(*s._shares(*s._moments(), fisher(s.mu)))
+        return s._grown(*s._shares())
 
     def check(s) -> dict[str, float]:
         scale = s.step**2
@@ -229,9 +218,9 @@ class DriftGrowth(Arms, Claim):
         return s._named(age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / change))
 
     wrong = {
-        "normalizer ignored": lambda s: s._grown(*s._shares(*s._moments(), np.diag(s.mu))),
-        "S^2 where updates are noise": lambda s: s._power(2.0),
-        "S where updates are drift": lambda s: s._power(1.0),
+        "normalizer ignored": lambda s: s._grown(*s._shares(metric=np.diag(s.mu))),
+        "S^2 where updates are noise": lambda s: s._grown(0.0, sum(s._shares())),
+        "S where updates are drift": lambda s: s._grown(sum(s._shares()), 0.0),
         "baseline taken as known": _baseline_known,
     }
 

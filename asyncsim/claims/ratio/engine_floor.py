@@ -140,19 +140,15 @@ class EngineFloor(PolicyPair, Claim):
 
     def _moments_of_reports(s, current: np.ndarray) -> tuple[float, float]:
         """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
-        (nodes, weights), powers = s._rule(), []
-        for power in (1, 2):
-            token = float(s.mu @ (current / s.mu) ** power)
-            if s.noise_per == "sequence":
-                powers.append(token**s.horizon * float(weights @ np.exp(-power * s.horizon * nodes)))
-            else:
-                powers.append((token * float(weights @ np.exp(-power * nodes))) ** s.horizon)
-        return powers[0], powers[1]
+        (nodes, weights), T = s._rule(), s.horizon
+        each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
+        tokens = [float(s.mu @ (current / s.mu) ** power) ** T for power in (1, 2)]
+        noises = [float(weights @ np.exp(-power * each * nodes)) ** times for power in (1, 2)]
+        return tokens[0] * noises[0], tokens[1] * noises[1]
 
-    def _exponential(s, share: float) -> dict[str, float]:
-        """exp(-T share s^2), with staleness multiplied on."""
-        fresh = math.exp(-s.horizon * share * s.noise**2)
-        return _quantities(1.0, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
+    def _staled(s, fresh: float, mean: float = 1.0) -> dict[str, float]:
+        """Staleness multiplied on."""
+        return _quantities(mean, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
 
     def predict(s) -> dict[str, float]:
         T = s.horizon
@@ -161,7 +157,7 @@ class EngineFloor(PolicyPair, Claim):
             return _quantities(1.0, fresh**-T, stale**-T)
         each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
         fresh = (s._moment(-each) ** 2 / s._moment(-2.0 * each)) ** times
-        return _quantities(s._moment(-each) ** times, fresh, fresh * (1.0 + s._chi_square()) ** -T)
+        return s._staled(fresh, s._moment(-each) ** times)
 
     def check(s) -> dict[str, float]:
         sizes = []
@@ -174,14 +170,12 @@ class EngineFloor(PolicyPair, Claim):
         return _quantities(sizes[1][0], sizes[0][1], sizes[1][1])
 
     wrong = {
-        "fresh data taken to have ESS = N": lambda s: _quantities(1.0, 1.0, (1.0 + s._chi_square()) ** -s.horizon),
-        "normalizer ignored": lambda s: s._exponential(1.0),
-        "first order in the noise's variance": lambda s: s._exponential(1.0 - float(s.mu @ s.mu)),
-        "noise and staleness multiplied": lambda s: _quantities(
-            s.predict()["mean_weight"],
-            s.predict()["ess_0"],
-            s.predict()["ess_0"] * (1.0 + s._chi_square()) ** (-s.horizon),
+        "fresh data taken to have ESS = N": lambda s: s._staled(1.0),
+        "normalizer ignored": lambda s: s._staled(math.exp(-s.horizon * s.noise**2)),
+        "first order in the noise's variance": lambda s: s._staled(
+            math.exp(-s.horizon * (1.0 - float(s.mu @ s.mu)) * s.noise**2)
         ),
+        "noise and staleness multiplied": lambda s: s._staled(s.predict()["ess_0"]),
     }
 
     points = (_LONG, _STRONG, _REPORTS)
@@ -203,18 +197,14 @@ class EngineFloor(PolicyPair, Claim):
         spec = lab.displaced(task, lab.places(point)[::-1], metrics, size)
         trace = lab.run(spec.replace(policy=task.policy(**vars(_engine(point)))), seed, plant)
 
-        def ess(batches: np.ndarray, allowance: float) -> Estimate:
-            found = between(batches)
-            return found._replace(tolerance=allowance * found.value)
-
-        share = ratio(trace["ess"][1], trace["ess_mismatch"][1])
-        return {
-            "mean_weight": between(trace["mean_weight"][1]),
-            "ess_0": ess(trace["ess"][0], allowances[0]),
-            "floor": ess(trace["ess_mismatch"][1], allowances[0]),
-            "ess": ess(trace["ess"][1], allowances[1]),
-            "share": share._replace(tolerance=sum(allowances) * share.value),
+        found = {
+            "mean_weight": (between(trace["mean_weight"][1]), 0.0),
+            "ess_0": (between(trace["ess"][0]), allowances[0]),
+            "floor": (between(trace["ess_mismatch"][1]), allowances[0]),
+            "ess": (between(trace["ess"][1]), allowances[1]),
+            "share": (ratio(trace["ess"][1], trace["ess_mismatch"][1]), sum(allowances)),
         }
+        return {name: each._replace(tolerance=share * each.value) for name, (each, share) in found.items()}
 
     defects = {
         "noise drawn anew for the record": lambda: (lab.with_policy(lab.NoiseAnew), _STRONG),

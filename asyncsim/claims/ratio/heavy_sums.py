@@ -66,8 +66,6 @@ def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
 
 
 _BATCHES, _MOST = 32, 16_000_000
-
-
 _POINT = {"temperature": 0.4, "samples": (4, 16)}
 _SMALL = {"temperature": 0.4, "samples": (4, 6)}
 
