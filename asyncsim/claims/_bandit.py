@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import gammaln, log_softmax
 
 from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Declared, Draw, Integer, Parsed, Real, Table, Vector
@@ -76,6 +76,12 @@ def compositions(total: int, parts: int) -> np.ndarray:
     return np.diff(edges, axis=1) - 1
 
 
+def counted(total: int, log_chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All counts of so many draws `[K, A]`, and their log probabilities `[K]`."""
+    counts = compositions(total, len(log_chance))
+    return counts, gammaln(total + 1.0) - gammaln(counts + 1.0).sum(axis=1) + counts @ log_chance
+
+
 def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
     """Raise `InputError` where all rewards `[A]` are one."""
     checks.require(bool(np.ptp(rewards) > 0.0), "rewards", rewards.tolist(), "rewards that differ", remedy)
@@ -112,13 +118,26 @@ class Arms(Declared):
         return {name: p for name, p in cls.parameters.items() if isinstance(p, Vector)}
 
 
+def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int, int] = (2, 5)) -> Vector:
+    """Logits of the arms."""
+    return Vector(typical=(-most, most), sizes=sizes, example=example, doc=f"logits of the {policy} policy")
+
+
 class PolicyPair(Arms):
     """Base of points with two softmax policies over one set of actions."""
 
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(2, 5), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5)
+    current_logits = arm_logits("current", 1.5, -0.9, 0.1)
+
+    def joint(self) -> None:
+        """Both policies, `mu` and `pi`."""
+        super().joint()
+        self.mu, self.pi = map(softmax, self.logits)
+
+    @property
+    def chi_square(self) -> float:
+        """Of both policies."""
+        return float(((self.pi - self.mu) ** 2 / self.mu).sum())
 
     @property
     def logits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -283,22 +302,26 @@ class PaidSequencePair(SequencePair):
         return products
 
 
-def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None) -> Any:
-    """J of the policy with these logits by forward recursion on (row, count of token 0), without enumeration."""
-    probabilities = softmax(logits)
+def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None) -> Any:
+    """J of the policy with these logits by forward recursion on (row, count of token 0), without enumeration.
+
+    `only`: the place of the token that they draw, behavior draws all others.
+    """
+    probabilities, others = softmax(logits), softmax(pair.behavior_logits)
     height = max(len(logits), pair.horizon + 1)
     mass = np.zeros((height, pair.horizon + 1), dtype=probabilities.dtype)
     mass[0, 0] = 1.0
     for t in range(pair.horizon):
-        successors = np.zeros_like(mass)
-        for row in range(len(logits)):
-            for a in range(pair.actions):
-                flow = mass[row] * probabilities[row, a]
-                successors[pair.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
+        successors, chance = np.zeros_like(mass), probabilities if only in (None, t) else others
+        for row, a in np.ndindex(*chance.shape):
+            flow = mass[row] * chance[row, a]
+            successors[pair.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
         mass = successors
     return mass.sum(axis=0) @ reward(np.arange(pair.horizon + 1), pair.horizon, success)
 
 
-def exact_gradient(pair: SequencePair, logits: np.ndarray, success: float | None) -> np.ndarray:
+def exact_gradient(
+    pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None
+) -> np.ndarray:
     """grad J in the flat logits by complex step through `exact_return`, `[S*A]`."""
-    return complex_gradient(lambda point: exact_return(pair, point, success), logits)
+    return complex_gradient(lambda point: exact_return(pair, point, success, only), logits)

@@ -12,7 +12,7 @@
 
         points = ({...},)
         def measure(point, effect, seed, plant): ...  # estimates of the same quantities, on the product
-        def defects(): ...                            # mistakes planted in the product, which must flip the verdict
+        defects = {...}                               # mistakes planted in the product, which must flip the verdict
 
 The two sides stay apart by what they may reach. A prediction reaches neither `sim` nor `lab`; a measurement reaches no
 formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.
@@ -26,10 +26,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim.base import records
-from asyncsim.base.declared import Declared
+# Claims import from here what they are written with.
+from asyncsim.base import checks, records  # noqa: F401
+from asyncsim.base.declared import (  # noqa: F401
+    Choice,
+    Count,
+    Counts,
+    Declared,
+    Draw,
+    Flag,
+    Integer,
+    Positive,
+    Real,
+    Staleness,
+    Vector,
+)
 from asyncsim.base.records import Estimate, Point
-from asyncsim.claims._trial import Defect, Plant, Trial
+from asyncsim.claims._trial import Defect, Plant, Trial, Wrapped, replaced, too_rare, units_for, within  # noqa: F401
 
 Quantities = dict[str, float]
 
@@ -38,7 +51,8 @@ class Claim(Declared):
     """Base of every claim; an instance is a point that was read.
 
     `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. `points`, `more`, `through`,
-    `effect`, `reach` and `loose`: see `Trial`.
+    `effect`, `reach` and `loose`: see `Trial`. `defects`: mistakes planted in the product, each a function without
+    arguments that gives the plant and the point at which the verdict must flip. So reading a claim loads no `lab`.
     """
 
     kind: ClassVar[str]
@@ -52,6 +66,7 @@ class Claim(Declared):
     points: ClassVar[tuple[Point, ...]]
     more: ClassVar[tuple[Point, ...]] = ()
     loose: ClassVar[frozenset[str]] = frozenset()
+    defects: ClassVar[Any]
 
     def predict(s) -> Quantities:
         """Quantities by name."""
@@ -69,11 +84,6 @@ class Claim(Declared):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """Estimates of the quantities, on the product."""
-        raise NotImplementedError
-
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        """Mistakes planted in the product, each with the point at which the verdict must flip."""
         raise NotImplementedError
 
 
@@ -104,9 +114,16 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
 
 def tried(claim: type[Claim]) -> Trial:
     """How a claim is measured."""
+    given = claim.defects
+    defects = given() if callable(given) else {name: Defect(*made()) for name, made in given.items()}
     return Trial(
-        claim.points, claim.measure, claim.defects(), claim.effect, claim.through, claim.more, claim.reach, claim.loose
+        claim.points, claim.measure, defects, claim.effect, claim.through, claim.more, claim.reach, claim.loose
     )
+
+
+def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
+    """The term of a bound that is one of its quantities whole."""
+    return lambda s, factor: s.predict() | {quantity: factor * s.predict()[quantity]}
 
 
 def indexed(stem: str, values: Any) -> Quantities:

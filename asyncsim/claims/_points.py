@@ -8,6 +8,10 @@ BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0
 CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
 
 
+PAIR: dict[str, Any] = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+"""Two policies over three actions."""
+
+
 def sequence_point(dependence: str, horizon: int, rows: int, **more: float | str | None) -> dict[str, Any]:
     """Two policies on sequences of three tokens, from tables of so many rows, and whatever else a claim asks for."""
     return {

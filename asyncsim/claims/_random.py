@@ -13,6 +13,13 @@ from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import brentq
 
 from asyncsim.base import checks
+from asyncsim.base.declared import Vector
+
+
+def staleness_law(more: str, *example: float) -> Vector:
+    """Probabilities of staleness 0, 1, ..., and what `more` is asked of them."""
+    doc, remedy = f"probabilities of staleness 0, 1, ...{more}", "give the probabilities of staleness 0, 1, ..."
+    return Vector(example=example, doc=doc, remedy=remedy)
 
 
 def companions(law: np.ndarray, a: float) -> list[np.ndarray]:

@@ -21,64 +21,11 @@ from scipy.integrate import quad
 from scipy.stats import poisson
 
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
-
-
-def _overlap(s: AdamInflation) -> float:
-    """C: the noncentral beta law is a Poisson mixture of beta laws."""
-    if s.reference == "known":
-        return 1.0
-    middle = s.energy / 2.0
-    reach = 12.0 * math.sqrt(middle) + 60.0
-    j = np.arange(max(0, int(middle - reach)), int(middle + reach))
-    weight = poisson.pmf(j, middle)
-    return float(weight @ ((0.5 + j) / (0.5 * s.dimension + j)) / weight.sum())
-
-
-def _quantities(s: AdamInflation, behind: float, moment: float) -> dict[str, float]:
-    """`moment` is the second moment after projection over that before, of one coordinate."""
-    inflation = 1.0 / math.sqrt(moment)
-    return {"before": behind * inflation, "behind": behind, "inflation": inflation}
-
-
-def _projected(s: AdamInflation, overlap: float, noise_removal: float) -> dict[str, float]:
-    """`lost` is the share of the noise's energy along the reference that projection removes."""
-    removal = 2.0 * s.strength - s.strength**2
-    energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise_removal
-    return _quantities(s, 1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
-
-
-def _integrated(s: AdamInflation) -> float:
-    """C as the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t)."""
-    if s.reference == "known":
-        return 1.0
-    scale = 2.0 / (s.dimension + s.energy)
-
-    def integrand(y: float) -> float:
-        z = scale * y
-        fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
-        return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
-
-    pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
-    return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
-
-
-def _signal_law(s: AdamInflation) -> dict[str, float]:
-    behind = 1.0 - s.strength * _overlap(s)
-    return _quantities(s, behind, (1.0 - s.strength) ** 2 if s.strength < 1.0 else behind**2)
-
-
-def _other_reference(s: AdamInflation) -> dict[str, float]:
-    overlap = 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
-    return _projected(s, overlap, 2.0 * s.strength - s.strength**2)
-
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, units_for
 
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
-_BETA2 = 0.9999
 _SPREAD = 0.6
 """Deviation of one replicate's ratio times root of updates and of the mean's energy (measured)."""
 _BIAS = 3e-3
@@ -112,20 +59,49 @@ class AdamInflation(Claim):
 
     def joint(self) -> None:
         """A known direction that is removed whole leaves nothing; a previous gradient needs two coordinates."""
-        known = self.reference == "known"
-        below = not known or self.strength < 1.0
+        below, least = (self.strength < 1.0, 1) if self.reference == "known" else (True, 2)
         checks.require(below, "strength", self.strength, "below 1 for a known reference", "leave a part of it")
-        checks.integer(
-            "dimension", self.dimension, 1 if known else 2, "count the coordinates of the mean gradient", 512
-        )
+        checks.integer("dimension", self.dimension, least, "count the coordinates of the mean gradient", 512)
 
     @property
     def energy(self) -> float:
         """Of the mean gradient, in units of one coordinate's noise."""
         return self.dimension * self.signal
 
-    def predict(s) -> dict[str, float]:
-        return _projected(s, _overlap(s), 2.0 * s.strength - s.strength**2)
+    def _overlap(s) -> float:
+        """C: the noncentral beta law is a Poisson mixture of beta laws."""
+        if s.reference == "known":
+            return 1.0
+        middle = s.energy / 2.0
+        reach = 12.0 * math.sqrt(middle) + 60.0
+        j = np.arange(max(0, int(middle - reach)), int(middle + reach))
+        weight = poisson.pmf(j, middle)
+        return float(weight @ ((0.5 + j) / (0.5 * s.dimension + j)) / weight.sum())
+
+    def _quantities(s, behind: float, moment: float) -> dict[str, float]:
+        """`moment` is the second moment after projection over that before, of one coordinate."""
+        inflation = 1.0 / math.sqrt(moment)
+        return {"before": behind * inflation, "behind": behind, "inflation": inflation}
+
+    def predict(s, overlap: float | None = None, noise: float = 1.0) -> dict[str, float]:
+        """`noise`: whether that along the reference is removed."""
+        removal, overlap = 2.0 * s.strength - s.strength**2, s._overlap() if overlap is None else overlap
+        energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise * removal
+        return s._quantities(1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
+
+    def _integrated(s) -> float:
+        """C as the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t)."""
+        if s.reference == "known":
+            return 1.0
+        scale = 2.0 / (s.dimension + s.energy)
+
+        def integrand(y: float) -> float:
+            z = scale * y
+            fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
+            return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
+
+        pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
+        return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
 
     def check(s) -> dict[str, float]:
         size = max(s.dimension, 2)
@@ -134,20 +110,24 @@ class AdamInflation(Claim):
         across = np.zeros(size)
         across[0], across[1] = along[1], -along[0]
         across /= np.linalg.norm(across)
-        overlap = _integrated(s)
+        overlap = s._integrated()
         # Every moment is linear in the squared cosine, so one reference at its mean gives them all.
         reference = math.sqrt(overlap) * along + math.sqrt(max(0.0, 1.0 - overlap)) * across
         matrix = np.eye(size) - s.strength * np.outer(reference, reference)
         moment = matrix @ (np.outer(mean, mean) + np.eye(size)) @ matrix
         coordinates = slice(0, s.dimension)
         share = float(np.trace(moment[coordinates, coordinates])) / (s.dimension * (s.signal + 1.0))
-        return _quantities(s, float(along @ matrix @ along), share)
+        return s._quantities(float(along @ matrix @ along), share)
 
     wrong = {
-        "1/(1 - strength) at any signal": _signal_law,
-        "second moment of the unprojected gradient": lambda s: _quantities(s, 1.0 - s.strength * _overlap(s), 1.0),
-        "noise of the reference ignored or invented": _other_reference,
-        "noise along the reference kept": lambda s: _projected(s, _overlap(s), 0.0),
+        "1/(1 - strength) at any signal": lambda s: s._quantities(
+            1.0 - s.strength * s._overlap(), (1.0 - min(s.strength, 0.99)) ** 2
+        ),
+        "second moment of the unprojected gradient": lambda s: s._quantities(1.0 - s.strength * s._overlap(), 1.0),
+        "noise of the reference ignored or invented": lambda s: AdamInflation.predict(
+            s, 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
+        ),
+        "noise along the reference kept": lambda s: AdamInflation.predict(s, noise=0.0),
     }
 
     points = (_WEAK, _KNOWN)
@@ -159,11 +139,8 @@ class AdamInflation(Claim):
 
     @staticmethod
     def reach(p: Point) -> str | None:
-        return (
-            None
-            if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05
-            else "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
-        )
+        bound = "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
+        return None if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05 else bound
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -172,7 +149,7 @@ class AdamInflation(Claim):
         bias = _bias(point)
         net_effect = max(effect - 2.0 * bias, 0.25 * effect)
         replicates = max(8, units_for(spread / remainder, net_effect, 12))
-        inner, idle = lab.adam(1e-8, 0.0, _BETA2, 0.0), int(point["reference"] == "known")
+        inner, idle = lab.adam(1e-8, 0.0, 0.9999, 0.0), int(point["reference"] == "known")
         control = lab.projection.projection(point["reference"], point["strength"], point["dimension"])
         signal = np.full(replicates, point["signal"])
         none, before, behind = (
@@ -183,10 +160,8 @@ class AdamInflation(Claim):
         ratios = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
         return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "links swapped": Defect(lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1])), _KNOWN),
-            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _WEAK),
-            "momentum in Adam": Defect(lab.projection.changed(lab.Adam, beta1=0.9), _WEAK),
-        }
+    defects = {
+        "links swapped": lambda: ((lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1]))), _KNOWN),
+        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _WEAK),
+        "momentum in Adam": lambda: (lab.projection.changed(lab.Adam, beta1=0.9), _WEAK),
+    }

@@ -15,29 +15,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Real
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _parts(s: DriftSplit, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
-    return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
-
-
-def _covariance(s: DriftSplit) -> np.ndarray:
-    mean = s.mass @ s.advantage
-    covariance: np.ndarray = (s.mass * (s.advantage - mean)) @ s.sequences.score
-    return covariance
-
-
-def _late_centering(s: DriftSplit) -> dict[str, float]:
-    """The baseline subtracted from the mean reward, behind an average of scores that already counts rewards."""
-    total = (s.mass * (s.advantage + s.baseline)) @ s.sequences.score
-    drift = (s.mass @ s.advantage) * (s.mass @ s.sequences.score)
-    return _parts(s, total - drift, drift)
-
 
 _IID = sequence_point("iid", 5, 1, success=None, baseline=0.1)
 _MARKOV = sequence_point("markov", 4, 4, success=0.5, baseline=-0.3)
@@ -59,8 +39,15 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         self.mass = self.sequences.mass
         self.advantage = self.paid(self.sequences) / self.mass - self.baseline
 
-    def predict(s) -> dict[str, float]:
-        return _parts(s, _covariance(s), (s.mass @ s.advantage) * (s.mass @ s.sequences.score))
+    def _parts(s, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
+        return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
+
+    def _covariance(s) -> np.ndarray:
+        return (s.mass * (s.advantage - s.mass @ s.advantage)) @ s.sequences.score
+
+    def predict(s, factor: float = 1.0, ratio: np.ndarray | float = 1.0) -> dict[str, float]:
+        """`factor` of the drift; `ratio`, weights of the mean score."""
+        return s._parts(s._covariance(), factor * (s.mass @ s.advantage) * ((s.mass * ratio) @ s.sequences.score))
 
     def check(s) -> dict[str, float]:
         rows = s.rows(s.sequences.tokens)
@@ -73,17 +60,16 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
 
         total, score = mean_log(s.mass * s.advantage), mean_log(s.mass)
         drift = (s.mass @ s.advantage) * score
-        return _parts(s, total - drift, drift)
+        return s._parts(total - drift, drift)
 
     wrong = {
-        "drift forgotten": lambda s: _parts(s, _covariance(s), 0.0 * _covariance(s)),
-        "drift toward the current policy": lambda s: _parts(
-            s, _covariance(s), -(s.mass @ s.advantage) * (s.mass @ s.sequences.score)
+        "drift forgotten": lambda s: DriftSplit.predict(s, 0.0),
+        "drift toward the current policy": lambda s: DriftSplit.predict(s, -1.0),
+        # It is subtracted from the mean reward, behind an average of scores that already counts rewards.
+        "baseline left out of the total": lambda s: (
+            s.predict() | indexed("total", (s.mass * (s.advantage + s.baseline)) @ s.sequences.score)
         ),
-        "baseline left out of the total": _late_centering,
-        "mean score taken under the current policy": lambda s: _parts(
-            s, _covariance(s), (s.mass @ s.advantage) * ((s.mass * s.sequences.ratio) @ s.sequences.score)
-        ),
+        "mean score taken under the current policy": lambda s: DriftSplit.predict(s, ratio=s.sequences.ratio),
     }
 
     points = (_IID, sequence_point("position", 3, 3, success=1.0, baseline=-0.5), _MARKOV)
@@ -92,20 +78,15 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         baselines = {"total": sim.advantages.offset(point["baseline"]), "signal": sim.advantages.mean()}
-        specs = {
-            name: lab.planted(point, sim.methods.reinforce(baseline), plant) for name, baseline in baselines.items()
-        }
         found = {
-            name: sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
-            for name, spec in specs.items()
+            name: lab.limit_of(lab.planted(point, sim.methods.reinforce(baseline), plant), point)
+            for name, baseline in baselines.items()
         }
         found["drift"] = found["total"] - found["signal"]
         return {key: each for name, vector in found.items() for key, each in lab.components(name, vector).items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "baseline forgotten": Defect(lab.with_method(advantage=sim.advantages.none()), _MARKOV),
-            "ratio applied": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _IID),
-        }
+    defects = {
+        "baseline forgotten": lambda: (lab.with_method(advantage=sim.advantages.none()), _MARKOV),
+        "ratio applied": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _IID),
+    }

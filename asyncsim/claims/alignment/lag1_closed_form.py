@@ -13,21 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Draw, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness
 from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _quantities(s: Lag1ClosedForm, amplification: float, signal: float) -> dict[str, float]:
-    """`signal` is the share of the gradient's energy that is not noise."""
-    if s.staleness == 0:
-        return {"amplification": amplification, "corr[1]": -s.share / 2.0}
-    shares = {f"corr[{k}]": signal * covariance_share(s.share, s.staleness, k) for k in s.lags}
-    return {"amplification": amplification} | shares
-
 
 _UPDATES = 800
 _SPREAD = 0.25
@@ -65,9 +54,16 @@ class Lag1ClosedForm(Claim):
     def lags(self) -> range:
         return range(1, max(self.staleness, 1) + 1)
 
+    def _quantities(s, amplification: float, signal: float) -> dict[str, float]:
+        """`signal` is the share of the gradient's energy that is not noise."""
+        if s.staleness == 0:
+            return {"amplification": amplification, "corr[1]": -s.share / 2.0}
+        shares = {f"corr[{k}]": signal * covariance_share(s.share, s.staleness, k) for k in s.lags}
+        return {"amplification": amplification} | shares
+
     def predict(s) -> dict[str, float]:
         q = excess(s.share, s.staleness)
-        return _quantities(s, 1.0 + q, q / (1.0 + q))
+        return s._quantities(1.0 + q, q / (1.0 + q))
 
     def check(s) -> dict[str, float]:
         power, covariances = autocovariance(s.curvature, s.step, s.noise, s.staleness, s.lags)
@@ -75,8 +71,8 @@ class Lag1ClosedForm(Claim):
         return {"amplification": power / s.noise**2} | values
 
     wrong = {
-        "noise dropped from the denominator": lambda s: _quantities(s, excess(s.share, s.staleness), 1.0),
-        "gradient energy taken as noise alone": lambda s: _quantities(s, 1.0, excess(s.share, s.staleness)),
+        "noise dropped from the denominator": lambda s: s._quantities(excess(s.share, s.staleness), 1.0),
+        "gradient energy taken as noise alone": lambda s: s._quantities(1.0, excess(s.share, s.staleness)),
     }
 
     points = ({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR)
@@ -85,18 +81,14 @@ class Lag1ClosedForm(Claim):
         {"staleness": 8, "curvature": 1.0, "noise": 1.0, "step": 0.15},
     )
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
-        return lab.linear.linear_reach((p["curvature"],), p["staleness"], p["step"])
+    reach = staticmethod(lambda p: lab.quadratics.linear_reach((p["curvature"],), p["staleness"], p["step"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         spread = _SPREAD * (1.8 if tau > 4 else 1.0)
-        sums = lab.linear.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
+        sums = lab.quadratics.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
         lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
         return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR)}
+    defects = {"off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR)}

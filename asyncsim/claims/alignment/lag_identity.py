@@ -14,22 +14,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Draw, Positive, Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, Vector
 from asyncsim.claims._delay import critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _flip(s: LagIdentity, a: float) -> dict[str, float]:
-    return {f"corr[{lag}]": a / 2.0 if lag == s.staleness else -a / 2.0 for lag in s.lags}
-
-
-def _weighted(s: LagIdentity) -> float:
-    energy = np.array([1.0 + excess(s.step * h, s.staleness) for h in s.curvatures])
-    return s.step * float(s.curvatures @ energy / energy.sum())
-
 
 _UPDATES = 600
 _SPREAD = 0.3
@@ -69,8 +57,15 @@ class LagIdentity(Claim):
     def lags(self) -> list[int]:
         return [lag for lag in (self.staleness, self.staleness + 1) if lag >= 1]
 
+    def _flip(s, a: float) -> dict[str, float]:
+        return {f"corr[{lag}]": a / 2.0 if lag == s.staleness else -a / 2.0 for lag in s.lags}
+
+    def _weighted(s) -> float:
+        energy = np.array([1.0 + excess(s.step * h, s.staleness) for h in s.curvatures])
+        return s.step * float(s.curvatures @ energy / energy.sum())
+
     def predict(s) -> dict[str, float]:
-        return _flip(s, _weighted(s))
+        return s._flip(s._weighted())
 
     def check(s) -> dict[str, float]:
         modes = [autocovariance(h, s.step, s.noise, s.staleness, s.lags) for h in s.curvatures]
@@ -78,29 +73,25 @@ class LagIdentity(Claim):
         return {f"corr[{lag}]": sum(mode[1][k] for mode in modes) / power for k, lag in enumerate(s.lags)}
 
     wrong = {
-        "plain instead of energy-weighted mean curvature": lambda s: _flip(s, s.step * float(s.curvatures.mean())),
-        "factor 1/2 forgotten": lambda s: _flip(s, 2.0 * _weighted(s)),
-        "sign of the flip": lambda s: _flip(s, -_weighted(s)),
+        "plain instead of energy-weighted mean curvature": lambda s: s._flip(s.step * float(s.curvatures.mean())),
+        "factor 1/2 forgotten": lambda s: s._flip(2.0 * s._weighted()),
+        "sign of the flip": lambda s: s._flip(-s._weighted()),
     }
 
     points = ({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR)
     more = ({"staleness": 8, "curvatures": (1.0,), "noise": 0.5, "step": 0.15},)
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
-        return lab.linear.linear_reach(p["curvatures"], p["staleness"], p["step"])
+    reach = staticmethod(lambda p: lab.quadratics.linear_reach(p["curvatures"], p["staleness"], p["step"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         spread = _SPREAD * (2 if tau > 4 else 1)
-        sums = lab.linear.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
+        sums = lab.quadratics.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
         lags = [tau + 1] if tau == 0 else [tau, tau + 1]
         return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR),
-            "momentum inserted": Defect(lab.momentum_inserted, _AT_FOUR),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),
+        "momentum inserted": lambda: (lab.momentum_inserted, _AT_FOUR),
+    }

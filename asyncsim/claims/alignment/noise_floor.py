@@ -15,19 +15,12 @@ from scipy.integrate import quad
 from scipy.special import betainc, gammaln, ndtr
 
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, units_for
 
 
 def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:
     return {"mean_size": mean_size, "square": square, "exceeds": exceeds}
-
-
-def _asymptote(s: NoiseFloor) -> dict[str, float]:
-    d, threshold = s.dimension, s.threshold
-    return _quantities(math.sqrt(2.0 / (math.pi * d)), 1.0 / d, float(ndtr(-threshold * math.sqrt(d))))
 
 
 _UPDATES = 130
@@ -42,22 +35,13 @@ class NoiseFloor(Claim):
     through, effect = "loop", 0.05
 
     dimension = Integer(
-        2,
-        100_000,
-        typical=(2, 300),
-        example=5,
-        doc="coordinates of a gradient",
+        *(2, 100_000), typical=(2, 300), example=5, doc="coordinates of a gradient",
         remedy="in one dimension every cosine is 1 or -1",
-    )
+    )  # fmt: skip
     threshold = Real(
-        0.0,
-        1.0,
-        open_low=True,
-        typical=(0.01, 0.9),
-        example=0.6,
-        doc="cosine that chance is to exceed",
+        *(0.0, 1.0), open_low=True, typical=(0.01, 0.9), example=0.6, doc="cosine that chance is to exceed",
         remedy="give a cosine above 0 and below 1",
-    )
+    )  # fmt: skip
 
     def joint(self) -> None:
         """A tail of probability 0 is no quantity."""
@@ -75,10 +59,8 @@ class NoiseFloor(Claim):
         reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
         def moment(power: int, low: float, high: float) -> float:
-            integral = quad(
-                lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12
-            )
-            return float(integral[0])
+            weight = lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power  # noqa: E731
+            return float(quad(weight, low, high, epsabs=0.0, epsrel=1e-12)[0])
 
         total = 2.0 * moment(0, 0.0, reach)
         angle = math.asin(threshold)
@@ -87,7 +69,11 @@ class NoiseFloor(Claim):
         return _quantities(size, square, tail / total)
 
     wrong = {
-        "normal distribution of variance 1/d": _asymptote,
+        "normal distribution of variance 1/d": lambda s: (
+            s.predict()
+            | {"mean_size": math.sqrt(2.0 / (math.pi * s.dimension))}
+            | {"exceeds": float(ndtr(-s.threshold * math.sqrt(s.dimension)))}
+        ),
         "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
     }
 
@@ -99,11 +85,8 @@ class NoiseFloor(Claim):
         d, threshold = point["dimension"], point["threshold"]
         if d > 256:
             return "dimension at most 256; lower it, longer vectors take longer than a trial"
-        if threshold * math.sqrt(d) > 2.0:
-            return (
-                f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension); lower it, events beyond are too rare"
-            )
-        return None
+        most = f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension)"
+        return f"{most}; lower it, events beyond are too rare" if threshold * math.sqrt(d) > 2.0 else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -111,15 +94,13 @@ class NoiseFloor(Claim):
         # Of one replicate's share of exceedances, which is the least precise; neighbors are independent of each other.
         spread = math.sqrt((1.0 - _RARE) / _RARE / (_UPDATES - 1)) * (1.0 if d * threshold**2 > 2.0 else 0.5)
         replicates = units_for(spread, effect, 6)
-        trace = lab.standing.run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
+        trace = lab.quadratics.run_standing(d, 0.0, 1.0, 1, _UPDATES, replicates, seed, plant)
         # The first gradient has none before it.
         cosine = np.asarray(trace["gradient_cosine"][1:]).T
         statistics = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
         return {name: uncertainty.between(values) for name, values in statistics.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "mean gradient left in": Defect(lab.standing.off_center, _AT_FOUR),
-            "batch used twice": Defect(lab.standing.batch_used_twice, _AT_FOUR),
-        }
+    defects = {
+        "mean gradient left in": lambda: (lab.quadratics.off_center, _AT_FOUR),
+        "batch used twice": lambda: (lab.quadratics.batch_used_twice, _AT_FOUR),
+    }

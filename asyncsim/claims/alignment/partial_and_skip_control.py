@@ -23,91 +23,16 @@ from scipy.special import betainc, ndtr
 from scipy.stats import ncx2
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, Staleness, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
-_NODES = 240
-
-
-def _angles(s: PartialAndSkipControl) -> tuple[np.ndarray, np.ndarray]:
-    """Angles of a gradient to the mean, and their probabilities: sin^(others-1) times lengths integrated out."""
-    d, middle = s.others + 1, math.atan2(math.sqrt(s.others), s.signal)
-    size = math.hypot(s.signal, math.sqrt(d))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    ends = (max(0.0, middle - 14.0 / size), min(math.pi, middle + 14.0 / size))
-    t = ends[0] + (ends[1] - ends[0]) * (nodes + 1.0) / 2.0
-    low = max(0.0, size - 12.0)
-    length = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
-    distance = length[:, None] ** 2 + s.signal**2 - 2.0 * s.signal * length[:, None] * np.cos(t)
-    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(t)) - distance / 2.0
-    mass = weights @ np.exp(log - log.max()) * weights
-    return t, mass / mass.sum()
-
-
-def _skipped(s: PartialAndSkipControl) -> float:
-    """Given one direction, the other gradient's component along it against its noncentral chi-square rest."""
-    t, mass = _angles(s)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    across = (s.signal * np.sin(t))[:, None]
-    size = np.sqrt(across**2 + s.others)
-    low = np.maximum(0.0, size - 12.0)
-    rest = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
-    density = 2.0 * rest * ncx2.pdf(rest**2, s.others, np.maximum(across**2, 1e-300))
-    above = ndtr((s.signal * np.cos(t))[:, None] - s.high / math.sqrt(1.0 - s.high**2) * rest)
-    return float(mass @ ((density * above * (size + 12.0 - low) / 2.0) @ weights))
-
-
-def _both_angles(s: PartialAndSkipControl) -> float:
-    """Both angles to the mean; the cosine between directions across it has a Beta law."""
-    t, mass = _angles(s)
-    needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
-    half = (s.others - 1) / 2.0
-    above = betainc(half, half, (1.0 - np.clip(needed, -1.0, 1.0)) / 2.0)
-    return float(mass @ above @ mass)
-
-
-def _quantities(s: PartialAndSkipControl, share: float, skipped: float) -> dict[str, float]:
-    return {"step": share / s.curvature, "skipped": skipped}
-
-
-def _boundary(s: PartialAndSkipControl) -> float:
-    return critical(s.staleness) / (1.0 - s.strength)
-
-
-_UPDATES = 240
+_NODES, _UPDATES = 240, 240
 _CROSSING = 1.5
 """Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated)."""
 _SPREAD = 0.6
 """Relative standard deviation of a replicate's share times root of updates, where most are skipped (measured)."""
-
-
-def _measured_boundary(point: Point, seed: int, plant: Plant) -> Estimate:
-    def build(steps: tuple[float, ...], count: int) -> lab.Spec:
-        links = (lab.align(low=0.0, high=1.0, strength=point["strength"]), sim.updates.sgd(steps))
-        size = (point["curvature"], 1.0, 8, 1e6, links, point["staleness"], count, len(steps))
-        return plant(lab.projection.far_away(*size))
-
-    # The boundary is near pi/2 over staleness + 1/2.
-    middle = 1.5 / ((point["staleness"] + 0.5) * point["curvature"] * (1.0 - point["strength"]))
-    low, high = lab.projection.largest_step(build, 0.5 * middle, 2.0 * middle, point["staleness"], seed)
-    found = math.sqrt(low * high)
-    moved = _CROSSING * (point["strength"] / point["staleness"]) ** 2
-    return Estimate(found, tolerance=moved * found + high - low, samples=64)
-
-
-def _share_skipped(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
-    """At learning rate 0; the first update has none before it."""
-    replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
-    links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
-    distance = point["signal"] / math.sqrt(point["others"])
-    spec = lab.projection.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
-    return lab.share_of(np.asarray(lab.run(spec, seed, plant)["align_skipped"])[1:])
-
-
 _EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.3, "others": 24, "signal": 4.5, "high": 0.3}
 
 
@@ -126,21 +51,55 @@ class PartialAndSkipControl(Claim):
     signal = Real(0.0, 200.0, typical=(0.0, 15.0), example=4.0, doc="mean gradient over its noise in a coordinate")
     high = Real(0.02, 0.9, typical=(0.1, 0.8), example=0.3, doc="cosine above which an update is skipped")
 
+    def _angles(s) -> tuple[np.ndarray, np.ndarray]:
+        """Angles of a gradient to the mean, and their probabilities: sin^(others-1) times lengths integrated out."""
+        d, middle = s.others + 1, math.atan2(math.sqrt(s.others), s.signal)
+        size = math.hypot(s.signal, math.sqrt(d))
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        ends = (max(0.0, middle - 14.0 / size), min(math.pi, middle + 14.0 / size))
+        t = ends[0] + (ends[1] - ends[0]) * (nodes + 1.0) / 2.0
+        low = max(0.0, size - 12.0)
+        length = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
+        distance = length[:, None] ** 2 + s.signal**2 - 2.0 * s.signal * length[:, None] * np.cos(t)
+        log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(t)) - distance / 2.0
+        mass = weights @ np.exp(log - log.max()) * weights
+        return t, mass / mass.sum()
+
+    def _skipped(s) -> float:
+        """Given one direction, the other gradient's component along it against its noncentral chi-square rest."""
+        t, mass = s._angles()
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        across = (s.signal * np.sin(t))[:, None]
+        size = np.sqrt(across**2 + s.others)
+        low = np.maximum(0.0, size - 12.0)
+        rest = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
+        density = 2.0 * rest * ncx2.pdf(rest**2, s.others, np.maximum(across**2, 1e-300))
+        above = ndtr((s.signal * np.cos(t))[:, None] - s.high / math.sqrt(1.0 - s.high**2) * rest)
+        return float(mass @ ((density * above * (size + 12.0 - low) / 2.0) @ weights))
+
+    def _both_angles(s) -> float:
+        """Both angles to the mean; the cosine between directions across it has a Beta law."""
+        t, mass = s._angles()
+        needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
+        half = (s.others - 1) / 2.0
+        above = betainc(half, half, (1.0 - np.clip(needed, -1.0, 1.0)) / 2.0)
+        return float(mass @ above @ mass)
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _boundary(s), _skipped(s))
+        return {"step": critical(s.staleness) / (1.0 - s.strength) / s.curvature, "skipped": s._skipped()}
 
     def check(s) -> dict[str, float]:
         field = np.array([[-(1.0 - s.strength) * s.curvature]])
-        return {"step": marginal_step(field, s.staleness), "skipped": _both_angles(s)}
+        return {"step": marginal_step(field, s.staleness), "skipped": s._both_angles()}
 
     wrong = {
-        "boundary without control": lambda s: _quantities(s, critical(s.staleness), _skipped(s)),
-        "boundary of full projection": lambda s: _quantities(s, 2.0, _skipped(s)),
-        "share taken of the gain": lambda s: _quantities(s, critical(s.staleness) / s.strength, _skipped(s)),
-        "skipping at the cosine of means": lambda s: _quantities(
-            s, _boundary(s), float(s.signal**2 * (1.0 - s.high) > s.high * s.others)
+        "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
+        "boundary of full projection": lambda s: s.predict() | {"step": 2.0 / s.curvature},
+        "share taken of the gain": lambda s: s.predict() | {"step": critical(s.staleness) / s.strength / s.curvature},
+        "skipping at the cosine of means": lambda s: (
+            s.predict() | {"skipped": float(s.signal**2 * (1.0 - s.high) > s.high * s.others)}
         ),
-        "signal of one gradient only": lambda s: _quantities(s, _boundary(s), _skipped(s.but(signal=s.signal / 2.0))),
+        "signal of one gradient only": lambda s: s.but(signal=s.signal / 2.0).predict(),
     }
 
     points = (
@@ -161,13 +120,28 @@ class PartialAndSkipControl(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return {"step": _measured_boundary(point, seed, plant), "skipped": _share_skipped(point, effect, seed, plant)}
+        tau, strength = point["staleness"], point["strength"]
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "strength forgotten": Defect(lab.projection.changed(lab.Align, strength=1.0), _EIGHT),
-            "nothing removed": Defect(lab.projection.changed(lab.Align, strength=0.0), _EIGHT),
-            "off-by-one version": Defect(lab.off_by_one_version, _EIGHT),
-            "skipped only at a higher cosine": Defect(lab.projection.changed(lab.Align, high=1.0), _EIGHT),
-        }
+        def build(steps: tuple[float, ...], count: int) -> lab.Spec:
+            links = (lab.align(low=0.0, high=1.0, strength=strength), sim.updates.sgd(steps))
+            return plant(lab.projection.far_away(point["curvature"], 1.0, 8, 1e6, links, tau, count, len(steps)))
+
+        # The boundary is near pi/2 over staleness + 1/2.
+        middle = 1.5 / ((tau + 0.5) * point["curvature"] * (1.0 - strength))
+        low, high = lab.projection.largest_step(build, 0.5 * middle, 2.0 * middle, tau, seed)
+        found = math.sqrt(low * high)
+        moved = _CROSSING * (strength / tau) ** 2
+        # At learning rate 0; the first update has none before it.
+        replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
+        links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
+        distance = point["signal"] / math.sqrt(point["others"])
+        spec = lab.projection.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
+        skipped = lab.share_of(np.asarray(lab.run(spec, seed, plant)["align_skipped"])[1:])
+        return {"step": Estimate(found, tolerance=moved * found + high - low, samples=64), "skipped": skipped}
+
+    defects = {
+        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _EIGHT),
+        "nothing removed": lambda: (lab.projection.changed(lab.Align, strength=0.0), _EIGHT),
+        "off-by-one version": lambda: (lab.off_by_one_version, _EIGHT),
+        "skipped only at a higher cosine": lambda: (lab.projection.changed(lab.Align, high=1.0), _EIGHT),
+    }

@@ -28,20 +28,13 @@ from scipy.stats import chi2
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Count, Positive, Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, Staleness, units_for, within
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._random import companions
 
 _FLIPS = 6
-
-
-def _quantities(s: ProjectionRestoresSyncBoundary, step: float, factor: float, fall: float) -> dict[str, float]:
-    if s.reference == "applied":
-        return {"step": step}
-    return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
 
 
 def _multiplied(a: float, tau: int) -> float:
@@ -57,20 +50,8 @@ def _multiplied(a: float, tau: int) -> float:
 
 def _every_second(a: float, tau: int) -> float:
     """Spectral radius of two updates of which one moves."""
-    shift = np.eye(tau + 1, k=-1)
-    shift[0, 0] = 1.0
-    update = shift.copy()
-    update[0, tau] -= a
+    shift, update = companions(np.ones(tau + 1), 0.0)[0], companions(np.ones(tau + 1), a)[tau]
     return float(np.abs(np.linalg.eigvals(shift @ update)).max())
-
-
-def _integrated_fall(s: ProjectionRestoresSyncBoundary) -> float:
-    """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
-    signal = 1e14 * s.others
-    law = chi2(s.others)
-    top = float(law.isf(1e-16))
-    share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
-    return 2.0 * s.share * share * s.noise**2 / s.curvature**2
 
 
 _FALLING = 1000
@@ -90,12 +71,10 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
     def build(steps: tuple[float, ...], count: int) -> lab.Spec:
         return plant(_spec(point, steps, 1e6, count, len(steps)))
 
-    tau = point["staleness"]
+    tau, curvature = point["staleness"], point["curvature"]
     # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
-    reach = (1.2, 3.2) if point["reference"] == "raw" else (0.8 / (tau + 1), 6.0 / (tau + 1))
-    low, high = lab.projection.largest_step(
-        build, reach[0] / point["curvature"], reach[1] / point["curvature"], tau, seed
-    )
+    least, most = (1.2, 3.2) if point["reference"] == "raw" else (0.8 / (tau + 1), 6.0 / (tau + 1))
+    low, high = lab.projection.largest_step(build, least / curvature, most / curvature, tau, seed)
     middle = math.sqrt(low * high)
     return Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)
 
@@ -134,7 +113,7 @@ class ProjectionRestoresSyncBoundary(Claim):
     through, effect = "loop", 0.05
 
     staleness = Staleness(
-        1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
+        1, typical=(1, 24), example=4, remedy="count updates; without any there is nothing to restore"
     )
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
@@ -153,10 +132,23 @@ class ProjectionRestoresSyncBoundary(Claim):
     def share(self) -> float:
         return self.step * self.curvature
 
+    def _quantities(s, step: float, factor: float, fall: float) -> dict[str, float]:
+        if s.reference == "applied":
+            return {"step": step}
+        return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
+
+    def _integrated_fall(s) -> float:
+        """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
+        signal = 1e14 * s.others
+        law = chi2(s.others)
+        top = float(law.isf(1e-16))
+        share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+        return 2.0 * s.share * share * s.noise**2 / s.curvature**2
+
     def predict(s) -> dict[str, float]:
         a, energy = s.share, s.others * s.noise**2
         limit = 2.0 if s.reference == "raw" else critical(s.staleness // 2)
-        return _quantities(s, limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
+        return s._quantities(limit / s.curvature, abs(1.0 - a), 2.0 * a * energy / s.curvature**2)
 
     def check(s) -> dict[str, float]:
         tau = s.staleness
@@ -164,13 +156,13 @@ class ProjectionRestoresSyncBoundary(Claim):
             neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
         else:
             neutral = brentq(lambda a: _every_second(a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
-        return _quantities(s, neutral / s.curvature, _multiplied(s.share, s.staleness), _integrated_fall(s))
+        return s._quantities(neutral / s.curvature, _multiplied(s.share, s.staleness), s._integrated_fall())
 
     wrong = {
         "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
         "twice the uncontrolled boundary": lambda s: s.predict() | {"step": 2.0 * critical(s.staleness) / s.curvature},
-        "one full step per update": lambda s: _quantities(
-            s, 2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
+        "one full step per update": lambda s: s._quantities(
+            2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
         ),
         "noise of the mode counted among the others": lambda s: s.but(others=s.others + 1).predict(),
     }
@@ -193,12 +185,10 @@ class ProjectionRestoresSyncBoundary(Claim):
                 estimates["fall"] = _fall(point, effect, seed, plant)
         return estimates
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _OVER),
-            "reference raw instead of applied": Defect(lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
-            "half of the component removed": Defect(lab.projection.changed(lab.Align, strength=0.5), _UNDER),
-            "projection at any cosine": Defect(lab.projection.changed(lab.Align, low=-1.0), _OVER),
-            "off-by-one version": Defect(lab.off_by_one_version, _OVER),
-        }
+    defects = {
+        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _OVER),
+        "reference raw instead of applied": lambda: (lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
+        "half of the component removed": lambda: (lab.projection.changed(lab.Align, strength=0.5), _UNDER),
+        "projection at any cosine": lambda: (lab.projection.changed(lab.Align, low=-1.0), _OVER),
+        "off-by-one version": lambda: (lab.off_by_one_version, _OVER),
+    }

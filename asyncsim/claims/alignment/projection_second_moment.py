@@ -23,75 +23,13 @@ from scipy.optimize import approx_fprime, brentq, root
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.base.declared import Count, Draw, Positive, Real, Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, Staleness, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _HARMONICS = 16
 _ITERATED, _LEFT_OUT = 80_000, 10_000
-
-
-def _scaled(s: ProjectionSecondMoment, square: float, others: int | None = None) -> dict[str, float]:
-    """In units of the point, from those of n / lambda."""
-    return {"second_moment": square * (s.others if others is None else others) * s.noise**2 / s.curvature**2}
-
-
-def _described(s: ProjectionSecondMoment) -> float:
-    """E x^2 of a sinusoid whose mean gain, at the same gradient twice, is that of the boundary."""
-
-    def gain(size: float) -> float:
-        lost = 1.0 - 2.0 / size**2 * (1.0 - 1.0 / math.sqrt(1.0 + size**2))
-        return 1.0 - s.strength * lost - 1.0 / s.excess
-
-    return float(brentq(gain, 1e-3, 1e6)) ** 2 / 2.0
-
-
-def _cycle(s: ProjectionSecondMoment) -> float:
-    """Mean of x^2 from the harmonics."""
-    orders = np.arange(1, 2 * _HARMONICS, 2)
-    angles = 2.0 * np.pi * np.arange(8 * _HARMONICS) / (8 * _HARMONICS)
-    waves = np.exp(1j * np.outer(angles, orders))
-
-    def coefficients(unknown: np.ndarray) -> np.ndarray:
-        # The first is real: it fixes where the cycle begins.
-        imaginary = np.concatenate([[0.0], unknown[_HARMONICS + 1 :]])
-        return np.concatenate([unknown[:1], unknown[2 : _HARMONICS + 1]]) + 1j * imaginary
-
-    def unbalanced(unknown: np.ndarray) -> np.ndarray:
-        c = coefficients(unknown)
-
-        def at(age: int) -> np.ndarray:
-            return 2.0 * np.real(waves @ (c * np.exp(-1j * orders * age * unknown[1])))
-
-        stale, before = at(s.staleness), at(s.staleness + 1)
-        move = stale * (1.0 - s.strength * before**2 / (1.0 + before**2))
-        rest = waves.conj().T @ ((at(-1) - at(0)) / s.share + move) / len(angles)
-        return np.concatenate([rest.real, rest.imag])
-
-    guess = np.zeros(2 * _HARMONICS)
-    guess[:2] = 0.48 * math.sqrt(2.0 * _described(s)), math.pi / (2 * s.staleness + 1)
-    found = root(unbalanced, guess, tol=1e-10).x
-    # Newton steps, for the last digits.
-    for _ in range(3):
-        found = found - np.linalg.solve(approx_fprime(found, unbalanced, 1e-7), unbalanced(found))
-    return float(2.0 * (np.abs(coefficients(found)) ** 2).sum())
-
-
-def _iterated(s: ProjectionSecondMoment) -> float:
-    """The same from the map."""
-    tau = s.staleness
-    path = [math.sqrt(2.0 * _described(s)) * math.cos(math.pi / (2 * tau + 1) * k) for k in range(tau + 2)]
-    for _ in range(_LEFT_OUT + _ITERATED):
-        square = path[-2 - tau] ** 2
-        path.append(path[-1] - s.share * path[-1 - tau] * (1.0 - s.strength * square / (1.0 + square)))
-    at = (np.arange(_ITERATED) + 0.5) / _ITERATED
-    window = np.exp(-1.0 / (at * (1.0 - at)))
-    return float(window @ np.array(path[-_ITERATED:]) ** 2 / window.sum())
-
-
 _CYCLES, _WARM_UP = 12, 10
 """Cycles of about 4 staleness + 2 updates, measured and left out."""
 _BIAS = 1.2
@@ -143,17 +81,71 @@ class ProjectionSecondMoment(Claim):
         """The learning rate in units of the boundary without control."""
         return self.share / critical(self.staleness)
 
+    def _scaled(s, square: float, others: int | None = None) -> dict[str, float]:
+        """In units of the point, from those of n / lambda."""
+        return {"second_moment": square * (s.others if others is None else others) * s.noise**2 / s.curvature**2}
+
+    def _described(s) -> float:
+        """E x^2 of a sinusoid whose mean gain, at the same gradient twice, is that of the boundary."""
+
+        def gain(size: float) -> float:
+            lost = 1.0 - 2.0 / size**2 * (1.0 - 1.0 / math.sqrt(1.0 + size**2))
+            return 1.0 - s.strength * lost - 1.0 / s.excess
+
+        return float(brentq(gain, 1e-3, 1e6)) ** 2 / 2.0
+
+    def _cycle(s) -> float:
+        """Mean of x^2 from the harmonics."""
+        orders = np.arange(1, 2 * _HARMONICS, 2)
+        angles = 2.0 * np.pi * np.arange(8 * _HARMONICS) / (8 * _HARMONICS)
+        waves = np.exp(1j * np.outer(angles, orders))
+
+        def coefficients(unknown: np.ndarray) -> np.ndarray:
+            # The first is real: it fixes where the cycle begins.
+            imaginary = np.concatenate([[0.0], unknown[_HARMONICS + 1 :]])
+            return np.concatenate([unknown[:1], unknown[2 : _HARMONICS + 1]]) + 1j * imaginary
+
+        def unbalanced(unknown: np.ndarray) -> np.ndarray:
+            c = coefficients(unknown)
+
+            def at(age: int) -> np.ndarray:
+                return 2.0 * np.real(waves @ (c * np.exp(-1j * orders * age * unknown[1])))
+
+            stale, before = at(s.staleness), at(s.staleness + 1)
+            move = stale * (1.0 - s.strength * before**2 / (1.0 + before**2))
+            rest = waves.conj().T @ ((at(-1) - at(0)) / s.share + move) / len(angles)
+            return np.concatenate([rest.real, rest.imag])
+
+        guess = np.zeros(2 * _HARMONICS)
+        guess[:2] = 0.48 * math.sqrt(2.0 * s._described()), math.pi / (2 * s.staleness + 1)
+        found = root(unbalanced, guess, tol=1e-10).x
+        # Newton steps, for the last digits.
+        for _ in range(3):
+            found = found - np.linalg.solve(approx_fprime(found, unbalanced, 1e-7), unbalanced(found))
+        return float(2.0 * (np.abs(coefficients(found)) ** 2).sum())
+
+    def _iterated(s) -> float:
+        """The same from the map."""
+        tau = s.staleness
+        path = [math.sqrt(2.0 * s._described()) * math.cos(math.pi / (2 * tau + 1) * k) for k in range(tau + 2)]
+        for _ in range(_LEFT_OUT + _ITERATED):
+            square = path[-2 - tau] ** 2
+            path.append(path[-1] - s.share * path[-1 - tau] * (1.0 - s.strength * square / (1.0 + square)))
+        at = (np.arange(_ITERATED) + 0.5) / _ITERATED
+        window = np.exp(-1.0 / (at * (1.0 - at)))
+        return float(window @ np.array(path[-_ITERATED:]) ** 2 / window.sum())
+
     def predict(s) -> dict[str, float]:
-        return _scaled(s, _cycle(s))
+        return s._scaled(s._cycle())
 
     def check(s) -> dict[str, float]:
-        return _scaled(s, _iterated(s))
+        return s._scaled(s._iterated())
 
     wrong = {
-        "sinusoid, and the same gradient twice": lambda s: _scaled(s, _described(s)),
-        "whole part removed": lambda s: _scaled(s, _cycle(s.but(strength=1.0))),
-        "noise of one coordinate": lambda s: _scaled(s, _cycle(s), 1),
-        "half a cycle's square": lambda s: _scaled(s, 0.5 * _cycle(s)),
+        "sinusoid, and the same gradient twice": lambda s: s._scaled(s._described()),
+        "whole part removed": lambda s: s._scaled(s.but(strength=1.0)._cycle()),
+        "noise of one coordinate": lambda s: s._scaled(s._cycle(), 1),
+        "half a cycle's square": lambda s: s._scaled(0.5 * s._cycle()),
     }
 
     points = (_FULL, _PARTIAL)
@@ -161,11 +153,8 @@ class ProjectionSecondMoment(Claim):
 
     @staticmethod
     def reach(p: Point) -> str | None:
-        return (
-            None
-            if p["others"] >= _OTHERS and p["staleness"] <= 40
-            else f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
-        )
+        bound = f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
+        return None if p["others"] >= _OTHERS and p["staleness"] <= 40 else bound
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -184,10 +173,8 @@ class ProjectionSecondMoment(Claim):
         square = between(window @ path**2 / window.sum())
         return {"second_moment": square._replace(tolerance=bias * square.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "reference applied instead of raw": Defect(lab.projection.changed(lab.Align, reference="applied"), _FULL),
-            "off-by-one version": Defect(lab.off_by_one_version, _PARTIAL),
-            "strength forgotten": Defect(lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
-        }
+    defects = {
+        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _FULL),
+        "off-by-one version": lambda: (lab.off_by_one_version, _PARTIAL),
+        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
+    }

@@ -16,57 +16,11 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Draw, Positive, Real, Vector
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Vector, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _LONGEST = 40
-
-
-def _lags(s: RandomDelayCosine) -> range:
-    return range(1, len(s.law) + 1)
-
-
-def _correlations(s: RandomDelayCosine, phi: np.ndarray) -> dict[str, float]:
-    power = 2.0 * (phi[0] - phi[1])
-    return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in _lags(s)}
-
-
-def _products(s: RandomDelayCosine, own_noise: bool = True) -> dict[str, float]:
-    """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
-    size, matrices = len(s.law), _random.companions(s.law, s.share)
-    transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-    noise_input = np.zeros(size * size)
-    noise_input[0] = (s.step * s.noise) ** 2
-    law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
-    power = s.curvature**2 * law[0, 0] + s.noise**2
-    covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
-    covariance[0] -= s.step * s.noise**2 * own_noise
-    average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
-    for k in _lags(s):
-        values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
-        covariance = average @ covariance
-    return values
-
-
-def _always_largest(s: RandomDelayCosine) -> dict[str, float]:
-    """The largest delay instead of the law, at half of the step where that would diverge."""
-    constant = np.eye(len(s.law))[-1]
-    a = s.share
-    while _random.slack(constant, a) <= 0.0:
-        a /= 2.0
-    phi = _random.unit_covariances(constant, a, len(s.law) + 1)
-    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
-
-
-def _averaged_gradient(s: RandomDelayCosine) -> dict[str, float]:
-    """Noise of the draw left out: right correlations, too little energy."""
-    phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
-    return {"amplification": float(2.0 * (phi[0] - phi[1])), **_correlations(s, phi)}
-
-
 _UPDATES = 600
 _COPIES = 8
 """Equal coordinates under one realization of delays: cheaper than as many realizations."""
@@ -89,11 +43,7 @@ class RandomDelayCosine(Claim):
     kind, source = "identity", "derived: the draw of the staleness is white noise to the averaged recursion"
     relative_to, through = "norm", "loop"
 
-    law = Vector(
-        example=(0.4, 0.0, 0.2, 0.4),
-        doc="probabilities of staleness 0, 1, ...",
-        remedy="give the probabilities of staleness 0, 1, ...",
-    )
+    law = _random.staleness_law("", 0.4, 0.0, 0.2, 0.4)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient")
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
@@ -116,20 +66,47 @@ class RandomDelayCosine(Claim):
     def share(self) -> float:
         return self.step * self.curvature
 
+    def _lags(s) -> range:
+        return range(1, len(s.law) + 1)
+
+    def _correlations(s, phi: np.ndarray) -> dict[str, float]:
+        power = 2.0 * (phi[0] - phi[1])
+        return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in s._lags()}
+
+    def _products(s, own_noise: bool = True) -> dict[str, float]:
+        """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
+        size, matrices = len(s.law), _random.companions(s.law, s.share)
+        transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+        noise_input = np.zeros(size * size)
+        noise_input[0] = (s.step * s.noise) ** 2
+        law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
+        power = s.curvature**2 * law[0, 0] + s.noise**2
+        covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
+        covariance[0] -= s.step * s.noise**2 * own_noise
+        average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
+        for k in s._lags():
+            values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
+            covariance = average @ covariance
+        return values
+
+    def _averaged_gradient(s, law: np.ndarray, slack: float = 1.0) -> dict[str, float]:
+        """From the averaged recursion, at half of the step where that would diverge; slack 1: no noise of the draw."""
+        a = s.share
+        while _random.slack(law, a) <= 0.0:
+            a /= 2.0
+        phi = _random.unit_covariances(law, a, len(law) + 1)
+        return {"amplification": float(2.0 * (phi[0] - phi[1]) / slack), **s._correlations(phi)}
+
     def predict(s) -> dict[str, float]:
-        phi = _random.unit_covariances(s.law, s.share, len(s.law) + 1)
-        return {
-            "amplification": float(2.0 * (phi[0] - phi[1]) / _random.slack(s.law, s.share)),
-            **_correlations(s, phi),
-        }
+        return s._averaged_gradient(s.law, _random.slack(s.law, s.share))
 
     def check(s) -> dict[str, float]:
-        return _products(s)
+        return s._products()
 
     wrong = {
-        "an update's own noise forgotten": lambda s: _products(s, own_noise=False),
-        "largest staleness taken as constant": _always_largest,
-        "noise of the drawn staleness dropped": _averaged_gradient,
+        "an update's own noise forgotten": lambda s: s._products(own_noise=False),
+        "largest staleness taken as constant": lambda s: s._averaged_gradient(np.eye(len(s.law))[-1]),
+        "noise of the drawn staleness dropped": lambda s: s._averaged_gradient(s.law),
     }
 
     points = (_AT_FOUR, _UNEVEN)
@@ -161,20 +138,18 @@ class RandomDelayCosine(Claim):
         )
         trace = lab.run(spec, seed, plant)
         products, unit = trace.accumulated["autocorrelogram"], trace.realization
-        estimates = {
-            "amplification": uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
-        }
-        lags = range(1, largest + 2)
-        return estimates | {f"corr[{k}]": uncertainty.ratio(products[k], products[0], unit, random=True) for k in lags}
+        energy = uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
+        corr = {k: uncertainty.ratio(products[k], products[0], unit, random=True) for k in range(1, largest + 2)}
+        return {"amplification": energy} | {f"corr[{k}]": each for k, each in corr.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _AT_FOUR),
-            "largest staleness throughout": Defect(
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),
+        "largest staleness throughout": lambda: (
+            (
                 lambda spec: spec.replace(
                     system=sim.schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0])
-                ),
-                _AT_FOUR,
+                )
             ),
-        }
+            _AT_FOUR,
+        ),
+    }

@@ -18,34 +18,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 import asyncsim as sim
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Count, Draw, Positive, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
-
-
-def _quantities(s: SawtoothCosine, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
-    """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, which has no scale."""
-    values = {"amplification": energy, "across": across}
-    if s.updates > 1:
-        values["inside"] = inside
-    if s.updates != 2:
-        values["lag1"] = lag1
-    return values
-
-
-def _refresh_ignored(s: SawtoothCosine) -> dict[str, float]:
-    """Neighbors across a publish counted as if they were of one cycle."""
-    prediction = s.predict()
-    return prediction | ({"lag1": -prediction["across"]} if "lag1" in prediction else {"across": -prediction["across"]})
-
-
-def _largest_delay(s: SawtoothCosine) -> dict[str, float]:
-    """One update fewer in the cycle."""
-    n, a = s.updates, s.share
-    rho = a / (2.0 - n * a)
-    return _quantities(s, (2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
-
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, replaced, units_for
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""
@@ -94,10 +68,25 @@ class SawtoothCosine(Claim):
     def share(self) -> float:
         return self.step * self.curvature
 
+    def _quantities(s, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
+        """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, without a scale."""
+        values = {"amplification": energy, "across": across}
+        if s.updates > 1:
+            values["inside"] = inside
+        if s.updates != 2:
+            values["lag1"] = lag1
+        return values
+
+    def _largest_delay(s) -> dict[str, float]:
+        """One update fewer in the cycle."""
+        n, a = s.updates, s.share
+        rho = a / (2.0 - n * a)
+        return s._quantities((2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
+
     def predict(s) -> dict[str, float]:
         n, a = s.updates, s.share
         rho = a / (2.0 - (n - 1) * a)
-        return _quantities(s, (2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
+        return s._quantities((2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
 
     def check(s) -> dict[str, float]:
         """The state (x, published x) through every update of a cycle, with the last publish folded in."""
@@ -125,9 +114,15 @@ class SawtoothCosine(Claim):
         last = phases + lags
         inside, across = products[(lags > 0) & (last < n)], products[(last >= n) & (last < 2 * n)]
         inside_mean = float(inside.mean()) if n > 1 else 0.0
-        return _quantities(s, power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
+        return s._quantities(power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
 
-    wrong = {"publish between neighbors ignored": _refresh_ignored, "cycle counted one update longer": _largest_delay}
+    wrong = {
+        "publish between neighbors ignored": lambda s: (
+            s.predict()
+            | ({"lag1": -s.predict()["across"]} if "lag1" in s.predict() else {"across": -s.predict()["across"]})
+        ),
+        "cycle counted one update longer": _largest_delay,
+    }
 
     points = (_AT_FOUR, {"updates": 8, "curvature": 2.0, "noise": 0.5, "step": 0.09})
     more = ({"updates": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, {**_AT_FOUR, "updates": 2, "step": 0.6})
@@ -156,10 +151,8 @@ class SawtoothCosine(Claim):
         pairs = {name: means[key] for name, key in names.items() if key in means}
         return values | {name: uncertainty.ratio(products, means["energy"]) for name, products in pairs.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _SLOW),
-            "published an update late": Defect(replaced(system=sim.schedules.sawtooth(5)), _AT_FOUR),
-            "momentum inserted": Defect(lab.momentum_inserted, _AT_FOUR),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _SLOW),
+        "published an update late": lambda: (replaced(system=sim.schedules.sawtooth(5)), _AT_FOUR),
+        "momentum inserted": lambda: (lab.momentum_inserted, _AT_FOUR),
+    }

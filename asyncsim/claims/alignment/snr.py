@@ -16,15 +16,8 @@ import numpy as np
 from scipy.special import gammaln, hyp1f1
 
 from asyncsim.base import uncertainty
-from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
-
-
-def _ratio(s: Snr, spread: float) -> float:
-    """`spread` is the total variance of a batch's gradient."""
-    return s.signal**2 / (s.signal**2 + spread)
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, replaced, units_for
 
 
 def _projected(d: int, kappa: float) -> float:
@@ -41,13 +34,7 @@ def _projected(d: int, kappa: float) -> float:
 def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.ndarray:
     """Nodes of (-1, 1) moved to the part of (0, top) within `reach` of the middle."""
     low, high = max(0.0, middle - reach), min(top, middle + reach)
-    window: np.ndarray = low + (high - low) * (nodes + 1.0) / 2.0
-    return window
-
-
-def _cosine_is_ratio(s: Snr) -> dict[str, float]:
-    prediction = s.predict()
-    return {"corr[1]": prediction["corr[1]"], "cosine": prediction["corr[1]"]}
+    return low + (high - low) * (nodes + 1.0) / 2.0
 
 
 _UPDATES, _MOST = 102, 3e8
@@ -77,11 +64,15 @@ class Snr(Claim):
     noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
     samples = Count(1, typical=(1, 16), example=4, doc="samples of a batch")
 
+    def _ratio(s, spread: float) -> float:
+        """`spread` is the total variance of a batch's gradient."""
+        return s.signal**2 / (s.signal**2 + spread)
+
     def predict(s) -> dict[str, float]:
         d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
         factor = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
         direction = factor * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
-        return {"corr[1]": _ratio(s, d * s.noise**2 / s.samples), "cosine": direction**2}
+        return {"corr[1]": s._ratio(d * s.noise**2 / s.samples), "cosine": direction**2}
 
     def check(s) -> dict[str, float]:
         d, b, m = s.dimension, s.samples, s.signal
@@ -92,10 +83,11 @@ class Snr(Claim):
 
     wrong = {
         "batch size forgotten": lambda s: s.but(samples=1).predict(),
-        "ratio of averages read as mean cosine": _cosine_is_ratio,
-        "noise of one coordinate instead of all": lambda s: (
-            s.predict() | {"corr[1]": _ratio(s, s.noise**2 / s.samples)}
-        ),
+        "ratio of averages read as mean cosine": lambda s: {
+            "corr[1]": s.predict()["corr[1]"],
+            "cosine": s.predict()["corr[1]"],
+        },
+        "noise of one coordinate instead of all": lambda s: s.predict() | {"corr[1]": s._ratio(s.noise**2 / s.samples)},
     }
 
     points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})
@@ -111,13 +103,11 @@ class Snr(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
         replicates = units_for(_spread(point), effect, 4)
-        trace = lab.standing.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
+        trace = lab.quadratics.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
         products, cosine = trace.accumulated["autocorrelogram"], np.asarray(trace["gradient_cosine"][1:]).T
         return {"corr[1]": uncertainty.ratio(products[1], products[0]), "cosine": uncertainty.between(cosine)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "batch of one sample": Defect(replaced(samples_per_group=1), _WEAK),
-            "batch used twice": Defect(lab.standing.batch_used_twice, _WEAK),
-        }
+    defects = {
+        "batch of one sample": lambda: (replaced(samples_per_group=1), _WEAK),
+        "batch used twice": lambda: (lab.quadratics.batch_used_twice, _WEAK),
+    }

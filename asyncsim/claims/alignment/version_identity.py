@@ -27,9 +27,9 @@ import asyncsim as sim
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._random import staleness_law
 
 _LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
 _BETA = 0.5
@@ -38,27 +38,13 @@ _BETA = 0.5
 
 def _linear(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
     """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
-    transition, average = _transition(s, curvature)
+    transition, average = s._transition(curvature)
     size = len(average)
     moves = np.zeros(size)
     moves[[0, -1]] = s.step * s.noise
     covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
     following = np.linalg.matrix_power(average, late + 1) @ covariance
     return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
-
-
-def _transition(s: VersionIdentity, curvature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Averages over the staleness of A kron A and of A, which moves the iterates, newest first, and the last move."""
-    beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
-    matrices = []
-    for delay in range(len(s.law)):
-        matrix = np.eye(size, k=-1)
-        matrix[-1], matrix[0, 0] = 0.0, 1.0
-        matrix[-1, delay], matrix[-1, -1] = -s.step * curvature, beta
-        matrix[0] += matrix[-1]
-        matrices.append(matrix)
-    pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-    return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
 
 def _signs(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
@@ -77,21 +63,14 @@ def _signs(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
         rows.append(np.arange(place.size))
         chances.append(chance)
     chain = coo_matrix((np.concatenate(chances), (np.concatenate(rows), np.concatenate(columns))))
-    law = _stationary(chain.tocsr())
+    # Its law adds up to 1; one closed class leaves an equation too many.
+    middle, right = place.size // 2, np.zeros(place.size)
+    equations = (eye(place.size, format="csr") - chain.tocsr().T).tolil()
+    equations[middle], right[middle] = 1.0, 1.0
+    law = spsolve(equations.tocsc(), right)
     ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
     last = histories[history, 0]
     return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
-
-
-def _stationary(chain: Any) -> np.ndarray:
-    """Stationary law of a sparse chain with one closed class."""
-    size = chain.shape[0]
-    equations = (eye(size, format="csr") - chain.T).tolil()
-    equations[size // 2] = 1.0
-    right = np.zeros(size)
-    right[size // 2] = 1.0
-    law: np.ndarray = spsolve(equations.tocsc(), right)
-    return law
 
 
 _UPDATES, _LONGEST_RUN = 300, 3000
@@ -117,11 +96,9 @@ class Stamped:
     outputs = ()
 
     def fresh(self) -> Stamped:
-        """An empty copy."""
         return dataclasses.replace(self, path=[], sums={})
 
     def observe(self, step: lab.Step) -> None:
-        """Add this update's products."""
         self.path = [*self.path[-self.kept :], step.parameters.double().numpy().copy()]
         if step.update < self.after:
             return
@@ -137,16 +114,7 @@ class Stamped:
             self.sums[name] = self.sums.get(name, 0.0) + product
 
     def result(self) -> dict[str, np.ndarray]:
-        """Sums by name."""
         return self.sums
-
-
-def _links(point: Point) -> tuple[lab.Link, ...]:
-    return {
-        "sgd": (sim.updates.sgd(point["step"]),),
-        "momentum": (sim.updates.momentum(0.5), sim.updates.sgd(point["step"])),
-        "sign": (lab.adam(point["step"], 0.0, 0.0, 0.0),),
-    }[point["optimizer"]]
 
 
 def _warm_up(point: Point) -> int:
@@ -168,11 +136,7 @@ class VersionIdentity(Claim):
     through = "loop"
 
     optimizer = Choice("sgd", "momentum", "sign", example="sgd", doc="rule that makes a step of gradients")
-    law = Vector(
-        example=(0.0, 0.6, 0.0, 0.4),
-        doc="probabilities of staleness 0, 1, ..., the first 0",
-        remedy="give the probabilities of staleness 0, 1, ...",
-    )
+    law = staleness_law(", the first 0", 0.0, 0.6, 0.0, 0.4)
     curvatures = Vector(0.0, example=(1.0, 0.3), unit="gradient per parameter", doc="curvatures of the modes")
     noise = Positive(typical=(0.5, 2.0), example=0.5, unit="gradient", doc="noise of one gradient in each mode")
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
@@ -188,10 +152,9 @@ class VersionIdentity(Claim):
             inside = 0.05 * self.noise <= low and top <= 2.0 * self.noise
             checks.require(inside, "step", self.step, "such that step * curvature is in [0.05, 2] noise", "scale it")
         else:
-            growth = np.abs(np.linalg.eigvals(_transition(self, float(self.curvatures.max()))[0])).max()
-            checks.require(
-                growth < 0.99, "step", self.step, "below the mean-square boundary", "lower the learning rate"
-            )
+            growth = np.abs(np.linalg.eigvals(self._transition(float(self.curvatures.max()))[0])).max()
+            bound, remedy = "below the mean-square boundary", "lower the learning rate"
+            checks.require(growth < 0.99, "step", self.step, bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -207,6 +170,19 @@ class VersionIdentity(Claim):
             "noise": noise,
             "step": draw(Real(typical=(0.2, 0.8))) * largest / top,
         }
+
+    def _transition(s, curvature: float) -> tuple[np.ndarray, np.ndarray]:
+        """Averages over the staleness of A kron A and of A, which moves iterates, newest first, and the last move."""
+        beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
+        matrices = []
+        for delay in range(len(s.law)):
+            matrix = np.eye(size, k=-1)
+            matrix[-1], matrix[0, 0] = 0.0, 1.0
+            matrix[-1, delay], matrix[-1, -1] = -s.step * curvature, beta
+            matrix[0] += matrix[-1]
+            matrices.append(matrix)
+        pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
+        return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
     def predict(s) -> dict[str, float]:
         return {"after": 0.5, "before": -0.5}
@@ -232,33 +208,28 @@ class VersionIdentity(Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         updates = _warm_up(point)
-        return (
-            None
-            if updates <= _LONGEST_RUN
-            else f"a warm-up of at most {_LONGEST_RUN} updates, not {updates}; take a larger step"
-        )
+        slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {updates}; take a larger step"
+        return slow if updates > _LONGEST_RUN else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvatures, after = point["curvatures"] * _COPIES, _warm_up(point)
+        curvatures, after, step = point["curvatures"] * _COPIES, _warm_up(point), point["step"]
+        descent = sim.updates.sgd(step)
+        with_memory = {"momentum": (sim.updates.momentum(_BETA), descent), "sign": (lab.adam(step, 0.0, 0.0, 0.0),)}
         spec = lab.descent(
             sim.tasks.quadratic(curvatures, noise=point["noise"]),
             sim.schedules.random(point["law"]),
-            *_links(point),
+            *with_memory.get(point["optimizer"], (descent,)),
             updates=_UPDATES + after,
             replicates=units_for(_SPREAD[point["optimizer"]], effect, 8),
             diagnostics=[Stamped(curvatures, len(point["law"]) + 2, after)],
         )
         trace = lab.run(spec, seed, plant)
         sums = trace.accumulated
-        return {
-            name: uncertainty.ratio(sums[name], sums["energy"], trace.realization, random=True)
-            for name in ("after", "before")
-        }
+        energy, unit = sums["energy"], trace.realization
+        return {name: uncertainty.ratio(sums[name], energy, unit, random=True) for name in ("after", "before")}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "gradient at the current weights": Defect(lab.with_method(at="current"), _SGD),
-            "batch used twice": Defect(replaced(epochs=2), _SGD),
-        }
+    defects = {
+        "gradient at the current weights": lambda: (lab.with_method(at="current"), _SGD),
+        "batch used twice": lambda: (replaced(epochs=2), _SGD),
+    }

@@ -19,17 +19,10 @@ import math
 from typing import Any
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Positive, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Integer, Plant, Point, Positive, Real, checks
 from asyncsim.claims._recursion import unless_exceeded
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _bound(s: ArbitraryDelay, delay: float = 2.0, noise: float = 1.0, descent: float = 2.0) -> dict[str, float]:
-    a, gap = s.step * s.curvature, s.curvature * s.start**2 / 2.0
-    return {"bound": descent * gap / (s.step * s.updates) + (noise * a + delay * a**2 * s.mean) * s.noise**2}
+from asyncsim.claims.convergence._descent import Descent
 
 
 def _schedule(point: Point) -> Any:
@@ -41,46 +34,24 @@ def _schedule(point: Point) -> Any:
     return None
 
 
-_TIGHT = {
-    "curvature": 1.0,
-    "maximum": 0,
-    "mean": 0.0,
-    "in_flight": 0,
-    "step": 1.0,
-    "noise": 1.0,
-    "start": 1.0,
-    "updates": 400,
-}
+_FRESH = {"maximum": 0, "mean": 0.0, "in_flight": 0}
+_TIGHT = {**_FRESH, "curvature": 1.0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}
 _DELAYED = {**_TIGHT, "maximum": 1, "mean": 1.0, "in_flight": 1, "step": 0.5, "start": 0.0}
 """The largest step that a delay allows: 0.60 of the bound, but 1.19 of what it would be without the delay's noise."""
 _CONSTANT = {**_TIGHT, "maximum": 4, "mean": 4.0, "in_flight": 4, "step": 0.16}
 _SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, "updates": 800}
 
 
-class ArbitraryDelay(Claim):
+class ArbitraryDelay(Descent, Claim):
     """staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`"""
 
     kind, source = "bound", "derived; form of arXiv 2206.08307"
     through, effect, loose = "loop", 0.05, frozenset({"noise of the staleness"})
 
-    curvature = Positive(
-        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
-    )
     maximum = Integer(0, typical=(0, 20), example=6, unit="updates", doc="largest staleness in updates")
     mean = Real(0.0, example=3.5, unit="updates", doc="mean staleness in updates")
-    in_flight = Integer(
-        0,
-        example=5,
-        unit="gradients",
-        doc="most gradients that are read and not yet applied",
-        remedy="count gradients that were read and not yet applied",
-    )
+    in_flight = Count(0, example=5, unit="gradients", doc="most gradients that are read and not yet applied")
     step = Positive(example=0.05, unit="parameter per gradient", doc="learning rate")
-    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
-    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
-    updates = Integer(
-        1, typical=(1, 300), example=400, unit="updates", doc="length of the run", remedy="make at least one update"
-    )
 
     def joint(self) -> None:
         """Refuses delays that contradict one another, a path that never moves, and learning rates above the
@@ -91,36 +62,27 @@ class ArbitraryDelay(Claim):
         checks.require(consistent, "in_flight", self.in_flight, "0 only without staleness", "count again")
         # Each is in flight across as many updates as it is late, so that at most `in_flight` are late in the mean.
         checks.real("mean", self.mean, "give the mean staleness, or count those in flight again", 0.0, self.in_flight)
-        moves = self.noise > 0.0 or self.start != 0.0
-        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
-        a = self.step * self.curvature
-        product = 2.0 * self.maximum * self.in_flight
-        allowed = 2.0 / (self.curvature * (1.0 + math.sqrt(1.0 + 4.0 * product)))
-        checks.require(
-            a + product * a**2 <= 1.0 + 1e-12,
-            "step",
-            self.step,
-            "such that step L + 2 (step L)^2 maximum in_flight <= 1",
-            f"a learning rate (step) of {allowed:.6g} is allowed",
-        )
+        super().joint()
+        a, product = self.step * self.curvature, 2.0 * self.maximum * self.in_flight
+        remedy = f"a learning rate (step) of {self.allowed(vars(self)) / self.curvature:.6g} is allowed"
+        bound = "such that step L + 2 (step L)^2 maximum in_flight <= 1"
+        checks.require(a + product * a**2 <= 1.0 + 1e-12, "step", self.step, bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
         """A mean below the largest delay, and a step up to the largest that is allowed."""
-        maximum, curvature = draw(cls.maximum), draw(cls.curvature)
-        in_flight = draw(Integer(1, maximum, typical=(1, maximum))) if maximum else 0
-        allowed = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * maximum * in_flight))
-        return {
-            "curvature": curvature,
-            "maximum": maximum,
-            "mean": draw(Real(typical=(0.0, 1.0))) * in_flight,
-            "in_flight": in_flight,
-            "step": draw(Real(typical=(0.02, 1.0))) * allowed / curvature,
-            **{name: draw(cls.parameters[name]) for name in ("noise", "start", "updates")},
-        }
+        point = super().drawn(draw)
+        most = point["maximum"]
+        in_flight = draw(Integer(1, most, typical=(1, most))) if most else 0
+        point |= {"in_flight": in_flight, "mean": draw(Real(typical=(0.0, 1.0))) * in_flight}
+        return point | {"step": draw(Real(typical=(0.02, 1.0))) * cls.allowed(point) / point["curvature"]}
 
-    def predict(s) -> dict[str, float]:
-        return _bound(s)
+    @classmethod
+    def allowed(cls, point: dict[str, Any]) -> float:
+        return 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * point["maximum"] * point.get("in_flight", point["maximum"])))
+
+    def predict(s, delay: float = 2.0, **factors: float) -> dict[str, float]:
+        return s.bound(s.mean, delay=delay, **factors)
 
     def check(s) -> dict[str, float]:
         noise_energy = (s.step * s.noise) ** 2
@@ -135,15 +97,15 @@ class ArbitraryDelay(Claim):
         return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
 
     wrong = {
-        "noise carried by staleness omitted": lambda s: _bound(s, delay=0.0),
-        "noise term halved": lambda s: _bound(s, noise=0.5),
-        "initial gap counted once": lambda s: _bound(s, descent=1.0),
+        "noise carried by staleness omitted": lambda s: ArbitraryDelay.predict(s, delay=0.0),
+        "noise term halved": lambda s: ArbitraryDelay.predict(s, noise=0.5),
+        "initial gap counted once": lambda s: ArbitraryDelay.predict(s, descent=1.0),
     }
 
     terms = {
-        "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
-        "fresh noise": lambda s, factor: _bound(s, noise=factor),
-        "noise of the staleness": lambda s, factor: _bound(s, delay=2.0 * factor),
+        "initial gap": lambda s, factor: ArbitraryDelay.predict(s, descent=2.0 * factor),
+        "fresh noise": lambda s, factor: ArbitraryDelay.predict(s, noise=factor),
+        "noise of the staleness": lambda s, factor: ArbitraryDelay.predict(s, delay=2.0 * factor),
     }
 
     points = (_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH)
@@ -157,8 +119,6 @@ class ArbitraryDelay(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.mean_squares.mean_square(point, _schedule(point), 5, effect, seed, plant)
+        return lab.quadratics.mean_square(point, _schedule(point), 5, effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"off-by-one version": Defect(lab.off_by_one_version, _DELAYED)}
+    defects = {"off-by-one version": lambda: (lab.off_by_one_version, _DELAYED)}

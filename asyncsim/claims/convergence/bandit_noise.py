@@ -13,38 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-_ARMS = 64
-"""Most arms: the second route lists triples."""
-
-
-def _components(s: BanditNoise) -> tuple[float, float]:
-    """zeta_1, zeta_2."""
-    pi, centered = s.policy, s.rewards - s.policy @ s.rewards
-    conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
-    gradient = pi * centered
-    first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
-    return first, float(pi @ centered**2 - gradient @ gradient)
-
-
-def _variance(s: BanditNoise, pair: float = 1.0) -> dict[str, float]:
-    first, second = _components(s)
-    return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
-
-
-def _exact_baseline(s: BanditNoise) -> dict[str, float]:
-    centered = s.rewards - s.policy @ s.rewards
-    scores = 1.0 - 2.0 * s.policy + s.policy @ s.policy
-    gradient = s.policy * centered
-    return {"variance": float(s.policy @ (centered**2 * scores) - gradient @ gradient) / s.samples}
-
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Vector, checks
 
 _ROUNDING = 1e-12
 _BATCHES, _SAMPLED = 200_000, 100_000
@@ -67,15 +39,31 @@ class BanditNoise(Claim):
     samples = Integer(2, typical=(2, 60), example=5, doc="samples of a group", remedy="leaving one out needs another")
 
     def joint(self) -> None:
-        """As many logits as rewards; the policy follows from them."""
         arms = self.rewards.size
-        checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", _ARMS)
-        logits = self.behavior_logits
-        checks.finite_array("behavior_logits", logits.tolist(), [arms], "give one logit for each arm")
-        self.policy = softmax(logits)
+        # The second route lists triples of arms.
+        checks.integer("arms of rewards", arms, 2, "give rewards of at least two arms", 64)
+        checks.finite_array("behavior_logits", self.behavior_logits.tolist(), [arms], "give one logit for each arm")
+        self.policy = softmax(self.behavior_logits)
+
+    def _components(s) -> tuple[float, float]:
+        """zeta_1, zeta_2."""
+        pi, centered = s.policy, s.rewards - s.policy @ s.rewards
+        conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
+        gradient = pi * centered
+        first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
+        return first, float(pi @ centered**2 - gradient @ gradient)
+
+    def _variance(s, pair: float = 1.0) -> dict[str, float]:
+        first, second = s._components()
+        return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
+
+    def _exact_baseline(s) -> dict[str, float]:
+        gradients = (s.rewards - s.policy @ s.rewards)[:, None] * (np.eye(s.rewards.size) - s.policy)
+        around = gradients - s.policy @ gradients
+        return {"variance": float(s.policy @ (around**2).sum(axis=1)) / s.samples}
 
     def predict(s) -> dict[str, float]:
-        return _variance(s)
+        return s._variance()
 
     def check(s) -> dict[str, float]:
         n, arms = s.samples, np.eye(s.rewards.size)
@@ -90,8 +78,8 @@ class BanditNoise(Claim):
         return {"variance": float(square - mean @ mean)}
 
     wrong = {
-        "part of pairs divided by N": lambda s: _variance(s, pair=1.0 / s.samples),
-        "pairs taken as independent": lambda s: {"variance": 2.0 * _components(s)[1] / (s.samples * (s.samples - 1))},
+        "part of pairs divided by N": lambda s: s._variance(pair=1.0 / s.samples),
+        "pairs taken as independent": lambda s: {"variance": 2.0 * s._components()[1] / (s.samples * (s.samples - 1))},
         "exact baseline instead of the others' mean": _exact_baseline,
     }
 
@@ -107,18 +95,15 @@ class BanditNoise(Claim):
         current = behavior + np.cos(1.0 + np.arange(len(rewards)))
         if len(rewards) ** point["samples"] > _BATCHES:
             size = point["samples"], 1, _SAMPLED
-            gradient = lab.run(
-                lab.displaced(task, (behavior, current), [lab.MeanGradient()], size, method), seed, plant
-            ).accumulated
-            around = gradient["gradient"] - gradient["gradient"].mean(axis=1, keepdims=True)
+            fresh = lab.displaced(task, (behavior, current), [lab.MeanGradient()], size, method)
+            gradient = lab.run(fresh, seed, plant).accumulated["gradient"]
+            around = gradient - gradient.mean(axis=1, keepdims=True)
             return {"variance": between((around**2).sum(axis=0))._replace(tolerance=_ROUNDING)}
         spec = plant(sim.Spec(task, sim.schedules.frozen(), method, sim.chain()))
         moments = sim.oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
         return {"variance": Estimate(moments.variance, tolerance=_ROUNDING)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "mean of the whole group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-            "no baseline": Defect(lab.with_method(advantage=sim.advantages.none()), _POINT),
-        }
+    defects = {
+        "mean of the whole group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _POINT),
+    }

@@ -17,11 +17,9 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
 from asyncsim.base import checks, rng
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""
@@ -34,11 +32,6 @@ def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
     # (e_a - pi)(e_a - pi)^T expands into diag, cross terms and pi pi^T, the last with weight E(r - J) = 0.
     hessian = np.diag(gradient) - np.outer(gradient, probabilities) - np.outer(probabilities, gradient)
     return float(np.abs(np.linalg.eigvalsh(hessian)).max())
-
-
-def _above_the_mean(s: BanditSmoothness) -> dict[str, float]:
-    rewards = s.rewards
-    return {"bound": float(rewards.max() - rewards.mean()) / (3.0 * math.sqrt(3.0))}
 
 
 _GRID, _DRAWN_STARTS = 201, 400
@@ -55,15 +48,6 @@ def _places(arms: int, worst: int, best: int, seed: int) -> tuple[np.ndarray, np
     draws = 2.0 * rng.Stream(seed, "bandit-smoothness").normal([[k] for k in range(2 * _DRAWN_STARTS)], range(arms))
     one, other = draws.reshape(2, _DRAWN_STARTS, arms)
     return np.concatenate([along, one]), np.concatenate([along + step, one + 0.3 * other])
-
-
-class _Sharpened(Wrapped):
-    """A policy that acts and scores at a lower temperature but leaves it out of the derivative."""
-
-    def prepare(self, parameters: lab.Tensor) -> lab.Weights:
-        """Tables of the logits divided by 0.9."""
-        prepared: lab.Weights = self._inner.prepare(parameters / 0.9)
-        return prepared
 
 
 _TWO = {"rewards": (0.0, 1.0)}
@@ -105,7 +89,9 @@ class BanditSmoothness(Claim):
     wrong = {
         "constant for the difference of logits": lambda s: {"bound": s.predict()["bound"] / 2.0},
         "difference of logits normalized once": lambda s: {"bound": s.predict()["bound"] / math.sqrt(2.0)},
-        "best reward above the mean instead of the range": _above_the_mean,
+        "best reward above the mean instead of the range": lambda s: {
+            "bound": float(s.rewards.max() - s.rewards.mean()) / (3.0 * math.sqrt(3.0))
+        },
     }
 
     points = (_TWO, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)})
@@ -123,10 +109,4 @@ class BanditSmoothness(Claim):
         ratio = np.linalg.norm(second - first, axis=1) / np.linalg.norm(pairs[1] - pairs[0], axis=1)
         return {"bound": Estimate(float(ratio.max()), tolerance=1e-7)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "temperature forgotten in the derivative": Defect(
-                lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _TWO
-            )
-        }
+    defects = {"temperature forgotten in the derivative": lambda: (lab.with_policy(lab.Sharpened), _TWO)}

@@ -18,22 +18,13 @@ import asyncsim as sim
 from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Counts, Draw, Flag, Integer, Positive, Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 
 def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
     x, y = np.log(varied), np.log(rms)
     x = x - x.mean()
     return {"slope": float(x @ y / (x @ x))}
-
-
-def _square(s: BiasSlope, drift_power: int, noise_power: int) -> np.ndarray:
-    """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
-    age = np.array(s.ages, dtype=np.float64)
-    displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
-    square: np.ndarray = (s.curvature * s.sizes) ** 2 * displacement
-    return square
 
 
 _SPREAD = 1.0
@@ -53,6 +44,9 @@ def _squares(point: Point, staleness: int, step: float, replicates: int, seed: i
     return lab.run(spec, seed, plant)["bias"][-1] ** 2
 
 
+_FROZEN = "updates for which behavior is frozen"
+_AGE: dict[str, Any] = {"optional": True, "remedy": f"count the {_FROZEN}"}
+_STEP: dict[str, Any] = {"optional": True, "unit": "parameter per gradient"}
 _BASE = {"curvature": 1.0, "start": 1.0}
 _MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 32)}
 
@@ -68,35 +62,15 @@ class BiasSlope(Claim):
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     start = Real(typical=(0.1, 2.0), example=1.0, unit="parameter", doc="distance from the optimum")
     noise = Real(0.0, typical=(0.0, 5.0), example=1.5, unit="gradient", doc="noise of one gradient")
-    step = Positive(
-        typical=(1e-4, 0.1),
-        example=0.01,
-        optional=True,
-        unit="parameter per gradient",
-        doc="learning rate, beside `stalenesses`",
-    )
+    step = Positive(typical=(1e-4, 0.1), example=0.01, doc="learning rate, beside `stalenesses`", **_STEP)
     # `joint` requires two distinct values of the parameter that varies.
     stalenesses = Counts(
-        1,
-        least=1,
-        typical=(1, 64),
-        example=(1, 2, 4, 8, 16),
-        optional=True,
-        unit="updates",
-        doc="updates for which behavior is frozen, beside `step`",
-        remedy="count the updates for which behavior is frozen",
+        1, least=1, typical=(1, 64), example=(1, 2, 4, 8, 16), unit="updates", doc=f"{_FROZEN}, beside `step`", **_AGE
     )
-    staleness = Staleness(
-        1,
-        typical=(1, 64),
-        optional=True,
-        doc="updates for which behavior is frozen, beside `steps`",
-        remedy="count the updates for which behavior is frozen",
-    )
-    steps = Vector(0.0, optional=True, unit="parameter per gradient", doc="learning rates, beside `staleness`")
+    staleness = Staleness(1, typical=(1, 64), doc=f"{_FROZEN}, beside `steps`", **_AGE)
+    steps = Vector(0.0, doc="learning rates, beside `staleness`", **_STEP)
 
     def joint(self) -> None:
-        """Either the staleness or the learning rate varies and has two values, and something moves."""
         names = sorted(name for name, value in vars(self).items() if value is not None)
         over_steps = "steps" in names
         pair = ("staleness", "steps") if over_steps else ("step", "stalenesses")
@@ -109,13 +83,8 @@ class BiasSlope(Claim):
         self.sizes = self.steps if over_steps else np.array([self.step])
         self.ages = [self.staleness] if over_steps else self.stalenesses
         self.varied = self.steps if over_steps else np.array(self.ages, dtype=np.float64)
-        checks.require(
-            np.unique(self.varied).size >= 2,
-            "steps" if over_steps else "stalenesses",
-            self.varied.tolist(),
-            "two distinct values or more",
-            "a slope needs two",
-        )
+        name, two = pair[1], np.unique(self.varied).size >= 2
+        checks.require(two, name, self.varied.tolist(), "two distinct values or more", "a slope needs two")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -127,8 +96,14 @@ class BiasSlope(Claim):
         ages = draw(Counts(1, typical=cls.stalenesses.typical))
         return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
 
+    def _square(s, drift_power: int, noise_power: int) -> np.ndarray:
+        """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
+        age = np.array(s.ages, dtype=np.float64)
+        displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
+        return (s.curvature * s.sizes) ** 2 * displacement
+
     def predict(s) -> dict[str, float]:
-        return _slope(s.varied, np.sqrt(_square(s, 2, 1)))
+        return _slope(s.varied, np.sqrt(s._square(2, 1)))
 
     def check(s) -> dict[str, float]:
         rms = []
@@ -142,8 +117,8 @@ class BiasSlope(Claim):
         return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
     wrong = {
-        "mean square in place of root mean square": lambda s: _slope(s.varied, _square(s, 2, 1)),
-        "square-root formula": lambda s: _slope(s.varied, np.sqrt(_square(s, 1, 1) if len(s.ages) > 1 else s.sizes)),
+        "mean square in place of root mean square": lambda s: _slope(s.varied, s._square(2, 1)),
+        "square-root formula": lambda s: _slope(s.varied, np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes)),
     }
 
     points = (
@@ -156,16 +131,12 @@ class BiasSlope(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         replicates = units_for(_SPREAD, effect, 4, scale=0.5)
-        if "steps" in point:
-            varied = point["steps"]
-            rows = [_squares(point, point["staleness"], s, replicates, seed + k, plant) for k, s in enumerate(varied)]
-        else:
-            varied = point["stalenesses"]
-            rows = [_squares(point, n, point["step"], replicates, seed + k, plant) for k, n in enumerate(varied)]
+        over_steps = "steps" in point
+        varied = point["steps"] if over_steps else point["stalenesses"]
+        pairs = [(point["staleness"], x) if over_steps else (x, point["step"]) for x in varied]
+        rows = [_squares(point, *pair, replicates, seed + k, plant) for k, pair in enumerate(pairs)]
         # The slope of log rms is half that of log mean square.
         slope = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
         return {"slope": slope._replace(value=slope.value / 2, error=slope.error / 2, tolerance=1e-9)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"momentum inserted": Defect(lab.momentum_inserted, _MIXED)}
+    defects = {"momentum inserted": lambda: (lab.momentum_inserted, _MIXED)}

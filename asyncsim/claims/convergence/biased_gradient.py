@@ -16,27 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _squares(s: BiasedGradient) -> np.ndarray:
-    """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""
-    a, tau = s.step * s.curvature, s.staleness
-    mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
-    # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
-    impulse[tau] = 1.0
-    for t in range(tau, s.updates + tau - 1):
-        mean[t + 1] = mean[t] - a * mean[t - tau]
-        impulse[t + 1] = impulse[t] - a * impulse[t - tau]
-    gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
-    energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
-    squares: np.ndarray = s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
-    return squares
-
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Staleness, checks
+from asyncsim.claims.convergence._descent import Descent
 
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
 _FROM_AFAR = {**_FRESH, "start": 50.0, "updates": 4}
@@ -44,40 +26,43 @@ _BIASED = {**_FRESH, "staleness": 1, "noise": 0.0, "start": 1.0, "updates": 601}
 """The path 1, 0, -1, -1, 0, 1 repeats: bias and gradient are of one size."""
 
 
-class BiasedGradient(Claim):
+class BiasedGradient(Descent, Claim):
     """biased gradients at learning rate `a <= 1/L`: mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`"""
 
     kind, source = "bound", "elementary"
     through = "loop"
 
-    curvature = Positive(
-        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
-    )
     staleness = Staleness(0, 64, typical=(0, 6), example=1)
     step = Positive(example=0.4, unit="parameter per gradient", doc="learning rate")
-    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
-    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
-    updates = Integer(
-        1, 5000, typical=(1, 60), example=8, unit="updates", doc="length of the run", remedy="count the updates"
-    )
+    updates = Count(1, 5000, typical=(1, 60), example=8, unit="updates", doc="length of the run")
 
     def joint(self) -> None:
-        """Refuses a path that never moves, and learning rates above 1 / L."""
-        moves = self.noise > 0.0 or self.start != 0.0
-        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        super().joint()
         # At the largest allowed step the product may round to just above 1.
         small = self.step * self.curvature <= 1.0 + 1e-12
         checks.require(small, "step", self.step, f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")
 
     @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A step up to 1 / L, and no more growth than digits allow."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if name != "step"}
-        return point | {"step": draw(Real(typical=(0.02, 1.0))) / (point["curvature"] * (1 + point["staleness"] / 2))}
+    def allowed(cls, point: dict[str, Any]) -> float:
+        """No more growth than digits allow."""
+        return 1.0 / (1 + point["staleness"] / 2)
+
+    def _squares(s) -> np.ndarray:
+        """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""
+        a, tau = s.step * s.curvature, s.staleness
+        mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
+        # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
+        impulse[tau] = 1.0
+        for t in range(tau, s.updates + tau - 1):
+            mean[t + 1] = mean[t] - a * mean[t - tau]
+            impulse[t + 1] = impulse[t] - a * impulse[t - tau]
+        gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
+        energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
+        return s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
 
     def predict(s, bias: float = 1.0, noise: float = 1.0, descent: float = 2.0, power: float = 1.0) -> dict[str, float]:
         gap = s.curvature * s.start**2 / 2.0
-        mean = float((_squares(s) ** power).mean())
+        mean = float((s._squares() ** power).mean())
         floor = noise * s.step * s.curvature * s.noise**2
         return {"bound": descent * gap / (s.step * s.updates) + bias * mean + floor}
 
@@ -117,13 +102,11 @@ class BiasedGradient(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        bound = lab.mean_squares.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
+        bound = lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
         # Where the bound is attained, rounding decides which is larger.
         return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _FRESH),
-            "momentum inserted": Defect(lab.momentum_inserted, _FRESH),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _FRESH),
+        "momentum inserted": lambda: (lab.momentum_inserted, _FRESH),
+    }

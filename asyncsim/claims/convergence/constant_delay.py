@@ -16,19 +16,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, checks
 from asyncsim.claims._recursion import unless_exceeded
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _bound(s: ConstantDelay, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
-    a, gap = s.step * s.curvature, s.curvature * s.start**2 / 2.0
-    floor = (noise * a + delay * a**2 * s.staleness) * s.noise**2
-    return {"bound": descent * gap / (s.step * s.updates) + floor}
-
+from asyncsim.claims.convergence._descent import Descent
 
 _TIGHT = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}
 _FROM_AFAR = {**_TIGHT, "start": 50.0, "updates": 4}
@@ -39,46 +30,28 @@ _TWO_LATE = {**_TIGHT, "staleness": 2, "step": 0.39, "start": 0.0, "updates": 10
 _LATE = {**_TIGHT, "staleness": 16, "step": 0.0605, "start": 0.0, "updates": 2000}
 
 
-class ConstantDelay(Claim):
+class ConstantDelay(Descent, Claim):
     """staleness `tau`, learning rate `a`: mean squared gradient `<= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2`"""
 
     kind, source = "bound", "derived; compare arXiv 1909.05350"
     through, effect, loose = "loop", 0.05, frozenset({"noise of staleness above 1"})
 
-    curvature = Positive(
-        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
-    )
     staleness = Staleness(typical=(0, 12), example=4)
-    step = Positive(example=0.1, unit="parameter per gradient", doc="learning rate")
-    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
-    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
-    updates = Integer(
-        1, typical=(1, 300), example=400, unit="updates", doc="length of the run", remedy="make at least one update"
-    )
 
     def joint(self) -> None:
-        """Refuses a path that never moves, and learning rates above the condition."""
-        moves = self.noise > 0.0 or self.start != 0.0
-        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        super().joint()
         a = self.step * self.curvature
         # At the largest allowed step, 1/L, the product may round to just above 1.
-        checks.require(
-            a + (a * self.staleness) ** 2 <= 1.0 + 1e-12,
-            "step",
-            self.step,
-            "such that step L + (step L staleness)^2 <= 1",
-            f"a learning rate (step) of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed",
-        )
+        small, bound = a + (a * self.staleness) ** 2 <= 1.0 + 1e-12, "such that step L + (step L staleness)^2 <= 1"
+        remedy = f"a learning rate (step) of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed"
+        checks.require(small, "step", self.step, bound, remedy)
 
     @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A step up to 1 / (L (1 + staleness)), which the condition always allows."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if name != "step"}
-        share = draw(Real(typical=(0.02, 1.0)))
-        return point | {"step": share / (point["curvature"] * (1 + point["staleness"]))}
+    def allowed(cls, point: dict[str, Any]) -> float:
+        return 1.0 / (1 + point["staleness"])
 
-    def predict(s) -> dict[str, float]:
-        return _bound(s)
+    def predict(s, **factors: float) -> dict[str, float]:
+        return s.bound(s.staleness, **factors)
 
     def check(s) -> dict[str, float]:
         noise_energy = (s.step * s.noise) ** 2
@@ -91,16 +64,18 @@ class ConstantDelay(Claim):
         return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
 
     wrong = {
-        "noise carried by staleness omitted": lambda s: _bound(s, delay=0.0),
-        "noise term halved": lambda s: _bound(s, noise=0.5),
-        "initial gap counted once": lambda s: _bound(s, descent=1.0),
+        "noise carried by staleness omitted": lambda s: ConstantDelay.predict(s, delay=0.0),
+        "noise term halved": lambda s: ConstantDelay.predict(s, noise=0.5),
+        "initial gap counted once": lambda s: ConstantDelay.predict(s, descent=1.0),
     }
 
     terms = {
-        "initial gap": lambda s, factor: _bound(s, descent=2.0 * factor),
-        "fresh noise": lambda s, factor: _bound(s, noise=factor),
-        "noise of staleness 1": lambda s, factor: _bound(s, delay=factor if s.staleness == 1 else 1.0),
-        "noise of staleness above 1": lambda s, factor: _bound(s, delay=factor if s.staleness > 1 else 1.0),
+        "initial gap": lambda s, factor: ConstantDelay.predict(s, descent=2.0 * factor),
+        "fresh noise": lambda s, factor: ConstantDelay.predict(s, noise=factor),
+        "noise of staleness 1": lambda s, factor: ConstantDelay.predict(s, delay=factor if s.staleness == 1 else 1.0),
+        "noise of staleness above 1": lambda s, factor: ConstantDelay.predict(
+            s, delay=factor if s.staleness > 1 else 1.0
+        ),
     }
 
     points = (_TIGHT, _FROM_AFAR, _ONE_LATE, _TWO_LATE, _LATE)
@@ -108,11 +83,9 @@ class ConstantDelay(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.mean_squares.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
+        return lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _TIGHT),
-            "off-by-one version at constant staleness": Defect(lab.off_by_one_version, _ONE_LATE),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _TIGHT),
+        "off-by-one version at constant staleness": lambda: (lab.off_by_one_version, _ONE_LATE),
+    }

@@ -15,21 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _rate(s: LastIterate, share: float) -> dict[str, float]:
-    return {"rate": s.step / share}
-
-
-def _gap(s: LastIterate) -> float:
-    """How much better the best arm is than the next."""
-    return float(np.diff(np.sort(s.rewards))[-1])
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks
 
 _UPDATES, _LONGEST, _EVERY, _EFFECT = 400, 12_800, 4, 0.02
 """Updates that see this effect near the points below, those of the longest run, and how often they are recorded."""
@@ -63,25 +50,29 @@ class LastIterate(Claim):
     staleness = Staleness(0, 64, typical=(0, 12), example=4)
 
     def joint(self) -> None:
-        """One best arm among at least two."""
         rewards = self.rewards.tolist()
         checks.require(len(rewards) >= 2, "rewards", rewards, "rewards of at least two arms", "add an arm")
         best = int((self.rewards == self.rewards.max()).sum())
         checks.require(best == 1, "rewards", rewards, "one best arm", "lower the others")
 
+    def _rate(s, share: float) -> dict[str, float]:
+        return {"rate": s.step / share}
+
     def predict(s) -> dict[str, float]:
-        return _rate(s, 1.0 - 1.0 / s.rewards.size)
+        return s._rate(1.0 - 1.0 / s.rewards.size)
 
     def check(s) -> dict[str, float]:
         others = s.rewards.size - 1
         # y_a = t step x_a stands still where 1 = y_a + sum y.
         still = np.linalg.solve(np.eye(others) + np.ones((others, others)), np.ones(others))
-        return _rate(s, float(still.sum()))
+        return s._rate(float(still.sum()))
 
     wrong = {
-        "number of arms forgotten": lambda s: _rate(s, 1.0),
-        "gap of the rewards in the rate": lambda s: _rate(s, (1.0 - 1.0 / s.rewards.size) / _gap(s)),
-        "slower by the staleness": lambda s: _rate(s, (1.0 - 1.0 / s.rewards.size) * (s.staleness + 1)),
+        "number of arms forgotten": lambda s: s._rate(1.0),
+        "gap of the rewards in the rate": lambda s: s._rate(
+            (1.0 - 1.0 / s.rewards.size) / float(np.diff(np.sort(s.rewards))[-1])
+        ),
+        "slower by the staleness": lambda s: s._rate((1.0 - 1.0 / s.rewards.size) * (s.staleness + 1)),
     }
 
     points = (_point(_TWO, 4.0, 0), _point(_TWO, 1.0, 4), _point(_THREE, 4.0, 1))
@@ -105,9 +96,8 @@ class LastIterate(Claim):
         while True:
             trace = lab.run(lab.ascent(task, schedule, method, point["step"], updates, **settings), seed, plant)
             gap, half = max(point["rewards"]) - trace["exact_return"][:, 0], len(trace.updates) // 2
-            checks.require(
-                gap.min() > 0.0, "distance to the best arm", gap.min(), "above rounding", "take smaller steps"
-            )
+            least = gap.min()
+            checks.require(least > 0.0, "distance to the best arm", least, "above rounding", "take smaller steps")
             rate = _growth(1.0 / gap, trace.updates)
             # What is left falls at least like the square root of the time: half the run has 1.4 times as much. It may
             # change its sign between the two, at a size that was 2e-4 at most in forty points.
@@ -120,9 +110,7 @@ class LastIterate(Claim):
             checks.require(updates < _LONGEST, f"what {updates} updates leave of the approach", share, bound, remedy)
             updates *= 2
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "momentum inserted": Defect(lab.momentum_inserted, _point(_TWO, 4.0, 0)),
-            "entropy bonus": Defect(lab.with_method(constants={"entropy": 0.01}), _point(_TWO, 4.0, 0)),
-        }
+    defects = {
+        "momentum inserted": lambda: (lab.momentum_inserted, _point(_TWO, 4.0, 0)),
+        "entropy bonus": lambda: (lab.with_method(constants={"entropy": 0.01}), _point(_TWO, 4.0, 0)),
+    }

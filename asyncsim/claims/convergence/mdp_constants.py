@@ -14,67 +14,23 @@ policy by policy iteration. Source: derived; arXiv 2005.06392 for 8/(1 - gamma)^
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, multiplied
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import STAY, process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
 
 
 def _bounds(spread: float, states: float) -> dict[str, float]:
     return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
 
 
-def _iterated(s: MdpConstants, sign: float) -> float:
-    """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
-    states = np.arange(len(s.rewards))
-    chosen = np.zeros(len(states), dtype=np.int64)
-    while True:
-        value = np.linalg.solve(
-            np.eye(len(states)) - s.discount * s.transition[states, chosen], s.rewards[states, chosen]
-        )
-        ahead = sign * (s.rewards + s.discount * s.transition @ value)
-        if (ahead.max(axis=1) <= ahead[states, chosen] + 1e-13).all():
-            return float(value[0])
-        chosen = ahead.argmax(axis=1)
-
-
-def _scaled(quantity: str) -> Callable[[MdpConstants, float], dict[str, float]]:
-    """The bounds with one of them times a factor."""
-
-    def bounds(s: MdpConstants, factor: float) -> dict[str, float]:
-        whole = _bounds(s.spread, s.choices)
-        return whole | {quantity: factor * whole[quantity]}
-
-    return bounds
-
-
 _STEP = 1e-4
 """Half the distance of the policies that are compared; what it leaves out is about its square."""
-
-
-class _Sharpened(Wrapped):
-    """A policy that acts and scores at a lower temperature but leaves it out of the derivative."""
-
-    def prepare(self, parameters: object) -> lab.Weights:
-        """Tables of the logits divided by 0.9."""
-        prepared: lab.Weights = self._inner.prepare(parameters / 0.9)  # type: ignore[operator]
-        return prepared
-
-
-def _half_discounted(spec: lab.Spec) -> lab.Spec:
-    """The discount of a step spread over two."""
-    task = spec.task
-    return spec.replace(task=dataclasses.replace(task, discount=task.discount**0.5))  # type: ignore[attr-defined, type-var]
-
-
 _FLAT, _STEEP = 0.0, float(np.log(2.0 + np.sqrt(3.0)))
 """Difference of two arms' logits at which a softmax has its largest slope, and its largest curvature."""
 
@@ -112,6 +68,19 @@ class MdpConstants(Process, Claim):
         """Range of the returns of deterministic policies."""
         return float(np.ptp(arms(self).returns))
 
+    def _iterated(s, sign: float) -> float:
+        """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
+        states = np.arange(len(s.rewards))
+        chosen = np.zeros(len(states), dtype=np.int64)
+        while True:
+            value = np.linalg.solve(
+                np.eye(len(states)) - s.discount * s.transition[states, chosen], s.rewards[states, chosen]
+            )
+            ahead = sign * (s.rewards + s.discount * s.transition @ value)
+            if (ahead.max(axis=1) <= ahead[states, chosen] + 1e-13).all():
+                return float(value[0])
+            chosen = ahead.argmax(axis=1)
+
     def predict(s) -> dict[str, float]:
         return _bounds(s.spread, s.choices)
 
@@ -129,7 +98,7 @@ class MdpConstants(Process, Claim):
             )
             return max(-float(found.fun), covariance(0.5))
 
-        spread = _iterated(s, 1.0) - _iterated(s, -1.0)
+        spread = s._iterated(1.0) - s._iterated(-1.0)
         return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
 
     wrong = {
@@ -139,14 +108,12 @@ class MdpConstants(Process, Claim):
         "normalized occupancy": lambda s: _bounds((1.0 - s.discount) * s.spread, s.choices),
     }
 
-    terms = {"gradient": _scaled("gradient"), "Hessian": _scaled("hessian")}
+    terms = {"gradient": multiplied("gradient"), "Hessian": multiplied("hessian")}
 
     points = (_BANDIT, _slipping(0.9, _FLAT), _slipping(0.9, _STEEP), _TWO, _LEVEL)
     more = (_slipping(0.99, _STEEP), _slipping(0.99, _FLAT), {**_TWO, "discount": 0.9})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.mdp.why_long(point)
+    reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -163,11 +130,10 @@ class MdpConstants(Process, Claim):
         found = {"gradient": float(np.linalg.norm(here)), "hessian": size}
         return {name: lab.mdp.exactly(value, tolerances[name]) for name, value in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "temperature forgotten in the derivative": Defect(
-                lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _BANDIT
-            ),
-            "discount of a step spread over two": Defect(_half_discounted, _slipping(0.9, _STEEP)),
-        }
+    defects = {
+        "temperature forgotten in the derivative": lambda: (lab.with_policy(lab.Sharpened), _BANDIT),
+        "discount of a step spread over two": lambda: (
+            lab.mdp.with_discount(lambda discount: discount**0.5),
+            _slipping(0.9, _STEEP),
+        ),
+    }

@@ -14,38 +14,17 @@ import dataclasses
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
-
-
-def _numbers(s: MdpGradient, occupancy: np.ndarray) -> dict[str, float]:
-    value = s.resolvent(s.policy)[0] @ (s.policy * s.rewards).sum(axis=1)
-    return {"value": float(value)} | indexed("gradient", occupancy[:, None] * s.policy * s.advantage(s.policy))
-
-
-def _undiscounted_visits(s: MdpGradient) -> np.ndarray:
-    """Visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
-    led = np.einsum("sa,sat->st", s.policy, s.transition)
-    return np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0)
-
-
-def _discounted_by_advantage(spec: lab.Spec) -> lab.Spec:
-    """The discount in the advantage alone: later states weigh as much as the first."""
-    task = dataclasses.replace(spec.task, discount=1.0)  # type: ignore[type-var]
-    discount = spec.task.discount  # type: ignore[attr-defined]
-    return spec.replace(task=task, method=spec.method.replace(advantage=sim.advantages.returns_to_go(discount)))
 
 
 class _Share(Wrapped):
     """States weighed by their share of discounted visits."""
 
     def exact(self, *arguments: object) -> tuple[object, object]:
-        """The wrapped task's, its gradient without the factor 1/(1 - gamma)."""
         value, gradient = self._inner.exact(*arguments)
         return value, (1.0 - self._inner.discount) * gradient
 
@@ -89,8 +68,17 @@ class MdpGradient(Process, Claim):
     def policy(self) -> np.ndarray:
         return softmax(self.logits)
 
+    def _numbers(s, occupancy: np.ndarray) -> dict[str, float]:
+        value = s.resolvent(s.policy)[0] @ (s.policy * s.rewards).sum(axis=1)
+        return {"value": float(value)} | indexed("gradient", occupancy[:, None] * s.policy * s.advantage(s.policy))
+
+    def _undiscounted_visits(s) -> np.ndarray:
+        """Visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
+        led = np.einsum("sa,sat->st", s.policy, s.transition)
+        return np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0)
+
     def predict(s) -> dict[str, float]:
-        return _numbers(s, s.occupancy(s.policy))
+        return s._numbers(s.occupancy(s.policy))
 
     def check(s) -> dict[str, float]:
         chosen, determinant, returns = arms(s)
@@ -103,8 +91,8 @@ class MdpGradient(Process, Claim):
         return {"value": float(value)} | indexed("gradient", np.einsum("f,fsa->sa", weight * (returns - value), taken))
 
     wrong = {
-        "normalized occupancy": lambda s: _numbers(s, (1.0 - s.discount) * s.occupancy(s.policy)),
-        "discount forgotten in the occupancy": lambda s: _numbers(s, _undiscounted_visits(s)),
+        "normalized occupancy": lambda s: s._numbers((1.0 - s.discount) * s.occupancy(s.policy)),
+        "discount forgotten in the occupancy": lambda s: s._numbers(s._undiscounted_visits()),
         "transition transposed": lambda s: s.but(transition=s.transition.transpose(2, 1, 0)).predict(),
     }
 
@@ -124,10 +112,8 @@ class MdpGradient(Process, Claim):
         components = {f"gradient[{k}]": lab.mdp.exactly(x, tolerance) for k, x in enumerate(gradient)}
         return {"value": lab.mdp.exactly(value, tolerance), **components}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "discount in the advantage alone": Defect(_discounted_by_advantage, _RING),
-            "normalized occupancy": Defect(lambda spec: spec.replace(task=_Share(spec.task)), _MIXED),
-            "transition transposed": Defect(_transposed, _MIXED),
-        }
+    defects = {
+        "discount in the advantage alone": lambda: (lab.mdp.discount_in_advantage, _RING),
+        "normalized occupancy": lambda: (lab.wrapping(task=_Share), _MIXED),
+        "transition transposed": lambda: (_transposed, _MIXED),
+    }

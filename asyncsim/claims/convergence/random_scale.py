@@ -10,30 +10,16 @@ moments as sums over binomial powers of u, E u^k = 1/(k + 1) for even k. Source:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Positive, Real
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
-
-
-def _moments(s: RandomScale, factor: float, square: float) -> dict[str, float]:
-    times = np.arange(1, s.updates + 1)
-    return indexed("x", factor**times) | indexed("square", square**times)
-
-
-def _constant(s: RandomScale) -> np.ndarray:
-    """E x_t^2 of a scale drawn once, by Gauss's quadrature."""
-    nodes, weights = np.polynomial.legendre.leggauss(80)
-    factors = 1.0 - s.share * (s.mean + s.spread * nodes)
-    return np.array([weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)])
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, checks, indexed, units_for
 
 
 def _spread(point: Point) -> float:
@@ -43,26 +29,13 @@ def _spread(point: Point) -> float:
     return 2.5 * math.sqrt(point["updates"] / 3.0) * one + 0.01
 
 
-def _scaled(**settings: Any) -> Plant:
-    """A plant: other scales."""
-
-    def plant(spec: lab.Spec) -> lab.Spec:
-        link: Any = spec.update.links[-1]
-        given = {"mean": link.mean, "spread": link.spread, **settings}
-        return spec.replace(
-            update=lab.Links((*spec.update.links[:-1], sim.updates.random_scale(**given, seed=link.seed)))
-        )
-
-    return plant
+def _last(change: Callable[[Any], lab.Link]) -> Plant:
+    """A plant: the link that scales, changed."""
+    return lambda spec: spec.replace(update=lab.Links((*spec.update.links[:-1], change(spec.update.links[-1]))))
 
 
 _POINT = {"mean": 0.7, "spread": 0.2, "step": 0.3, "curvature": 1.0, "updates": 4}
 _WIDE = {**_POINT, "spread": 0.6, "step": 0.3}
-
-
-def _fixed(spec: lab.Spec) -> tuple[Any, ...]:
-    link: Any = spec.update.links[-1]
-    return (*spec.update.links[:-1], sim.updates.scale(link.mean))
 
 
 class RandomScale(Claim):
@@ -80,7 +53,6 @@ class RandomScale(Claim):
     updates = Count(1, 64, typical=(1, 8), example=6, unit="updates", doc="length of the run")
 
     def joint(self) -> None:
-        """Scales above 0, and an iterate that shrinks but not to nothing."""
         positive = self.spread <= self.mean
         checks.require(positive, "spread", self.spread, f"at most mean = {self.mean}", "a scale may not be negative")
         a = self.step * self.curvature
@@ -92,23 +64,32 @@ class RandomScale(Claim):
         """a, which every scale multiplies."""
         return self.step * self.curvature
 
+    def _moments(s, factor: float, square: float) -> dict[str, float]:
+        times = np.arange(1, s.updates + 1)
+        return indexed("x", factor**times) | indexed("square", square**times)
+
+    def _constant(s) -> dict[str, float]:
+        """Of a scale drawn once, by Gauss's quadrature."""
+        nodes, weights = np.polynomial.legendre.leggauss(80)
+        factors = 1.0 - s.share * (s.mean + s.spread * nodes)
+        squares = [weights @ factors ** (2 * t) / 2.0 for t in range(1, s.updates + 1)]
+        return s.predict() | indexed("square", squares)
+
     def predict(s, third: float = 3.0) -> dict[str, float]:
         factor = 1.0 - s.share * s.mean
-        return _moments(s, factor, factor**2 + (s.share * s.spread) ** 2 / third)
+        return s._moments(factor, factor**2 + (s.share * s.spread) ** 2 / third)
 
     def check(s) -> dict[str, float]:
         """E (c + d u)^(p t) = E (c + d u)^p to the power t, by powers of u."""
         c, d = 1.0 - s.share * s.mean, -s.share * s.spread
         first, second = (sum(comb(p, k) * c ** (p - k) * d**k / (k + 1) for k in range(0, p + 1, 2)) for p in (1, 2))
-        return _moments(s, first, second)
+        return s._moments(first, second)
 
     wrong = {
         "spread taken for the deviation": lambda s: RandomScale.predict(s, third=1.0),
         "no spread": lambda s: s.but(spread=0.0).predict(),
         "no mean scale": lambda s: s.but(mean=1.0, spread=0.1).predict(),
-        "one scale for all updates": lambda s: (
-            indexed("x", (1.0 - s.share * s.mean) ** np.arange(1, s.updates + 1)) | indexed("square", _constant(s))
-        ),
+        "one scale for all updates": _constant,
     }
 
     points = (_POINT, _WIDE)
@@ -132,10 +113,8 @@ class RandomScale(Claim):
         squares = {f"square[{k}]": between(np.asarray(x) ** 2) for k, x in enumerate(places)}
         return {f"x[{k}]": between(np.asarray(x)) for k, x in enumerate(places)} | squares
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "the mean scale alone": Defect(lambda spec: spec.replace(update=lab.Links(_fixed(spec))), _WIDE),
-            "wider scales": Defect(_scaled(spread=0.7), _WIDE),
-            "unscaled": Defect(_scaled(mean=1.0), _POINT),
-        }
+    defects = {
+        "the mean scale alone": lambda: (_last(lambda link: sim.updates.scale(link.mean)), _WIDE),
+        "wider scales": lambda: (_last(lambda link: sim.updates.random_scale(link.mean, 0.7, seed=link.seed)), _WIDE),
+        "unscaled": lambda: (_last(lambda link: sim.updates.random_scale(1.0, link.spread, seed=link.seed)), _POINT),
+    }

@@ -15,39 +15,12 @@ the second form is in the proof of arXiv 1502.05477, theorem 1.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
-
-
-def _bounds(s: Pair, parted: float) -> dict[str, float]:
-    return {"return": s.range * parted, "occupancy": 2.0 * s.discount * parted}
-
-
-def _meeting_again(s: Pair) -> dict[str, float]:
-    """Trajectories that have parted for one step only."""
-    return _bounds(s, (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2))
-
-
-class _Sharpened(Wrapped):
-    """A policy that acts at a lower temperature than it says."""
-
-    def prepare(self, parameters: object) -> lab.Weights:
-        """Tables of the logits divided by 0.8."""
-        prepared: lab.Weights = self._inner.prepare(parameters / 0.8)  # type: ignore[operator]
-        return prepared
-
-
-def _undiscounted(spec: lab.Spec) -> lab.Spec:
-    """The discount forgotten."""
-    return spec.replace(task=dataclasses.replace(spec.task, discount=1.0))  # type: ignore[type-var]
-
 
 _CHOICE = process(
     (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2),
@@ -80,29 +53,32 @@ class ReturnShift(Pair, Claim):
     kind, source = "bound", "derived; second form as in the proof of arXiv 1502.05477, theorem 1"
     through, effect = "oracle", 0.01
 
+    def _bounds(s, parted: float) -> dict[str, float]:
+        return {"return": s.range * parted, "occupancy": 2.0 * s.discount * parted}
+
     def predict(s) -> dict[str, float]:
-        return _bounds(s, s.parted())
+        return s._bounds(s.parted())
 
     def check(s) -> dict[str, float]:
-        return _bounds(s, min(s.by_steps()))
+        return s._bounds(min(s.by_steps()))
 
     wrong = {
-        "trajectories that meet again": _meeting_again,
-        "normalized occupancy": lambda s: _bounds(s, (1.0 - s.discount) * s.parted()),
-        "distances in the mean over actions": lambda s: _bounds(s, s.parted() / s.rewards.shape[1]),
+        "trajectories that meet again": lambda s: s._bounds(
+            (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2)
+        ),
+        "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.parted()),
+        "distances in the mean over actions": lambda s: s._bounds(s.parted() / s.rewards.shape[1]),
     }
 
     terms = {
-        "mean distance": lambda s, factor: _bounds(s, s.parted(mean=factor)),
-        "largest distance": lambda s, factor: _bounds(s, s.parted(largest=factor)),
+        "mean distance": lambda s, factor: s._bounds(s.parted(mean=factor)),
+        "largest distance": lambda s, factor: s._bounds(s.parted(largest=factor)),
     }
 
     points = (_CHOICE, _SLIP, _ANY)
     more = ({**_SLIP, "discount": 0.99}, {**_SLIP, "current_logits": ((-1.0, 0.0), (0.0, 0.0))})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.mdp.why_long(point)
+    reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -123,9 +99,7 @@ class ReturnShift(Pair, Claim):
             "occupancy": lab.mdp.exactly(float(np.abs(visits).sum()), tolerance * task.rows / most),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "discount forgotten": Defect(_undiscounted, _CHOICE),
-            "temperature forgotten": Defect(lambda spec: spec.replace(policy=_Sharpened(spec.trained_policy)), _CHOICE),
-        }
+    defects = {
+        "discount forgotten": lambda: (lab.mdp.with_discount(lambda discount: 1.0), _CHOICE),
+        "temperature forgotten": lambda: (lab.with_policy(lab.Sharpened), _CHOICE),
+    }

@@ -17,21 +17,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Draw, Positive, Real, Staleness
-from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Plant
-
-
-def _quantities(s: StepSizeLaw, drift: float, growth: float) -> dict[str, float]:
-    return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
-
-
-def _by_lambert(s: StepSizeLaw) -> dict[str, float]:
-    growth = _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
-    return _quantities(s, s.radius / s.curvature, growth)
 
 
 def _drift(point: Point, seed: int, plant: Plant) -> float:
@@ -73,7 +61,6 @@ class StepSizeLaw(Claim):
     radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
 
     def joint(self) -> None:
-        """The mode grows under delay."""
         _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
     @classmethod
@@ -83,8 +70,11 @@ class StepSizeLaw(Claim):
         share = draw(Real(typical=(1.05, 2.5)))
         return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
+    def _quantities(s, drift: float, growth: float) -> dict[str, float]:
+        return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
+        return s._quantities(s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
         time, place = 0, 1.0
@@ -92,23 +82,22 @@ class StepSizeLaw(Claim):
         while 1.0 - place < s.radius:
             time, before, place = time + 1, place, place - s.step * s.curvature
         crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
-        return _quantities(s, s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s._quantities(s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {
-        "tau in place of tau + 1/2": _by_lambert,
-        "delay collapses at a constant step * time too": lambda s: {
-            "drift": s.radius / s.curvature,
-            "delay": math.log(s.ratio) / s.curvature,
-        },
+        "tau in place of tau + 1/2": lambda s: s._quantities(
+            s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
+        ),
+        "delay collapses at a constant step * time too": lambda s: (
+            s.predict() | {"delay": math.log(s.ratio) / s.curvature}
+        ),
         "drift counted in versions": lambda s: s.predict() | {"drift": s.radius / (s.curvature * s.staleness)},
     }
 
     points = (_point(4, 0.42, 1e3), _FAR)
     more = (_point(8, 0.35, 1e9), _point(16, 0.12, 1e6))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.reach(point)
+    reach = staticmethod(lambda point: lab.reach(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -117,9 +106,7 @@ class StepSizeLaw(Claim):
         delay = Estimate(step * growing.value, tolerance=step * growing.tolerance, samples=growing.samples)
         return {"drift": Estimate(step * _drift(point, seed, plant), tolerance=1e-9), "delay": delay}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _FAR),
-            "momentum inserted": Defect(lab.momentum_inserted, _FAR),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _FAR),
+        "momentum inserted": lambda: (lab.momentum_inserted, _FAR),
+    }

@@ -15,40 +15,18 @@ derived.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._mdp import Pair
 from asyncsim.claims._points import process
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _gains(s: Pair, advantage: np.ndarray) -> float:
-    """max_s |sum_a pi A_mu|."""
-    return float(np.abs((s.pair[1] * advantage).sum(axis=1)).max())
-
-
-def _bounds(s: Pair, advantage: np.ndarray, averaged: float, coupled: float) -> dict[str, float]:
-    """Both bounds from the two forms of B."""
-    coarse = 2.0 * float(s.distances.max()) * float(np.abs(advantage).max())
-    gap = 2.0 * s.discount * _gains(s, advantage) * min(averaged, coupled)
-    return {"gap": gap, "coarse": 2.0 * s.discount * coarse * coupled}
 
 
 def _weighed(step: lab.Step) -> lab.Tensor:
     """E_mu sum_t r_t A_t: the sum of all score weights, `[R]`."""
     return step.cotangents["log_prob"].sum((1, 2, 3))
-
-
-def _undiscounted(spec: lab.Spec) -> lab.Spec:
-    """A discount in the advantage alone, which leaves later states their whole weight."""
-    discount = spec.task.discount  # type: ignore[attr-defined]
-    task = dataclasses.replace(spec.task, discount=1.0)  # type: ignore[type-var]
-    return spec.replace(task=task, method=spec.method.replace(advantage=sim.advantages.returns_to_go(discount)))
 
 
 _SPLIT = process(
@@ -76,14 +54,24 @@ class SurrogateGap(Pair, Claim):
     kind, source = "bound", "arXiv 1502.05477, theorem 1; 1705.10528 for the mean distance"
     through, effect = "oracle", 0.01
 
+    def _gains(s, advantage: np.ndarray) -> float:
+        """max_s |sum_a pi A_mu|."""
+        return float(np.abs((s.pair[1] * advantage).sum(axis=1)).max())
+
+    def _bounds(s, advantage: np.ndarray, averaged: float, coupled: float) -> dict[str, float]:
+        """Both bounds from the two forms of B."""
+        coarse = 2.0 * float(s.distances.max()) * float(np.abs(advantage).max())
+        gap = 2.0 * s.discount * s._gains(advantage) * min(averaged, coupled)
+        return {"gap": gap, "coarse": 2.0 * s.discount * coarse * coupled}
+
     def predict(s, mean: float = 1.0, largest: float = 1.0) -> dict[str, float]:
-        return _bounds(s, s.advantage(s.pair[0]), mean * s.averaged, largest * s.coupled)
+        return s._bounds(s.advantage(s.pair[0]), mean * s.averaged, largest * s.coupled)
 
     def check(s) -> dict[str, float]:
         behavior = s.pair[0]
         value = s.visits_by_steps(behavior) @ (behavior * s.rewards).sum(axis=1)
         advantage = s.rewards + s.discount * s.transition @ value - value[:, None]
-        return _bounds(s, advantage, *s.by_steps())
+        return s._bounds(advantage, *s.by_steps())
 
     wrong = {
         "factor 2 of total variation forgotten": lambda s: {name: x / 2.0 for name, x in s.predict().items()},
@@ -99,9 +87,7 @@ class SurrogateGap(Pair, Claim):
     points = (_SPLIT, _SLIP)
     more = ({**_SLIP, "discount": 0.1}, {**_SPLIT, "rewards": ((0.5, 0.0), (1.0, -1.0), (-1.0, 1.0))})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.mdp.why_random(point)
+    reach = staticmethod(lambda point: lab.mdp.why_random(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -115,9 +101,7 @@ class SurrogateGap(Pair, Claim):
         found = lab.mdp.exactly(float(gap), 4.0 * lab.mdp.left_out(task))
         return {"gap": found, "coarse": found}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.with_method(weight=sim.methods.reinforce().weight), _SLIP),
-            "discount in the advantage alone": Defect(_undiscounted, _SPLIT),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.with_method(weight=sim.methods.reinforce().weight), _SLIP),
+        "discount in the advantage alone": lambda: (lab.mdp.discount_in_advantage, _SPLIT),
+    }

@@ -17,10 +17,8 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real
 
 _SHARES = 2001
 
@@ -61,11 +59,8 @@ class ClampFloor(Claim):
                 first = top * c + bottom / c + share * middle
                 return float(first**2 / (top * c**2 + bottom / c**2 + share * middle**2))
 
-            return float(
-                minimize_scalar(
-                    size, bounds=(-1.0, 4.0 * np.log(c) + 1.0), method="bounded", options={"xatol": 1e-9}
-                ).fun
-            )
+            bounds, options = (-1.0, 4.0 * np.log(c) + 1.0), {"xatol": 1e-9}
+            return float(minimize_scalar(size, bounds=bounds, method="bounded", options=options).fun)
 
         floor = min(lowest_ess(share, middle) for share in (0.0, 0.2, 0.6) for middle in np.geomspace(1.0 / c, c, 5))
         return {"largest_inverse": 1.0 / floor}
@@ -84,18 +79,13 @@ class ClampFloor(Claim):
         clamp = float(point["clamp"])
         # Laws on two points far outside the clamp, of every share; and random laws on eight points.
         share = lab.torch.linspace(1e-4, 1.0 - 1e-4, _SHARES, dtype=lab.torch.float64)
-        mass = lab.torch.stack([share, 1.0 - share], -1)
         far = lab.torch.tensor([3.0, -3.0], dtype=lab.torch.float64) * math.log(clamp)
-        lowest = statistic.ess(far.expand(_SHARES, 2), mass, clamp).min().item()
-        stream = rng.Stream(seed, "clamp-floor")
-        logs = lab.torch.from_numpy(8.0 * stream.normal([[k] for k in range(_SHARES)], range(8)))
-        lowest = min(
-            lowest,
-            statistic.ess(logs, lab.torch.full((_SHARES, 8), 0.125, dtype=lab.torch.float64), clamp).min().item(),
-        )
+        drawn = 8.0 * rng.Stream(seed, "clamp-floor").normal([[k] for k in range(_SHARES)], range(8))
+        logs = lab.torch.from_numpy(drawn)
+        two_points = far.expand(_SHARES, 2), lab.torch.stack([share, 1.0 - share], -1)
+        laws = two_points, (logs, logs.new_full(logs.shape, 0.125))
+        lowest = min(statistic.ess(*law, clamp).min().item() for law in laws)
         # The grid of shares misses the worst one by at most 5e-4, which changes N/ESS by less than 1e-5 of itself.
         return {"largest_inverse": Estimate(1.0 / lowest, tolerance=1e-9 / lowest, samples=2 * _SHARES)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"clamp from above only": Defect(_one_sided, {"clamp": 2.0})}
+    defects = {"clamp from above only": lambda: (_one_sided, {"clamp": 2.0})}

@@ -16,15 +16,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._bandit import PolicyPair, counted
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, units_for
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -70,14 +67,10 @@ def _end(law: _Law, power: float, last: float) -> float:
     return last
 
 
-def _likely(law: _Law) -> _Law:
-    """The law without values whose chance to occur in the batch is too small to change anything by 1e-14."""
-    likely = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
-    return _Law(law.log_weight[likely], law.log_mass[likely], law.samples)
-
-
 def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
-    law = _likely(law)
+    # Values whose chance to occur in the batch is too small change nothing by 1e-14.
+    likely = law.log_mass > math.log(1e-14 / len(law.log_mass)) - 2.0 * math.log(law.samples)
+    law = _Law(law.log_weight[likely], law.log_mass[likely], law.samples)
     w, mass, N = np.exp(law.log_weight), np.exp(law.log_mass), law.samples
     angle = complex(math.cos(turn), math.sin(turn)) if turn else 1.0
     integrals = {}
@@ -87,22 +80,15 @@ def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
         for block in np.array_split(u, 1 + len(u) * len(w) // _BLOCK):
             t = angle * np.exp(block)
             decay = np.exp(-t[:, None] * w**power) * mass
-            total += (t * (_squares(decay, w, N) if name == "ess" else _largest(decay, w, N))).sum().real * step
+            if name == "ess":
+                phi, first, second = decay.sum(1), decay @ w, decay @ w**2
+                others = _power(phi, N - 2)
+                integrand = N * second * others * phi + N * (N - 1) * first**2 * others
+            else:
+                integrand = np.diff(_power(np.cumsum(decay, axis=1), N), axis=1, prepend=0.0) @ w
+            total += (t * integrand).sum().real * step
         integrals[name] = float(total) / (N if name == "ess" else 1)
     return integrals
-
-
-def _squares(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
-    phi, first, second = decay.sum(1), decay @ w, decay @ w**2
-    other_samples = _power(phi, N - 2)
-    integrand: np.ndarray = N * second * other_samples * phi + N * (N - 1) * first**2 * other_samples
-    return integrand
-
-
-def _largest(decay: np.ndarray, w: np.ndarray, N: int) -> np.ndarray:
-    below = _power(np.cumsum(decay, axis=1), N)
-    integrand: np.ndarray = np.diff(below, axis=1, prepend=0.0) @ w
-    return integrand
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
@@ -115,23 +101,7 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return power
 
 
-def _ratio_of_means(s: FiniteSample) -> dict[str, float]:
-    law = s.law
-    below = np.cumsum(np.exp(law.log_mass)) ** law.samples
-    largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
-    return {"ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)), "largest_share": largest / law.samples}
-
-
-def _low_instead_of_high(s: FiniteSample) -> dict[str, float]:
-    limit, prediction = _ratio_of_means(s), s.predict()
-    return {name: 2.0 * limit[name] - prediction[name] for name in prediction}
-
-
-def _drawn_from_current(s: FiniteSample) -> dict[str, float]:
-    law = s.law
-    return _integrals(law._replace(log_mass=law.log_mass + law.log_weight))
-
-
+_OTHER = "max_weight_share"
 _BATCHES = 16
 _SPREAD_OF_ONE = 0.15
 """Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
@@ -161,7 +131,6 @@ class FiniteSample(PolicyPair, Claim):
     horizon = Integer(1, _ATOMS, typical=(1, 8), example=3, unit="tokens", doc="length of a sequence")
 
     def joint(self) -> None:
-        """Few enough count vectors to list, and weights that a double holds beside one another."""
         super().joint()
         horizon, actions = self.horizon, self.behavior_logits.size
         log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
@@ -172,11 +141,19 @@ class FiniteSample(PolicyPair, Claim):
         limit = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
         logits = self.current_logits.tolist()
         checks.require(spread <= _SPREAD, "current_logits", logits, limit, "move them closer")
-        counts = compositions(horizon, actions)
+        counts, mass = counted(horizon, log_mu)
         weight = counts @ (log_pi - log_mu)
-        mass = gammaln(horizon + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
         order = np.argsort(weight, kind="stable")
         self.law = _Law(weight[order], mass[order], self.samples)
+
+    def _ratio_of_means(s) -> dict[str, float]:
+        law = s.law
+        below = np.cumsum(np.exp(law.log_mass)) ** law.samples
+        largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
+        return {
+            "ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)),
+            "largest_share": largest / law.samples,
+        }
 
     def predict(s) -> dict[str, float]:
         return _integrals(s.law)
@@ -190,12 +167,12 @@ class FiniteSample(PolicyPair, Claim):
         N = law.samples
         if math.comb(N + len(start) - 1, N) > _COMPOSITIONS:
             return _integrals(law, turn=math.pi / 5.0)
-        counts = compositions(N, len(start))
-        chance = np.exp(gammaln(N + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mass)
+        counts, log_chance = counted(N, log_mass)
         with np.errstate(divide="ignore"):
             log_counts = np.log(counts)
         first, second = (logsumexp(log_counts + power * log_w, axis=1) for power in (1.0, 2.0))
         heaviest = log_w[(np.arange(len(start)) * (counts > 0)).max(axis=1)]
+        chance = np.exp(log_chance)
         return {
             "ess": float(chance @ np.exp(2.0 * first - second)) / N,
             "largest_share": float(chance @ np.exp(heaviest - first)),
@@ -203,8 +180,12 @@ class FiniteSample(PolicyPair, Claim):
 
     wrong = {
         "ratio of means, the value of a large batch": _ratio_of_means,
-        "bias of the wrong sign": _low_instead_of_high,
-        "sequences drawn from the current policy": _drawn_from_current,
+        "bias of the wrong sign": lambda s: {
+            name: 2.0 * s._ratio_of_means()[name] - s.predict()[name] for name in s.predict()
+        },
+        "sequences drawn from the current policy": lambda s: _integrals(
+            s.law._replace(log_mass=s.law.log_mass + s.law.log_weight)
+        ),
     }
 
     points = (_FEW, _LONG)
@@ -218,20 +199,16 @@ class FiniteSample(PolicyPair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(FiniteSample.points))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
         size = point["samples"], _BATCHES, replicates
-        trace = lab.run(lab.displaced(task, places, ["ess", "max_weight_share"], size), seed, plant)
-        return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, "max_weight_share", 1e-9)}
+        trace = lab.run(lab.displaced(task, places, ["ess", _OTHER], size), seed, plant)
+        return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, _OTHER, 1e-9)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "batches averaged before squaring": Defect(
-                lab.statistic.with_ess(lab.statistic.pooled, "max_weight_share"), _LONG
-            ),
-            "a small number in the denominator": Defect(lab.statistic.with_ess(_padded, "max_weight_share"), _FEW),
-            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped, "max_weight_share"), _FEW),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _FEW),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LONG),
-        }
+    defects = {
+        "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
+        "a small number in the denominator": lambda: (lab.weights.with_ess(_padded, _OTHER), _FEW),
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped, _OTHER), _FEW),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _FEW),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
+    }

@@ -19,32 +19,16 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, checks
 
 _MOST = 800.0
 _EPSILON = 1e-8
 
 
-def _quantities(ess: float, share: float, mean: float, shifted: tuple[float, float, float]) -> dict[str, float]:
-    return {
-        "ess": ess,
-        "ess_shifted": shifted[0],
-        "ess_equal": 1.0,
-        "largest_share": share,
-        "largest_share_shifted": shifted[1],
-        "growth_of_mean": shifted[2] - mean,
-    }
-
-
-def _padded(s: Invariances) -> dict[str, float]:
-    right, log_w = s.predict(), s.log_weights
-    pad = {"ess": logsumexp(2.0 * log_w), "ess_shifted": logsumexp(2.0 * (log_w + s.factor))}
-    pad["ess_equal"] = math.log(log_w.size) + 2.0 * s.factor
-    return right | {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
+def _quantities(ess: float, share: float, shifted: tuple[float, float, float]) -> dict[str, float]:
+    sizes = {"ess": ess, "ess_shifted": shifted[0], "ess_equal": 1.0}
+    return sizes | {"largest_share": share, "largest_share_shifted": shifted[1], "growth_of_mean": shifted[2]}
 
 
 _ROUNDING = 1e-10
@@ -92,16 +76,21 @@ class Invariances(Claim):
     factor = Real(-_MOST, _MOST, typical=(-_MOST, _MOST), example=-12.0, unit="nats", doc="log of the common factor")
 
     def joint(self) -> None:
-        """Log weights no larger than the factor may be."""
         inside = bool((np.abs(self.log_weights) <= _MOST).all())
         checks.require(inside, "log_weights", self.log_weights.tolist(), f"within {_MOST:g} nats of 0", "move them")
+
+    def _padded(s) -> dict[str, float]:
+        right, log_w = s.predict(), s.log_weights
+        pad = {"ess": logsumexp(2.0 * log_w), "ess_shifted": logsumexp(2.0 * (log_w + s.factor))}
+        pad["ess_equal"] = math.log(log_w.size) + 2.0 * s.factor
+        return right | {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
 
     def predict(s) -> dict[str, float]:
         log_w = s.log_weights
         total = logsumexp(log_w)
         ess = math.exp(2.0 * total - logsumexp(2.0 * log_w)) / log_w.size
         share = math.exp(log_w.max() - total)
-        return _quantities(ess, share, 0.0, (ess, share, s.factor))
+        return _quantities(ess, share, (ess, share, s.factor))
 
     def check(s) -> dict[str, float]:
         with localcontext() as context:
@@ -115,7 +104,7 @@ class Invariances(Claim):
 
             ess, share, mean = read(0.0)
             ess_shifted, share_shifted, mean_shifted = read(s.factor)
-            return _quantities(ess, share, 0.0, (ess_shifted, share_shifted, float(mean_shifted - mean)))
+            return _quantities(ess, share, (ess_shifted, share_shifted, float(mean_shifted - mean)))
 
     wrong = {
         "a small number in the denominator": _padded,
@@ -136,27 +125,16 @@ class Invariances(Claim):
         )
         mass = lab.torch.full_like(rows, 1.0 / rows.shape[1])
         ess, mean, share = (f(rows, mass).tolist() for f in (statistics.ess, statistics.log_mean, statistics.share))
-        values = {
-            "ess": ess[0],
-            "ess_shifted": ess[1],
-            "ess_equal": ess[2],
-            "largest_share": share[0],
-            "largest_share_shifted": share[1],
-            "growth_of_mean": mean[1] - mean[0],
-        }
+        values = dict(zip(("ess", "ess_shifted", "ess_equal"), ess, strict=True))
+        values |= dict(zip(("largest_share", "largest_share_shifted"), share[:2], strict=True))
+        values["growth_of_mean"] = mean[1] - mean[0]
         return {name: Estimate(value, tolerance=_ROUNDING * max(1e-3, abs(value))) for name, value in values.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a small number in the denominator": Defect(_with(ess=_padded_ess), _SMALL),
-            "weights exponentiated as they are": Defect(_with(ess=_unscaled), _FAR),
-            "mean of scaled weights": Defect(
-                _with(
-                    log_mean=lambda log_weight, mass: sim.ratios.log_mean_weight(
-                        log_weight - log_weight.amax(1, True), mass
-                    )
-                ),
-                _SMALL,
-            ),
-        }
+    defects = {
+        "a small number in the denominator": lambda: (_with(ess=_padded_ess), _SMALL),
+        "weights exponentiated as they are": lambda: (_with(ess=_unscaled), _FAR),
+        "mean of scaled weights": lambda: (
+            _with(log_mean=lambda log_w, mass: sim.ratios.log_mean_weight(log_w - log_w.amax(1, True), mass)),
+            _SMALL,
+        ),
+    }

@@ -16,39 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks
 
 _SMALLEST = 1e-3
 """Least total variance on policy: a smaller one is lost to cancellation."""
-
-
-def _variance(s: IsNotVariance, sampler: np.ndarray, baseline: float) -> float:
-    """Total variance of w A s under a sampler, w = pi/sampler."""
-    gradient = s.pi * (s.rewards - s.value)
-    square = (s.pi**2 / sampler) @ ((s.rewards - baseline) ** 2 * score_norm_squared(s.pi))
-    return float(square - gradient @ gradient)
-
-
-def _quantities(s: IsNotVariance, inverse: float, variance: object) -> dict[str, float]:
-    raw, centered = (variance(s.mu, b) / variance(s.pi, b) for b in (0.0, s.value))  # type: ignore[operator]
-    return {"inverse_ess": inverse, "inflation": raw, "inflation_centered": centered}
-
-
-def _second_moment(s: IsNotVariance) -> float:
-    return float((s.pi**2 / s.mu).sum())
-
-
-def _kong(s: IsNotVariance) -> dict[str, float]:
-    inverse = _second_moment(s)
-    return {"inverse_ess": inverse, "inflation": inverse, "inflation_centered": inverse}
-
-
-_ROUNDING = 1e-9
 
 
 def _arms(probability: float) -> tuple[float, float]:
@@ -76,19 +49,31 @@ class IsNotVariance(Arms, Claim):
         """Without variance on policy there is no factor."""
         super().joint()
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
-        least = min(_variance(self, self.pi, baseline) for baseline in (0.0, self.value))
+        least = min(self._variance(self.pi, baseline) for baseline in (0.0, self.value))
         bound = f"such that the gradient on policy has a variance of {_SMALLEST:g} or more"
-        checks.require(
-            least >= _SMALLEST, "rewards", self.rewards.tolist(), bound, "spread them, or flatten the policy"
-        )
+        remedy = "spread them, or flatten the policy"
+        checks.require(least >= _SMALLEST, "rewards", self.rewards.tolist(), bound, remedy)
 
     @property
     def value(self) -> float:
         """J of the current policy."""
         return float(self.pi @ self.rewards)
 
+    def _variance(s, sampler: np.ndarray, baseline: float) -> float:
+        """Total variance of w A s under a sampler, w = pi/sampler."""
+        gradient = s.pi * (s.rewards - s.value)
+        square = (s.pi**2 / sampler) @ ((s.rewards - baseline) ** 2 * score_norm_squared(s.pi))
+        return float(square - gradient @ gradient)
+
+    def _quantities(s, inverse: float, variance: object) -> dict[str, float]:
+        raw, centered = (variance(s.mu, b) / variance(s.pi, b) for b in (0.0, s.value))  # type: ignore[operator]
+        return {"inverse_ess": inverse, "inflation": raw, "inflation_centered": centered}
+
+    def _second_moment(s) -> float:
+        return float((s.pi**2 / s.mu).sum())
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _second_moment(s), lambda sampler, b: _variance(s, sampler, b))
+        return s._quantities(s._second_moment(), lambda sampler, b: s._variance(sampler, b))
 
     def check(s) -> dict[str, float]:
         score = np.eye(s.pi.size) - s.pi
@@ -98,21 +83,23 @@ class IsNotVariance(Arms, Claim):
             return float(mass @ distance @ mass) / 2.0
 
         weight = s.pi / s.mu
-        return _quantities(
-            s,
+        return s._quantities(
             1.0 + spread(weight[:, None], s.mu),
             lambda sampler, b: spread((s.pi / sampler * (s.rewards - b))[:, None] * score, sampler),
         )
 
     wrong = {
-        "N/ESS for the factor of variances": _kong,
-        "square of the mean forgotten": lambda s: _quantities(
-            s,
-            _second_moment(s),
+        "N/ESS for the factor of variances": lambda s: {
+            "inverse_ess": s._second_moment(),
+            "inflation": s._second_moment(),
+            "inflation_centered": s._second_moment(),
+        },
+        "square of the mean forgotten": lambda s: s._quantities(
+            s._second_moment(),
             lambda sampler, b: float((s.pi**2 / sampler) @ ((s.rewards - b) ** 2 * score_norm_squared(s.pi))),
         ),
-        "length of the score forgotten": lambda s: _quantities(
-            s, _second_moment(s), lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
+        "length of the score forgotten": lambda s: s._quantities(
+            s._second_moment(), lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
         ),
     }
 
@@ -120,12 +107,10 @@ class IsNotVariance(Arms, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        rewards = point["rewards"]
-        current, behavior = np.array(point["current_logits"]), np.array(point["behavior_logits"])
+        rewards, (current, behavior) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
-        spec = plant(
-            lab.population(task, sim.methods.full_is(advantage=sim.advantages.none())).replace(diagnostics=["ess"])
-        )
+        spec = lab.population(task, sim.methods.full_is(advantage=sim.advantages.none()))
+        spec = plant(spec.replace(diagnostics=["ess"]))
         value = float(sim.oracle.exact(task, current)[0])
 
         def inflation(baseline: float) -> float:
@@ -140,11 +125,9 @@ class IsNotVariance(Arms, Claim):
             "inflation": inflation(0.0),
             "inflation_centered": inflation(value),
         }
-        return {name: Estimate(v, tolerance=_ROUNDING * v) for name, v in values.items()}
+        return lab.to_share(values, 1e-9)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _THREE),
-            "truncated ratio": Defect(lab.with_method(weight=lab.Ratio("sequence", 1.1)), _THREE),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _THREE),
+        "truncated ratio": lambda: (lab.with_method(weight=lab.Ratio("sequence", 1.1)), _THREE),
+    }

@@ -13,55 +13,19 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Counts
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._bandit import PolicyPair, counted
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, checks, replaced
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 
 
-def _variance(s: PolicyPair) -> float:
-    """Variance of the log ratio of one token under behavior."""
-    mu, change = softmax(s.behavior_logits), s.current_logits - s.behavior_logits
-    return float(mu @ (change - mu @ change) ** 2)
-
-
-def _quantities(s: LengthLaw, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
-    """From -ln(ESS/N) and the variance of the log ratio at every length."""
-    x = np.array(s.lengths, dtype=float)
-    x -= x.mean()
-    rate = float(x @ decay / (x @ x))
-    cells = {f"ess[{length}]": math.exp(-value) for length, value in zip(s.lengths, decay, strict=True)}
-    return {**cells, "rate": rate, "per_variance": rate * s.lengths[0] / float(variance[0])}
-
-
-def _at_rate(s: LengthLaw, rate: float) -> dict[str, float]:
-    lengths = np.array(s.lengths)
-    return _quantities(s, rate * lengths, _variance(s) * lengths)
-
-
-def _rate(s: LengthLaw) -> float:
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return math.log1p(float(((pi - mu) ** 2 / mu).sum()))
-
-
-def _by_sum(s: LengthLaw) -> dict[str, float]:
-    lengths = np.array(s.lengths)
-    return _quantities(s, np.log1p(lengths * math.expm1(_rate(s))), _variance(s) * lengths)
-
-
-_METRICS = ["ess", "log_ratio_variance"]
-
-
-def _token_ess(spec: lab.Spec) -> lab.Spec:
-    metrics: list[Any] = ["ess_token", "log_ratio_variance"]
-    return spec.replace(diagnostics=metrics)
+def _read(size: Any = "ess") -> Plant:
+    """A plant: this metric for the ESS, beside the variance of the log ratio."""
+    return replaced(diagnostics=[size, "log_ratio_variance"])
 
 
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -77,35 +41,55 @@ class LengthLaw(PolicyPair, Claim):
     lengths = Counts(1, 4096, typical=(1, 8), example=(1, 2, 4), unit="tokens", doc="lengths that are compared")
 
     def joint(self) -> None:
-        """Few enough count vectors to list, and policies that differ."""
         super().joint()
         longest, actions = max(self.lengths), self.behavior_logits.size
         atoms = math.comb(longest + actions - 1, actions - 1)
         bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
         checks.require(atoms <= _ATOMS, "lengths", self.lengths, bound, "shorten the sequences")
-        apart = _variance(self) > _SMALLEST**2
+        apart = self._variance() > _SMALLEST**2
         logits = self.current_logits.tolist()
         checks.require(apart, "current_logits", logits, f"{_SMALLEST:g} nats from behavior or more", "move one")
 
+    def _variance(s) -> float:
+        """Variance of the log ratio of one token under behavior."""
+        change = s.current_logits - s.behavior_logits
+        return float(s.mu @ (change - s.mu @ change) ** 2)
+
+    def _quantities(s, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
+        """From -ln(ESS/N) and the variance of the log ratio at every length."""
+        x = np.array(s.lengths, dtype=float)
+        x -= x.mean()
+        rate = float(x @ decay / (x @ x))
+        cells = {f"ess[{length}]": math.exp(-value) for length, value in zip(s.lengths, decay, strict=True)}
+        return {**cells, "rate": rate, "per_variance": rate * s.lengths[0] / float(variance[0])}
+
+    def _at_rate(s, rate: float) -> dict[str, float]:
+        lengths = np.array(s.lengths)
+        return s._quantities(rate * lengths, s._variance() * lengths)
+
+    def _rate(s) -> float:
+        return math.log1p(s.chi_square)
+
     def predict(s) -> dict[str, float]:
-        return _at_rate(s, _rate(s))
+        return s._at_rate(s._rate())
 
     def check(s) -> dict[str, float]:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
         decay, variance = [], []
         for length in s.lengths:
-            counts = compositions(length, log_mu.size)
-            log_mass = gammaln(length + 1.0) - gammaln(counts + 1.0).sum(1) + counts @ log_mu
+            counts, log_mass = counted(length, log_mu)
             log_w, mass = counts @ (log_pi - log_mu), np.exp(log_mass)
             decay.append(logsumexp(2.0 * log_w + log_mass))
             variance.append(mass @ (log_w - mass @ log_w) ** 2)
-        return _quantities(s, np.array(decay), np.array(variance))
+        return s._quantities(np.array(decay), np.array(variance))
 
     wrong = {
-        "variance in place of ln(1 + chi^2)": lambda s: _at_rate(s, _variance(s)),
-        "sum of chi-squares in place of the product": _by_sum,
-        "length forgotten": lambda s: _quantities(
-            s, np.full(len(s.lengths), _rate(s)), _variance(s) * np.ones(len(s.lengths))
+        "variance in place of ln(1 + chi^2)": lambda s: s._at_rate(s._variance()),
+        "sum of chi-squares in place of the product": lambda s: s._quantities(
+            np.log1p(np.array(s.lengths) * math.expm1(s._rate())), s._variance() * np.array(s.lengths)
+        ),
+        "length forgotten": lambda s: s._quantities(
+            np.full(len(s.lengths), s._rate()), s._variance() * np.ones(len(s.lengths))
         ),
     }
 
@@ -122,7 +106,7 @@ class LengthLaw(PolicyPair, Claim):
         read = []
         for length in lengths:
             task = sim.tasks.token_bandit(len(places[0]), length)
-            spec: lab.Spec = plant(lab.population(task, sim.methods.full_is()).replace(diagnostics=_METRICS))
+            spec: lab.Spec = plant(_read()(lab.population(task, sim.methods.full_is())))
             read.append([each.item() for each in lab.metrics_of(spec, *places)])
         ess, variance = (np.array(values) for values in zip(*read, strict=True))
         rate = -float(np.polyfit(lengths, np.log(ess), 1)[0])
@@ -133,13 +117,8 @@ class LengthLaw(PolicyPair, Claim):
             for name, value in values.items()
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "effective size of tokens": Defect(_token_ess, _LARGE),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _LARGE),
-            "weights clamped": Defect(
-                replaced(diagnostics=[sim.diagnostics.ess_token_clamped(2.0, level="sequence"), "log_ratio_variance"]),
-                _LARGE,
-            ),
-        }
+    defects = {
+        "effective size of tokens": lambda: (_read("ess_token"), _LARGE),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
+        "weights clamped": lambda: (_read(sim.diagnostics.ess_token_clamped(2.0, level="sequence")), _LARGE),
+    }

@@ -16,20 +16,8 @@ from scipy.special import log_softmax, logsumexp
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
-
-
-def _chi_square(s: PolicyPair) -> float:
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return float(((pi - mu) ** 2 / mu).sum())
-
-
-def _relative_entropy(s: PolicyPair) -> dict[str, float]:
-    log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-    return {"ess": math.exp(-float(np.exp(log_pi) @ (log_pi - log_mu)))}
-
+from asyncsim.claims._bandit import PolicyPair
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 
 _SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
 
@@ -49,7 +37,7 @@ class Limit(PolicyPair, Claim):
     through = "loop"
 
     def predict(s) -> dict[str, float]:
-        return {"ess": 1.0 / (1.0 + _chi_square(s))}
+        return {"ess": 1.0 / (1.0 + s.chi_square)}
 
     def check(s) -> dict[str, float]:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
@@ -57,31 +45,26 @@ class Limit(PolicyPair, Claim):
         return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=counts) - logsumexp(2.0 * log_w, b=counts)))}
 
     wrong = {
-        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - _chi_square(s)},
-        "exp(-KL) in place of 1/(1 + chi^2)": _relative_entropy,
+        "first order, 1 - chi^2": lambda s: {"ess": 1.0 - s.chi_square},
+        "exp(-KL) in place of 1/(1 + chi^2)": lambda s: {"ess": math.exp(-float(s.pi @ np.log(s.pi / s.mu)))},
     }
 
     points = (_NEAR, _FAR)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.moments_beyond(partial(_moment, point), _SAMPLES, _MOST)
+    reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point), _SAMPLES, _MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         moment = partial(_moment, point)
         units = units_for(1.2 * lab.spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)
         replicates = max(48, min(units, _MOST // (_SAMPLES * _BATCHES)))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        places = lab.places(point)[::-1]
         task = sim.tasks.softmax_bandit(len(places[0]))
-        ess = lab.mean_of(
-            lab.run(lab.displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates)), seed, plant), "ess"
-        )
+        spec = lab.displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates))
+        ess = lab.mean_of(lab.run(spec, seed, plant), "ess")
         return {"ess": ess._replace(tolerance=2.0 * lab.bias_of_ess(moment, _SAMPLES) * ess.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped), _FAR),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _FAR),
-        }
+    defects = {
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped), _FAR),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FAR),
+    }

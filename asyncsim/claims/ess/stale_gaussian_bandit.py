@@ -15,20 +15,12 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Staleness
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, units_for
 from asyncsim.claims._delay import covariance_share
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
-
-
-def _variance(s: StaleGaussianBandit, lag: int) -> float:
-    """Of the displacement over so many updates, in squared widths."""
-    share = covariance_share(s.step * s.curvature, s.staleness, lag)
-    return 2.0 * mean_square(s) * (1.0 - share) / s.width**2
 
 
 def _size(variance: float) -> dict[str, float]:
@@ -67,8 +59,13 @@ class StaleGaussianBandit(GaussianBandit, Claim):
 
     staleness = Staleness(1, 24, typical=(1, 8), example=4)
 
+    def _variance(s, lag: int) -> float:
+        """Of the displacement over so many updates, in squared widths."""
+        share = covariance_share(s.step * s.curvature, s.staleness, lag)
+        return 2.0 * mean_square(s) * (1.0 - share) / s.width**2
+
     def predict(s) -> dict[str, float]:
-        return _size(_variance(s, s.staleness))
+        return _size(s._variance(s.staleness))
 
     def check(s) -> dict[str, float]:
         law, _ = second_moments(s)
@@ -79,8 +76,8 @@ class StaleGaussianBandit(GaussianBandit, Claim):
 
     wrong = {
         "both ends taken as independent": lambda s: _size(2.0 * mean_square(s) / s.width**2),
-        "KL for the variance": lambda s: _size(0.5 * _variance(s, s.staleness)),
-        "displacement of one update": lambda s: _size(_variance(s, 1)),
+        "KL for the variance": lambda s: _size(0.5 * s._variance(s.staleness)),
+        "displacement of one update": lambda s: _size(s._variance(1)),
     }
 
     points = (_POINT,)
@@ -111,10 +108,8 @@ class StaleGaussianBandit(GaussianBandit, Claim):
         ess = between(np.mean(sizes, axis=0))
         return {"ess": ess._replace(tolerance=_BIAS * ess.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "momentum inserted": Defect(lab.momentum_inserted, _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -19,56 +19,27 @@ import numpy as np
 from scipy.special import log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _renyi(s: A3poInterpolation, alpha: float) -> float:
-    """(1 - alpha) D_alpha(pi || mu)."""
-    return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
-
-
-def _of(s: A3poInterpolation, alpha: float, shift: float) -> dict[str, float]:
-    return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
-
-
-def _second_order(s: A3poInterpolation) -> dict[str, float]:
-    chance = np.exp(s.pi)
-    variance = float(chance @ s.log_ratio**2 - (chance @ s.log_ratio) ** 2)
-    return _of(s, s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * variance)
-
-
-_HALVINGS = 50
-
-
-def _closed(
-    method: lab.Method, log_probs: list[lab.Tensor], staleness: int, sign: lab.Tensor, bound: np.ndarray
-) -> np.ndarray:
-    """Whether the gate of A = sign is closed when its bound is so far from 1, in logs; a replicate for each, `[R]`."""
-    low, high = (tuple(x.tolist()) for x in (-np.expm1(-bound), np.expm1(bound)))
-    weight: Any = dataclasses.replace(method.weight, low=low, high=high)  # type: ignore[type-var]
-    age = lab.torch.full_like(log_probs[0], staleness)
-    found = method.replace(weight=weight).weigh(*log_probs, advantages=sign, staleness=age)
-    return found.score_weight.flatten().numpy() == 0.0
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, checks, indexed
 
 
 def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:
-    """Log of the ratio that the clip sees of each action, `[A]`."""
+    """Log of the ratio that the clip sees of each action, `[A]`: the bound at which its gate closes."""
     actions = len(log_probs[0])
     # Every action with both signs: above 1 one gate closes, below the other.
     sign = lab.torch.tensor([1.0] * actions + [-1.0] * actions, dtype=lab.torch.float64).reshape(-1, 1, 1)
     twice = [each.repeat(2, 1, 1, 1) for each in log_probs]
     shut_at, open_at = np.zeros(2 * actions), np.full(2 * actions, 20.0)
-    for _ in range(_HALVINGS):
+    for _ in range(50):
         middle = 0.5 * (shut_at + open_at)
-        shut = _closed(method, twice, staleness, sign, middle)
+        low, high = (tuple(x.tolist()) for x in (-np.expm1(-middle), np.expm1(middle)))
+        weight: Any = dataclasses.replace(method.weight, low=low, high=high)  # type: ignore[type-var]
+        age = lab.torch.full_like(twice[0], staleness)
+        found = method.replace(weight=weight).weigh(*twice, advantages=sign, staleness=age)
+        shut = found.score_weight.flatten().numpy() == 0.0
         shut_at, open_at = np.where(shut, middle, shut_at), np.where(shut, open_at, middle)
-    edges: np.ndarray = shut_at[:actions] - shut_at[actions:]
-    return edges
+    return shut_at[:actions] - shut_at[actions:]
 
 
 _POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "staleness": 4}
@@ -83,11 +54,10 @@ class A3poInterpolation(PolicyPair, Claim):
     staleness = Staleness(2, typical=(2, 16), example=4)
 
     def joint(self) -> None:
-        """Policies that differ, with ratios that are not limited."""
         super().joint()
         self.mu, self.pi = map(log_softmax, self.logits)
         self.log_ratio = self.pi - self.mu
-        apart = _renyi(self, self.alpha) > 1e-6
+        apart = self._renyi(self.alpha) > 1e-6
         logits = self.current_logits.tolist()
         checks.require(apart, "current_logits", logits, "another policy", "without a difference no gate closes")
         near = float(np.abs(self.log_ratio).max()) < 20.0
@@ -98,8 +68,15 @@ class A3poInterpolation(PolicyPair, Claim):
         """Share of the way at which the snapshot stands."""
         return 1.0 - 1.0 / self.staleness
 
+    def _renyi(s, alpha: float) -> float:
+        """(1 - alpha) D_alpha(pi || mu)."""
+        return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
+
+    def _of(s, alpha: float, shift: float) -> dict[str, float]:
+        return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
+
     def predict(s) -> dict[str, float]:
-        return _of(s, s.alpha, _renyi(s, s.alpha))
+        return s._of(s.alpha, s._renyi(s.alpha))
 
     def check(s) -> dict[str, float]:
         snapshot = s.behavior_logits + s.alpha * (s.current_logits - s.behavior_logits)
@@ -107,10 +84,12 @@ class A3poInterpolation(PolicyPair, Claim):
         return indexed("seen", seen) | indexed("shift", seen - (s.pi - log_softmax(snapshot)))
 
     wrong = {
-        "alpha and 1 - alpha exchanged": lambda s: _of(s, 1.0 - s.alpha, _renyi(s, 1.0 - s.alpha)),
-        "snapshot taken to be normalized": lambda s: _of(s, s.alpha, 0.0),
-        "second order only": _second_order,
-        "a version more": lambda s: _of(s, *(lambda a: (a, _renyi(s, a)))(1.0 - 1.0 / (s.staleness + 1))),
+        "alpha and 1 - alpha exchanged": lambda s: s._of(1.0 - s.alpha, s._renyi(1.0 - s.alpha)),
+        "snapshot taken to be normalized": lambda s: s._of(s.alpha, 0.0),
+        "second order only": lambda s: s._of(
+            s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * float(np.cov(s.log_ratio, ddof=0, aweights=np.exp(s.pi)))
+        ),
+        "a version more": lambda s: s.but(staleness=s.staleness + 1).predict(),
     }
 
     points = (_POINT, {**_POINT, "staleness": 2})
@@ -118,8 +97,7 @@ class A3poInterpolation(PolicyPair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-        staleness = point["staleness"]
+        (current, behavior), staleness = lab.places(point), point["staleness"]
         task = sim.tasks.softmax_bandit(len(behavior), rewards="fixed")
         spec = plant(lab.population(task, sim.methods.a3po()))
 
@@ -133,12 +111,8 @@ class A3poInterpolation(PolicyPair, Claim):
         true = _seen(sim.methods.decoupled_ppo(cap=None), (now, then, before), staleness)
         return lab.components("seen", seen) | lab.components("shift", seen - true)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "alpha and 1 - alpha exchanged": Defect(
-                lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)), _POINT
-            ),
-            "a version more": Defect(lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "alpha and 1 - alpha exchanged": lambda: (lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)), _POINT),
+        "a version more": lambda: (lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

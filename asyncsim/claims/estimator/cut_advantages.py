@@ -17,29 +17,20 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Count, Draw, Table, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
-
-
-def _gradient(s: CutAdvantages, advantages: np.ndarray) -> dict[str, float]:
-    """Mean over groups of A times the score of the likeliest arm."""
-    scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
-    return indexed("gradient", advantages[:, None] * scores / s.rewards.size)
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced, units_for
 
 _STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
 """A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
+_REWARDS, _LOGITS = (1.0, 0.2, -0.5, 0.6), ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
 
 
 def _point(cut: str, made: str, minibatches: int = 2) -> dict[str, Any]:
-    logits = ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
     settings = {"minibatches": minibatches, "cut": cut, "advantages_from": made}
-    return {"rewards": (1.0, 0.2, -0.5, 0.6), "logits": logits, **settings}
+    return {"rewards": _REWARDS, "logits": _LOGITS, **settings}
 
 
 _GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", 4)
@@ -53,11 +44,10 @@ class CutAdvantages(Claim):
     kind, source = "expectation", "derived: sampling without replacement"
     relative_to, through = "norm", "loop"
 
-    rewards = Vector(typical=(-1.0, 1.0), example=(1.0, 0.2, -0.5, 0.6), unit="reward", doc="rewards of the prompts")
+    rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
     logits = Table(
-        "a table of numbers, a row for each prompt",
-        "give a row for each prompt, a number for each arm",
-        example=((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4)),
+        *("a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"),
+        example=_LOGITS,
         doc="logits of the policy",
     )
     minibatches = Count(1, 8, typical=(1, 2), example=2, doc="parts of the batch, an update on each")
@@ -65,17 +55,14 @@ class CutAdvantages(Claim):
     advantages_from = Choice("batch", "minibatch", example="minibatch", doc="what advantages are made from")
 
     def joint(self) -> None:
-        """A row for each prompt, one likeliest arm in each; rewards that differ; cuts that keep groups together."""
-        rows = [self.rewards.size, None]
-        checks.finite_array("logits", self.logits.tolist(), rows, "give a row for each prompt")
-        order = np.sort(self.logits, axis=1)
+        groups, order = self.rewards.size, np.sort(self.logits, axis=1)
+        checks.finite_array("logits", self.logits.tolist(), [groups, None], "give a row for each prompt")
         clear = order.shape[1] >= 2 and float((order[:, -1] - order[:, -2]).min()) > 0.01
         checks.require(clear, "logits", self.logits.tolist(), "one largest by 0.01 in each row", "raise the largest")
         differ = float(np.ptp(self.rewards)) > 1e-2
         checks.require(differ, "rewards", self.rewards.tolist(), "not all alike", "change one")
         kept = self.advantages_from == "batch" or self.cut in ("groups", "parts")
         checks.require(kept, "cut", self.cut, "groups or parts where minibatches make advantages", "choose another")
-        groups = self.rewards.size
         whole = groups % self.minibatches == 0 and (self.advantages_from == "batch" or self.part >= 2)
         bound = f"a divisor of {groups} that leaves two groups or more for advantages"
         checks.require(whole, "minibatches", self.minibatches, bound, "use fewer")
@@ -95,22 +82,27 @@ class CutAdvantages(Claim):
         groups = self.rewards.size
         return groups // self.minibatches if (self.cut, self.advantages_from) == ("groups", "minibatch") else groups
 
+    def _gradient(s, advantages: np.ndarray) -> dict[str, float]:
+        """Mean over groups of A times the score of the likeliest arm."""
+        scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
+        return indexed("gradient", advantages[:, None] * scores / s.rewards.size)
+
     def predict(s, part: int | None = None) -> dict[str, float]:
         groups, p = s.rewards.size, part or s.part
         factor = (1.0 - 1.0 / p) * groups / (groups - 1.0)
-        return _gradient(s, factor * (s.rewards - s.rewards.mean()))
+        return s._gradient(factor * (s.rewards - s.rewards.mean()))
 
     def check(s) -> dict[str, float]:
         groups = range(s.rewards.size)
         sets = list(itertools.combinations(groups, s.part))
         own = [[s.rewards[x] - s.rewards[list(each)].mean() for each in sets if x in each] for x in groups]
-        return _gradient(s, np.array([np.mean(each) for each in own]))
+        return s._gradient(np.array([np.mean(each) for each in own]))
 
     wrong = {
         "baseline of the batch, or of half of it": lambda s: CutAdvantages.predict(
             s, s.rewards.size if s.part < s.rewards.size else max(2, s.rewards.size // 2)
         ),
-        "no baseline": lambda s: _gradient(s, s.rewards),
+        "no baseline": lambda s: s._gradient(s.rewards),
         "sum over groups": lambda s: {name: s.rewards.size * x for name, x in s.predict().items()},
     }
 
@@ -141,12 +133,10 @@ class CutAdvantages(Claim):
         tolerance = 1e-4 * float(np.linalg.norm(moved.mean(axis=0)))
         return {f"gradient[{k}]": between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "advantages of the batch": Defect(replaced(advantages_from="batch"), _GROUPS),
-            "baseline of each group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
-            "no baseline": Defect(lab.with_method(advantage=sim.advantages.none()), _FLAT),
-            "a sampler that is not greedy": Defect(lab.engine_replaced(top_k=0), _FLAT),
-            "one epoch too few": Defect(replaced(epochs=3, updates=12), _FLAT),
-        }
+    defects = {
+        "advantages of the batch": lambda: (replaced(advantages_from="batch"), _GROUPS),
+        "baseline of each group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
+        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _FLAT),
+        "a sampler that is not greedy": lambda: (lab.engine_replaced(top_k=0), _FLAT),
+        "one epoch too few": lambda: (replaced(epochs=3, updates=12), _FLAT),
+    }

@@ -17,45 +17,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Real, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
-
-
-def _coefficient(s: DelayedRewardBias) -> float:
-    return s.share_high * (1.0 - s.offset) + s.share_low * s.offset
-
-
-def _lost(s: DelayedRewardBias) -> float:
-    return 1.0 - s.reinjected
-
-
-def _late(s: DelayedRewardBias) -> float:
-    return s.success * s.share_high + (1.0 - s.success) * s.share_low
-
-
-def _of(s: DelayedRewardBias, bias: float, trained: float, back: float) -> dict[str, float]:
-    ages = {"trained": trained, "age": s.staleness * trained + s.by * back}
-    return indexed("bias", bias * s.gradient) | ages
-
-
-def _wrong_constant(s: DelayedRewardBias) -> dict[str, float]:
-    return _of(s, -1.03 * _lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
-
-
-def _classes_swapped(s: DelayedRewardBias) -> dict[str, float]:
-    coefficient = s.share_low * (1.0 - s.offset) + s.share_high * s.offset
-    return _of(s, -_lost(s) * coefficient, 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, checks, indexed, units_for
 
 _SAMPLES, _BATCHES = 64, 16
 _SPREAD = 0.12
@@ -68,74 +40,40 @@ def _trained(step: lab.Step) -> lab.Tensor:
     return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
 
 
-def _score(arm: int) -> lab.Metric:
-    """Gradient that a generated sample adds, "score[arm]"."""
-    return lab.Metric(
-        f"score[{arm}]", lambda step: step.gradient[:, arm] * _trained(step), ("log_prob",), subject="policy"
-    )
+def _metrics(arms: int) -> list[lab.Metric]:
+    """Gradient that a generated sample adds, "score[arm]"; the share that is trained, and its age."""
+
+    def metric(name: str, measure: Any, *outputs: str) -> lab.Metric:
+        return lab.Metric(name, lambda step: measure(step) * _trained(step), outputs, subject="policy")
+
+    scores = [metric(f"score[{a}]", lambda step, a=a: step.gradient[:, a], "log_prob") for a in range(arms)]
+    age = metric("age", lambda step: step.mean(step.staleness[..., 0]))
+    return [*scores, lab.Metric("trained", _trained, subject="policy"), age]
 
 
-def _metrics() -> list[lab.Metric]:
-    """Share that is trained, and its age, by sample generated."""
-    age = lab.Metric("age", lambda step: step.mean(step.staleness[..., 0]) * _trained(step), subject="policy")
-    return [lab.Metric("trained", _trained, subject="policy"), age]
+def _changed(change: Callable[[Any, Any], dict[str, Any]]) -> Plant:
+    """A plant: late rewards of which a batch makes something else, `change` of the rewards and the batch."""
+
+    class Changed(Wrapped):
+        def arriving(self, *arguments: Any) -> lab.Batch:
+            batch = self._inner.arriving(*arguments)
+            return dataclasses.replace(batch, **change(self._inner, batch))
+
+    return lab.wrapping(rewards=Changed)
 
 
-class _Changed(Wrapped):
-    """Late rewards of which a batch makes something else."""
-
-    def changed(self, batch: lab.Batch) -> dict[str, Any]:
-        """Fields of the batch that are others."""
-        raise NotImplementedError
-
-    def arriving(self, batch: lab.Batch, draws: lab.Draws, number: int) -> lab.Batch:
-        """The batch with them."""
-        found: lab.Batch = self._inner.arriving(batch, draws, number)
-        return dataclasses.replace(found, **self.changed(found))
-
-
-class _AsZero(_Changed):
-    """Late rewards are trained as 0 at once."""
-
-    def changed(self, batch: lab.Batch) -> dict[str, Any]:
-        """Samples generated for the batch are all trained, what is late with reward 0."""
-        own = batch.arrivals["fresh"]
-        assert batch.kept is not None
-        unknown = (own > 0) & (batch.kept == 0)
-        return {
-            "reward": lab.torch.where(unknown, lab.torch.zeros_like(own), batch.reward),
-            "kept": lab.torch.maximum(own, batch.kept),
-        }
-
-
-class _Twice(_Changed):
-    """What comes back is trained twice."""
-
-    def changed(self, batch: lab.Batch) -> dict[str, Any]:
-        """Twice its mass."""
-        assert batch.kept is not None
-        return {"kept": batch.kept * (1.0 + batch.arrivals["late"])}
-
-
-class _Restamped(_Changed):
-    """What comes back is told to be as fresh as it was in its own batch."""
-
-    def changed(self, batch: lab.Batch) -> dict[str, Any]:
-        """Its staleness without the batches in between."""
-        return {"age": batch.staleness - self._inner.by * batch.arrivals["late"].unsqueeze(-1)}
+def _as_zero(rewards: Any, batch: Any) -> dict[str, Any]:
+    """Samples generated for the batch are all trained, what is late with reward 0."""
+    own = batch.arrivals["fresh"]
+    reward = lab.torch.where((own > 0) & (batch.kept == 0), lab.torch.zeros_like(own), batch.reward)
+    return {"reward": reward, "kept": lab.torch.maximum(own, batch.kept)}
 
 
 class _Forgotten(Wrapped):
-    """Nothing comes back."""
+    """Nothing comes back, as in the first batches."""
 
     def arriving(self, batch: lab.Batch, draws: lab.Draws, number: int) -> lab.Batch:
-        """As in the first batches."""
-        found: lab.Batch = self._inner.arriving(batch, draws, -1)
-        return found
-
-
-def _with(wrapper: type[Wrapped]) -> Plant:
-    return lambda spec: spec.replace(rewards=wrapper(spec.rewards))
+        return self._inner.arriving(batch, draws, -1)
 
 
 _POINT = {
@@ -161,7 +99,6 @@ class DelayedRewardBias(Arms, Claim):
     staleness = Staleness(typical=(0, 3), example=2)
 
     def joint(self) -> None:
-        """Vectors of one length, probabilities inside [0, 1], and a bias that is not 0."""
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
@@ -170,11 +107,16 @@ class DelayedRewardBias(Arms, Claim):
         self.pi = softmax(self.logits)
         self.success = float(self.pi @ self.means)
         self.gradient = self.pi * (self.means - self.success)
-        scale = _coefficient(self) * float(np.abs(self.gradient).max())
-        checks.require(abs(scale) > 1e-6, "share_low, share_high", (self.share_low, self.share_high), "biased", remedy)
+        self.coefficient = self.share_high * (1.0 - self.offset) + self.share_low * self.offset
+        self.late = self.success * self.share_high + (1.0 - self.success) * self.share_low
+        biased = abs(self.coefficient * float(np.abs(self.gradient).max())) > 1e-6
+        checks.require(biased, "share_low, share_high", (self.share_low, self.share_high), "biased", remedy)
 
-    def predict(s) -> dict[str, float]:
-        return _of(s, -_lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s))
+    def predict(s, coefficient: float | None = None, by: float = 1.0) -> dict[str, float]:
+        lost = 1.0 - s.reinjected
+        bias, trained = -lost * (s.coefficient if coefficient is None else coefficient), 1.0 - lost * s.late
+        ages = {"trained": trained, "age": s.staleness * trained + by * s.by * (s.reinjected * s.late)}
+        return indexed("bias", bias * s.gradient) | ages
 
     def check(s) -> dict[str, float]:
         arms = len(s.pi)
@@ -191,14 +133,12 @@ class DelayedRewardBias(Arms, Claim):
         return indexed("bias", total) | {"trained": float(trained), "age": float(age)}
 
     wrong = {
-        "constant wrong by 3 percent": _wrong_constant,
-        "shares of the two rewards swapped": _classes_swapped,
-        "mean lateness in place of its product with A": lambda s: _of(
-            s, -_lost(s) * _late(s), 1.0 - _lost(s) * _late(s), s.reinjected * _late(s)
+        "constant wrong by 3 percent": lambda s: DelayedRewardBias.predict(s, 1.03 * s.coefficient),
+        "shares of the two rewards swapped": lambda s: DelayedRewardBias.predict(
+            s, s.share_low * (1.0 - s.offset) + s.share_high * s.offset
         ),
-        "what comes back is as fresh as the rest": lambda s: _of(
-            s, -_lost(s) * _coefficient(s), 1.0 - _lost(s) * _late(s), 0.0
-        ),
+        "mean lateness in place of its product with A": lambda s: DelayedRewardBias.predict(s, s.late),
+        "what comes back is as fresh as the rest": lambda s: DelayedRewardBias.predict(s, by=0.0),
     }
 
     points = (_POINT, _HALF)
@@ -217,7 +157,7 @@ class DelayedRewardBias(Arms, Claim):
             samples_per_group=_SAMPLES,
             updates=behind + _BATCHES,
             replicates=max(48, units_for(_SPREAD, effect, len(means) + 2)),
-            diagnostics=[*map(_score, range(len(means))), *_metrics()],
+            diagnostics=_metrics(len(means)),
             rewards=sim.rewards.late(
                 (point["share_low"], point["share_high"]), "reinject", point["by"], point["reinjected"]
             ),
@@ -232,11 +172,15 @@ class DelayedRewardBias(Arms, Claim):
         }
         return biases | {name: found[name] for name in ("trained", "age")}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "late rewards trained as 0": Defect(_with(_AsZero), _HALF),
-            "reinjected twice": Defect(_with(_Twice), _HALF),
-            "reinjected with the staleness of its own batch": Defect(_with(_Restamped), _HALF),
-            "nothing comes back": Defect(_with(_Forgotten), _HALF),
-        }
+    defects = {
+        "late rewards trained as 0": lambda: (_changed(_as_zero), _HALF),
+        "reinjected twice": lambda: (
+            _changed(lambda rewards, batch: {"kept": batch.kept * (1.0 + batch.arrivals["late"])}),
+            _HALF,
+        ),
+        "reinjected with the staleness of its own batch": lambda: (
+            _changed(lambda late, batch: {"age": batch.staleness - late.by * batch.arrivals["late"].unsqueeze(-1)}),
+            _HALF,
+        ),
+        "nothing comes back": lambda: (lab.wrapping(rewards=_Forgotten), _HALF),
+    }

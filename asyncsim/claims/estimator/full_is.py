@@ -12,32 +12,8 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _listed(s: FullIs) -> tuple[_bandit.Enumeration, np.ndarray]:
-    """All sequences, and their probability under behavior times reward `[Y]`."""
-    sequences = _bandit.enumerate_sequences(s)
-    return sequences, s.paid(sequences)
-
-
-def _no_ratio(s: FullIs) -> dict[str, float]:
-    sequences, paid = _listed(s)
-    return indexed("grad", paid @ sequences.score)
-
-
-def _short_product(s: FullIs) -> dict[str, float]:
-    sequences, paid = _listed(s)
-    ratio = np.exp((sequences.log_current - sequences.log_behavior)[:, :-1].sum(axis=1))
-    return indexed("grad", (paid * ratio) @ sequences.score)
-
-
-def _score_at_behavior(s: FullIs) -> dict[str, float]:
-    sequences, paid = _listed(s)
-    return indexed("grad", (paid * sequences.ratio) @ _bandit.sequence_scores(s, s.behavior_logits, sequences.tokens))
-
 
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
@@ -50,17 +26,27 @@ class FullIs(_bandit.PaidSequencePair, Claim):
 
     success = _bandit.share_that_pays(0.6)
 
+    def joint(self) -> None:
+        super().joint()
+        self.listed = _bandit.enumerate_sequences(self)
+
+    def _gradient(s, ratio: np.ndarray | float, score: np.ndarray) -> dict[str, float]:
+        return indexed("grad", (s.paid(s.listed) * ratio) @ score)
+
     def predict(s) -> dict[str, float]:
-        sequences, paid = _listed(s)
-        return indexed("grad", (paid * sequences.ratio) @ sequences.score)
+        return s._gradient(s.listed.ratio, s.listed.score)
 
     def check(s) -> dict[str, float]:
         return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
 
     wrong = {
-        "ratio dropped": _no_ratio,
-        "last token left out of the ratio": _short_product,
-        "score at the behavior policy": _score_at_behavior,
+        "ratio dropped": lambda s: s._gradient(1.0, s.listed.score),
+        "last token left out of the ratio": lambda s: s._gradient(
+            np.exp((s.listed.log_current - s.listed.log_behavior)[:, :-1].sum(axis=1)), s.listed.score
+        ),
+        "score at the behavior policy": lambda s: s._gradient(
+            s.listed.ratio, _bandit.sequence_scores(s, s.behavior_logits, s.listed.tokens)
+        ),
     }
 
     points = (sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV)
@@ -69,12 +55,10 @@ class FullIs(_bandit.PaidSequencePair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()), plant)
-        gradient = sim.oracle.limit(spec.task, spec.method, *lab.places(point), spec.policy)
-        return lab.components("grad", gradient, 2.0 * point["horizon"] * lab.cut_off(spec.task, point))
+        allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point)
+        return lab.components("grad", lab.limit_of(spec, point), allowance)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
-            "token ratio in place of the sequence's": Defect(lab.token_level(), _MARKOV),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
+        "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
+    }

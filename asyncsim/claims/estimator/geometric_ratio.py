@@ -19,31 +19,12 @@ from collections import defaultdict
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 _CLEAR = 1e-9
-
-
-def _tilted(s: GeometricRatio, power: complex) -> complex:
-    """E_mu W^power."""
-    mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
-    return complex(chained(s, pi**power * mu ** (1.0 - power)))
-
-
-def _centered_at_limit(s: GeometricRatio) -> dict[str, float]:
-    shift = np.exp(s.predict()["kl"])
-    kept = (s.mean * shift >= s.low) & (s.mean * shift <= s.high)
-    return s.predict() | {"kept": float(s.sequences.mass @ kept)}
-
-
-_NEVER = 1e6
-"""A cap above every ratio."""
 _BAND = {"low": 0.8, "high": 1.25}
 _MARKOV = sequence_point("markov", 5, 4, **_BAND)
 
@@ -59,7 +40,6 @@ class GeometricRatio(SequencePair, Claim):
     high = Real(1.0, typical=(1.05, 2.0), example=1.4, doc="largest geometric mean that is kept")
 
     def joint(self) -> None:
-        """Policies that differ, a band in which something lies, and none of it on an edge."""
         super().joint()
         self.sequences = enumerate_sequences(self)
         self.mean_log = (self.sequences.log_current - self.sequences.log_behavior).mean(axis=1)
@@ -73,13 +53,20 @@ class GeometricRatio(SequencePair, Claim):
         apart = float(np.abs(self.mean_log).max()) > 1e-3
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
 
+    def _tilted(s, power: complex) -> complex:
+        """E_mu W^power."""
+        mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
+        return complex(chained(s, pi**power * mu ** (1.0 - power)))
+
+    def _kept(s, mean: np.ndarray) -> float:
+        return float(s.sequences.mass @ ((mean >= s.low) & (mean <= s.high)))
+
     def predict(s) -> dict[str, float]:
-        kept = (s.mean >= s.low) & (s.mean <= s.high)
         return {
-            "loss": -float(np.log(_tilted(s, 1.0 / s.horizon).real)),
-            "kept": float(s.sequences.mass @ kept),
+            "loss": -float(np.log(s._tilted(1.0 / s.horizon).real)),
+            "kept": s._kept(s.mean),
             # d/dp log E W^p at p = 0 is E log W.
-            "kl": -float(np.imag(np.log(_tilted(s, 1e-30j)))) / 1e-30 / s.horizon,
+            "kl": -float(np.imag(np.log(s._tilted(1e-30j)))) / 1e-30 / s.horizon,
         }
 
     def check(s) -> dict[str, float]:
@@ -105,7 +92,7 @@ class GeometricRatio(SequencePair, Claim):
         "other direction of the divergence": lambda s: s.but(
             behavior_logits=s.current_logits, current_logits=s.behavior_logits
         ).predict(),
-        "band centered at the limit": _centered_at_limit,
+        "band centered at the limit": lambda s: s.predict() | {"kept": s._kept(s.mean * np.exp(s.predict()["kl"]))},
     }
 
     points = (sequence_point("iid", 6, 1, **_BAND), sequence_point("position", 3, 3, **_BAND), _MARKOV)
@@ -116,11 +103,10 @@ class GeometricRatio(SequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         mask = sim.factors.geometric_mask(point["low"], point["high"])
-        spec = plant(lab.population(task, sim.methods.truncated_is("geometric", cap=_NEVER).replace(factors=(mask,))))
-        step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
-        every = sim.oracle.population_step(task, spec.method.replace(factors=()), *lab.places(point), spec.policy)
+        # The cap lies above every ratio.
+        spec = lab.planted(point, sim.methods.truncated_is("geometric", cap=1e6).replace(factors=(mask,)), plant)
+        step, every = lab.step_of(spec, point), lab.step_of(spec, point, factors=())
         found = {
             "loss": -math.log(sim.diagnostics.applied_mean.measure(every).item()),
             "kept": step.statistics["kept_sequences"].item(),
@@ -128,12 +114,8 @@ class GeometricRatio(SequencePair, Claim):
         }
         return {name: lab.exactly(value) for name, value in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sequence ratio in its place": Defect(lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-            "band of the sequence ratio": Defect(
-                lab.with_method(factors=(sim.factors.sequence_mask(_BAND["low"], _BAND["high"]),)), _MARKOV
-            ),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-        }
+    defects = {
+        "sequence ratio in its place": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
+        "band of the sequence ratio": lambda: (lab.with_method(factors=(sim.factors.sequence_mask(**_BAND),)), _MARKOV),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+    }

@@ -17,37 +17,9 @@ import numpy as np
 from scipy.stats import binom
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _scale(s: GroupNormalization, share: np.ndarray) -> np.ndarray:
-    """What centered rewards are divided by, at a share of successes."""
-    spread = share * (1.0 - share)
-    scales = {
-        "leave_one_out": np.full_like(share, 1.0 - 1.0 / s.samples),
-        "mean": np.ones_like(share),
-        "std": np.sqrt(spread) + s.eps,
-        "std_unbiased": np.sqrt(spread / (1.0 - 1.0 / s.samples)) + s.eps,
-        "maxrl": share + s.eps,
-    }
-    return scales[s.normalization]
-
-
-def _of(s: GroupNormalization, factor: float) -> dict[str, float]:
-    return {"factor": factor} | indexed("mean", factor * s.gradient)
-
-
-def _factor(s: GroupNormalization) -> float:
-    successes = np.arange(s.samples + 1)
-    share = successes / s.samples
-    moment = binom.pmf(successes, s.samples, s.success) @ (share * (1.0 - share) / _scale(s, share))
-    return float(moment / (s.success * (1.0 - s.success)))
-
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 
 _BATCHES = 200_000
 _POINT = {"means": (0.1, 0.7), "logits": (0.5, -0.5), "samples": 4, "eps": 1e-6}
@@ -72,7 +44,6 @@ class GroupNormalization(Arms, Claim):
     )
 
     def joint(self) -> None:
-        """Probabilities in [0, 1], and arms that differ."""
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
@@ -82,8 +53,29 @@ class GroupNormalization(Arms, Claim):
         differ = float(np.abs(self.gradient).max()) > 1e-6 * float(self.means.max())
         checks.require(differ, "means", self.means.tolist(), "means that differ", "change one")
 
+    def _scale(s, share: np.ndarray) -> np.ndarray:
+        """What centered rewards are divided by, at a share of successes."""
+        spread = share * (1.0 - share)
+        scales = {
+            "leave_one_out": np.full_like(share, 1.0 - 1.0 / s.samples),
+            "mean": np.ones_like(share),
+            "std": np.sqrt(spread) + s.eps,
+            "std_unbiased": np.sqrt(spread / (1.0 - 1.0 / s.samples)) + s.eps,
+            "maxrl": share + s.eps,
+        }
+        return scales[s.normalization]
+
+    def _of(s, factor: float) -> dict[str, float]:
+        return {"factor": factor} | indexed("mean", factor * s.gradient)
+
+    def _factor(s) -> float:
+        successes = np.arange(s.samples + 1)
+        share = successes / s.samples
+        moment = binom.pmf(successes, s.samples, s.success) @ (share * (1.0 - share) / s._scale(share))
+        return float(moment / (s.success * (1.0 - s.success)))
+
     def predict(s) -> dict[str, float]:
-        return _of(s, _factor(s))
+        return s._of(s._factor())
 
     def check(s) -> dict[str, float]:
         others = np.arange(s.samples)
@@ -91,15 +83,15 @@ class GroupNormalization(Arms, Claim):
         expected = []
         for reward in (0.0, 1.0):
             share = (others + reward) / s.samples
-            expected.append(float(chance @ ((reward - share) / _scale(s, share))))
+            expected.append(float(chance @ ((reward - share) / s._scale(share))))
         mean = (s.pi * (expected[0] + s.means * (expected[1] - expected[0]))) @ (np.eye(len(s.pi)) - s.pi)
         return {"factor": float(mean @ s.gradient / (s.gradient @ s.gradient))} | indexed("mean", mean)
 
     wrong = {
-        "limit of many samples": lambda s: _of(s, float((s.success * (1.0 - s.success)) ** -0.5)),
-        "other divisor of the variance": lambda s: _of(s, _factor(s.but(normalization="std_unbiased"))),
-        "eps forgotten": lambda s: _of(s, _factor(s.but(eps=1e-12))),
-        "a sample more": lambda s: _of(s, _factor(s.but(samples=s.samples + 1))),
+        "limit of many samples": lambda s: s._of(float((s.success * (1.0 - s.success)) ** -0.5)),
+        "other divisor of the variance": lambda s: s._of(s.but(normalization="std_unbiased")._factor()),
+        "eps forgotten": lambda s: s._of(s.but(eps=1e-12)._factor()),
+        "a sample more": lambda s: s._of(s.but(samples=s.samples + 1)._factor()),
     }
 
     points = (_STD, _UNBIASED, *({**_POINT, "normalization": name} for name in ("mean", "leave_one_out", "maxrl")))
@@ -120,19 +112,17 @@ class GroupNormalization(Arms, Claim):
             "std_unbiased": sim.advantages.group_std(eps, unbiased=True),
             "maxrl": sim.advantages.maxrl(eps),
         }[point["normalization"]]
-        task = sim.tasks.softmax_bandit(len(means), means)
-        spec = plant(lab.population(task, sim.methods.reinforce(advantage)))
-        found = sim.oracle.moments(task, spec.method, np.array(point["logits"]), samples=point["samples"])
+        spec = plant(lab.population(sim.tasks.softmax_bandit(len(means), means), sim.methods.reinforce(advantage)))
+        found = sim.oracle.moments(spec.task, spec.method, np.array(point["logits"]), samples=point["samples"])
         factor = float(found.mean @ found.exact / (found.exact @ found.exact))
-        return {"factor": Estimate(factor, tolerance=1e-9 * abs(factor))} | lab.components("mean", found.mean)
+        return lab.to_share({"factor": factor}, 1e-9) | lab.components("mean", found.mean)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "other divisor of the variance": Defect(
-                lab.with_method(advantage=sim.advantages.group_std(unbiased=True)), _STD
-            ),
-            "population deviation": Defect(lab.with_method(advantage=sim.advantages.group_std()), _UNBIASED),
-            "eps of 0.1": Defect(lab.with_method(advantage=sim.advantages.group_std(0.1)), _STD),
-            "no scale": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _STD),
-        }
+    defects = {
+        "other divisor of the variance": lambda: (
+            lab.with_method(advantage=sim.advantages.group_std(unbiased=True)),
+            _STD,
+        ),
+        "population deviation": lambda: (lab.with_method(advantage=sim.advantages.group_std()), _UNBIASED),
+        "eps of 0.1": lambda: (lab.with_method(advantage=sim.advantages.group_std(0.1)), _STD),
+        "no scale": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _STD),
+    }

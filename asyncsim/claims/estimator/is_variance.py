@@ -15,36 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient, reward, share_that_pays
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _second_moment(s: IsVariance, ratio: np.ndarray) -> float:
-    return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
-
-
-def _variance(s: IsVariance, ratio: np.ndarray) -> float:
-    """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
-    return _second_moment(s, ratio) - float(s.gradient @ s.gradient) / s.samples
 
 
 def _of(variance: float, fresh: float) -> dict[str, float]:
     return {"variance": variance, "inflation": variance / fresh}
-
-
-def _one_power(s: IsVariance) -> dict[str, float]:
-    fresh = _variance(s, np.ones_like(s.gain))
-    return _of(fresh, fresh)
-
-
-def _from_ess(s: IsVariance) -> dict[str, float]:
-    fresh = _variance(s, np.ones_like(s.gain))
-    return _of(fresh * float(s.current_mass @ s.sequences.ratio), fresh)
 
 
 _BATCHES = 200_000
@@ -66,7 +44,6 @@ class IsVariance(PaidSequencePair, Claim):
     samples = Integer(1, 4096, typical=(1, 3), example=4, unit="samples", doc="samples in a batch")
 
     def joint(self) -> None:
-        """Gradients that vary, of fresh and of stale data."""
         super().joint()
         self.sequences = enumerate_sequences(self)
         self.current_mass = self.sequences.mass * self.sequences.ratio
@@ -75,28 +52,35 @@ class IsVariance(PaidSequencePair, Claim):
         self.norm = (self.sequences.score**2).sum(axis=1)
         self.gradient = exact_gradient(self, self.current_logits, self.success)
         remedy = "move the offset, or take rewards and policies that differ"
-        ratios = self.sequences.ratio, np.ones(len(self.gain))
-        share = min(_variance(self, w) / max(1e-12, _second_moment(self, w)) for w in ratios)
+        self.fresh = np.ones(len(self.gain))
+        share = min(self._variance(w) / max(1e-12, self._second_moment(w)) for w in (self.sequences.ratio, self.fresh))
         # What is a difference of nearly equal numbers has no digits.
         checks.require(share > 1e-5, "offset", self.offset, "such that gradients vary", remedy)
 
+    def _second_moment(s, ratio: np.ndarray) -> float:
+        return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
+
+    def _variance(s, ratio: np.ndarray) -> float:
+        """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
+        return s._second_moment(ratio) - float(s.gradient @ s.gradient) / s.samples
+
     def predict(s) -> dict[str, float]:
-        return _of(_variance(s, s.sequences.ratio), _variance(s, np.ones_like(s.gain)))
+        return _of(s._variance(s.sequences.ratio), s._variance(s.fresh))
 
     def check(s) -> dict[str, float]:
         found = []
-        for mass, ratio in ((s.sequences.mass, s.sequences.ratio), (s.current_mass, np.ones_like(s.gain))):
+        for mass, ratio in ((s.sequences.mass, s.sequences.ratio), (s.current_mass, s.fresh)):
             gradients = (ratio * s.gain)[:, None] * s.sequences.score
             found.append(float(mass @ ((gradients - mass @ gradients) ** 2).sum(axis=1)) / s.samples)
         return _of(*found)
 
     wrong = {
-        "one power of the ratio under mu": _one_power,
-        "N/ESS taken for the inflation": _from_ess,
-        "ratio squared under pi": lambda s: _of(_variance(s, s.sequences.ratio**2), _variance(s, np.ones_like(s.gain))),
-        "squared mean forgotten": lambda s: _of(
-            _second_moment(s, s.sequences.ratio), _second_moment(s, np.ones_like(s.gain))
+        "one power of the ratio under mu": lambda s: _of(s._variance(s.fresh), s._variance(s.fresh)),
+        "N/ESS taken for the inflation": lambda s: _of(
+            s._variance(s.fresh) * float(s.current_mass @ s.sequences.ratio), s._variance(s.fresh)
         ),
+        "ratio squared under pi": lambda s: _of(s._variance(s.sequences.ratio**2), s._variance(s.fresh)),
+        "squared mean forgotten": lambda s: _of(s._second_moment(s.sequences.ratio), s._second_moment(s.fresh)),
     }
 
     points = (sequence_point("position", 3, 3, success=None, offset=0.6, samples=1), _MARKOV, _TWO_ARMS)
@@ -109,22 +93,19 @@ class IsVariance(PaidSequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        settings = point["actions"], point["horizon"], point["dependence"]
-        task = sim.tasks.token_bandit(*settings, success=point.get("success"))
-        spec = plant(lab.population(task, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"]))))
+        spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"])), plant)
         current, behavior = lab.places(point)
-        allowance = 10.0 * lab.cut_off(task, point, 2.0)
+        allowance = 10.0 * lab.cut_off(spec.task, point, 2.0)
+        options = {"samples": point["samples"], "policy": spec.policy}
         stale, fresh = (
-            sim.oracle.moments(task, spec.method, current, then, samples=point["samples"], policy=spec.policy).variance
+            sim.oracle.moments(spec.task, spec.method, current, then, **options).variance
             for then in (behavior, current)
         )
         found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
         return {name: each._replace(tolerance=each.tolerance + allowance * each.value) for name, each in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
-            "token ratio in place of the sequence's": Defect(lab.token_level(), _MARKOV),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
+        "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+    }

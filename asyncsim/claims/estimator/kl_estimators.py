@@ -19,44 +19,10 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, sequence_scores, softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, softmax
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _next(s: KlEstimators, values: np.ndarray, place: int) -> np.ndarray:
-    """Values of the rows behind every token, `[S, A]`; 0 behind the last one."""
-    if place + 1 == s.horizon:
-        return np.zeros((len(values), s.actions))
-    return np.array(
-        [[values[s.successor(r, a, place) % len(values)] for a in range(s.actions)] for r in range(len(values))]
-    )
-
-
-def _moments(s: KlEstimators, sampler: np.ndarray, current: np.ndarray | None = None) -> tuple[Any, Any]:
-    """E L and E L^2 under a sampler with these logits, L the log of current over behavior probabilities."""
-    chance, now = softmax(sampler), softmax(s.current_logits if current is None else current)
-    step = np.log(now) - np.log(softmax(s.behavior_logits))
-    first, second = np.zeros(len(chance), now.dtype), np.zeros(len(chance), now.dtype)
-    for t in reversed(range(s.horizon)):
-        after, square = _next(s, first, t), _next(s, second, t)
-        first, second = (chance * (step + after)).sum(1), (chance * (step**2 + 2.0 * step * after + square)).sum(1)
-    return first[0], second[0]
-
-
-def _visits(s: KlEstimators, logits: np.ndarray) -> np.ndarray:
-    """Expected visits of each row, `[S, 1]`."""
-    chance, mass = softmax(logits), np.eye(len(logits))[0]
-    total = np.zeros(len(logits))
-    for t in range(s.horizon):
-        total, after = total + mass, np.zeros(len(logits))
-        for row, a in np.ndindex(*chance.shape):
-            after[s.successor(row, a, t) % len(logits)] += mass[row] * chance[row, a]
-        mass = after
-    return total[:, None]
 
 
 def _quantities(divergence: Any, square: Any, reverse: Any, *steps: np.ndarray) -> dict[str, float]:
@@ -64,20 +30,6 @@ def _quantities(divergence: Any, square: Any, reverse: Any, *steps: np.ndarray) 
     return {name: float(np.real(x)) for name, x in values.items()} | {
         key: x for k, step in enumerate(steps, 1) for key, x in indexed(f"k{k}_step", step).items()
     }
-
-
-def _flipped(s: KlEstimators, name: str, factor: float) -> dict[str, float]:
-    return {k: x * factor if k.startswith(name) else x for k, x in s.predict().items()}
-
-
-def _token_sums(s: KlEstimators) -> dict[str, float]:
-    found = enumerate_sequences(s)
-    log_token = found.log_current - found.log_behavior
-    scores = sequence_scores(s, s.current_logits, found.tokens)
-    k3 = float(found.mass @ (np.expm1(log_token) - log_token).sum(1))
-    square = float(found.mass @ (log_token**2).sum(1))
-    right = s.predict() | {"k2": square / 2.0, "k3": k3}
-    return right | indexed("k2_step", -(found.mass * found.ratio * log_token[:, -1]) @ scores)
 
 
 _MARKOV = sequence_point("markov", 4, 4)
@@ -97,18 +49,51 @@ class KlEstimators(SequencePair, Claim):
     relative_to, through = "norm", "oracle"
 
     def joint(self) -> None:
-        """Policies that differ where they are used."""
         super().joint()
-        apart = _moments(self, self.behavior_logits)[0] < -1e-6
+        apart = self._moments(self.behavior_logits)[0] < -1e-6
         remedy = "without a difference every estimate is 0"
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
 
+    def _next(s, values: np.ndarray, place: int) -> np.ndarray:
+        """Values of the rows behind every token, `[S, A]`; 0 behind the last one."""
+        if place + 1 == s.horizon:
+            return np.zeros((len(values), s.actions))
+        return np.array(
+            [[values[s.successor(r, a, place) % len(values)] for a in range(s.actions)] for r in range(len(values))]
+        )
+
+    def _moments(s, sampler: np.ndarray, current: np.ndarray | None = None) -> tuple[Any, Any]:
+        """E L and E L^2 under a sampler with these logits, L the log of current over behavior probabilities."""
+        chance, now = softmax(sampler), softmax(s.current_logits if current is None else current)
+        step = np.log(now) - np.log(softmax(s.behavior_logits))
+        first, second = np.zeros(len(chance), now.dtype), np.zeros(len(chance), now.dtype)
+        for t in reversed(range(s.horizon)):
+            after, square = s._next(first, t), s._next(second, t)
+            first, second = (chance * (step + after)).sum(1), (chance * (step**2 + 2.0 * step * after + square)).sum(1)
+        return first[0], second[0]
+
+    def _visits(s, logits: np.ndarray) -> np.ndarray:
+        """Expected visits of each row, `[S, 1]`."""
+        chance, mass = softmax(logits), np.eye(len(logits))[0]
+        total = np.zeros(len(logits))
+        for t in range(s.horizon):
+            total, after = total + mass, np.zeros(len(logits))
+            for row, a in np.ndindex(*chance.shape):
+                after[s.successor(row, a, t) % len(logits)] += mass[row] * chance[row, a]
+            mass = after
+        return total[:, None]
+
+    def _token_squares(s) -> dict[str, float]:
+        found = enumerate_sequences(s)
+        square = float(found.mass @ ((found.log_current - found.log_behavior) ** 2).sum(1))
+        return s.predict() | {"k2": square / 2.0}
+
     def predict(s) -> dict[str, float]:
         mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
-        mean, square = _moments(s, s.behavior_logits)
-        reverse = complex_gradient(lambda x: _moments(s, x, x)[0], s.current_logits)
-        away, back = (_visits(s, x) * (pi - mu) for x in (s.behavior_logits, s.current_logits))
-        return _quantities(-mean, square, _moments(s, s.current_logits)[0], away, -reverse, -back)
+        mean, square = s._moments(s.behavior_logits)
+        reverse = complex_gradient(lambda x: s._moments(x, x)[0], s.current_logits)
+        away, back = (s._visits(x) * (pi - mu) for x in (s.behavior_logits, s.current_logits))
+        return _quantities(-mean, square, s._moments(s.current_logits)[0], away, -reverse, -back)
 
     def check(s) -> dict[str, float]:
         found = enumerate_sequences(s)
@@ -125,8 +110,10 @@ class KlEstimators(SequencePair, Claim):
     wrong = {
         "k2 taken for unbiased": lambda s: s.predict() | {"k2": s.predict()["k1"]},
         "directions exchanged": lambda s: s.predict() | {"k3": s.predict()["reverse"]},
-        "k1 as a loss taken to pull toward the data": lambda s: _flipped(s, "k1_step", -1.0),
-        "squares of tokens summed, not the square of their sum": _token_sums,
+        "k1 as a loss taken to pull toward the data": lambda s: {
+            name: -x if name.startswith("k1_step") else x for name, x in s.predict().items()
+        },
+        "squares of tokens summed, not the square of their sum": _token_squares,
     }
 
     points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)
@@ -134,29 +121,23 @@ class KlEstimators(SequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         method = sim.methods.full_is(advantage=sim.advantages.none()).replace(penalties=_penalties())
-        spec = plant(lab.population(task, method))
-        step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
+        spec = lab.planted(point, method, plant)
+        step = lab.step_of(spec, point)
         found = {
             name: lab.exactly(getattr(sim.diagnostics, each).measure(step).item()) for name, each in _VALUES.items()
         }
-        allowance = 4.0 * point["horizon"] * lab.cut_off(task, point)
-        plain = sim.oracle.limit(task, spec.method.replace(penalties=()), *lab.places(point), spec.policy)
+        allowance = 4.0 * point["horizon"] * lab.cut_off(spec.task, point)
+        plain = lab.limit_of(spec, point, penalties=())
         for k, penalty in enumerate(spec.method.penalties, 1):
-            both = sim.oracle.limit(task, spec.method.replace(penalties=(penalty,)), *lab.places(point), spec.policy)
-            found |= lab.components(f"k{k}_step", both - plain, allowance)
+            found |= lab.components(f"k{k}_step", lab.limit_of(spec, point, penalties=(penalty,)) - plain, allowance)
         return found
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _MARKOV),
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-            "k1 loss weighted": Defect(lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
-            "k2 loss unweighted": Defect(lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
-            "k2 of tokens": Defect(lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
-            "k2 in place of k3": Defect(
-                lab.with_method(penalties=(*_penalties()[:2], _penalties(k2={"ratio": "sequence"})[1])), _MARKOV
-            ),
-        }
+    defects = {
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _MARKOV),
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+        "k1 loss weighted": lambda: (lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
+        "k2 loss unweighted": lambda: (lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
+        "k2 of tokens": lambda: (lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
+        "k2 in place of k3": lambda: (lab.with_method(penalties=(*_penalties()[:2], _penalties()[1])), _MARKOV),
+    }

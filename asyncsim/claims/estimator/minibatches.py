@@ -20,37 +20,13 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Count, Positive
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
-
-
-def _quantities(s: Minibatches, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
-    return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
-
-
-def _apart(s: Minibatches) -> np.ndarray:
-    """Covariances of updates 0, ..., M apart."""
-    covariances = np.arange(s.minibatches + 1) / s.minibatches
-    covariances[0] = s.minibatches
-    return covariances
-
-
-def _replaced(s: Minibatches) -> dict[str, float]:
-    """Every minibatch drawn with replacement: noise of the dealing beside that of the batch."""
-    k = np.arange(1, s.epochs * s.minibatches + 1)
-    return _quantities(s, k**2 + k * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples)), _apart(s))
-
+from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, indexed, replaced, units_for
 
 _COORDINATES = 8
 _SPREAD = 0.6
 """Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
-
-
-def _squares(step: Any) -> Any:
-    return (step.parameters**2).mean(-1)
 
 
 def _point(minibatches: int, cut: str, **changes: Any) -> dict[str, Any]:
@@ -89,10 +65,21 @@ class Minibatches(Claim):
         """Variance of a step along the mean gradient of the batch."""
         return self.step**2 * self.noise**2 / (self.groups * self.samples)
 
-    def predict(s) -> dict[str, float]:
+    def _quantities(s, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
+        return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Updates that have been made, 1, 2, ..."""
+        return np.arange(1.0, self.epochs * self.minibatches + 1)
+
+    def predict(s, variances: np.ndarray | None = None) -> dict[str, float]:
         m = s.minibatches
-        epoch, place = np.divmod(np.arange(1, s.epochs * m + 1), m)
-        return _quantities(s, (epoch * m) ** 2 + 2.0 * epoch * m * place + place * m, _apart(s))
+        epoch, place = np.divmod(s.counts, m)
+        right = (epoch * m) ** 2 + 2.0 * epoch * m * place + place * m
+        # Updates 0, ..., M apart.
+        covariances = np.append(m, np.arange(1, m + 1) / m)
+        return s._quantities(right if variances is None else variances, covariances)
 
     def check(s, dealt_anew: bool = True) -> dict[str, float]:
         """Pairs of minibatches: all of a sample's noise in the same one, nothing in another, a share between epochs."""
@@ -106,19 +93,18 @@ class Minibatches(Claim):
         covariance = shared / size**2 * (s.groups * s.samples)
         sums = [covariance[:k, :k].sum() for k in range(1, updates + 1)]
         lags = [np.mean([covariance[k, k - lag] for k in range(m, updates)]) for lag in range(m + 1)]
-        return _quantities(s, np.array(sums), np.array(lags))
+        return s._quantities(np.array(sums), np.array(lags))
 
     wrong = {
-        "dealt with replacement": _replaced,
+        # Noise of the dealing beside that of the batch.
+        "dealt with replacement": lambda s: Minibatches.predict(
+            s, s.counts**2 + s.counts * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples))
+        ),
         "every epoch in the same order": lambda s: Minibatches.check(s, dealt_anew=False),
-        "fresh samples in every minibatch": lambda s: _quantities(
-            s,
-            s.minibatches * np.arange(1.0, s.epochs * s.minibatches + 1),
-            s.minibatches * np.eye(s.minibatches + 1)[0],
+        "fresh samples in every minibatch": lambda s: s._quantities(
+            s.minibatches * s.counts, s.minibatches * np.eye(s.minibatches + 1)[0]
         ),
-        "every minibatch taken for the batch": lambda s: _quantities(
-            s, np.arange(1.0, s.epochs * s.minibatches + 1) ** 2, np.ones(s.minibatches + 1)
-        ),
+        "every minibatch taken for the batch": lambda s: s._quantities(s.counts**2, np.ones(s.minibatches + 1)),
     }
 
     points = (_POINT,)
@@ -138,7 +124,10 @@ class Minibatches(Claim):
             minibatches=parts,
             cut=point["cut"],
             replicates=units_for(_SPREAD, effect, count + parts + 1),
-            diagnostics=[lab.Metric("squares", _squares), sim.diagnostics.autocorrelogram(parts)],
+            diagnostics=[
+                lab.Metric("squares", lambda step: (step.parameters**2).mean(-1)),
+                sim.diagnostics.autocorrelogram(parts),
+            ],
         )
         trace = lab.run(spec, seed, plant)
         # The start is 0, and so is the mean gradient of the only batch.
@@ -147,10 +136,8 @@ class Minibatches(Claim):
         products = point["step"] ** 2 * trace.accumulated["autocorrelogram"] / _COORDINATES
         return found | {f"covariance[{k}]": between(x) for k, x in enumerate(products)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "no minibatches": Defect(replaced(minibatches=1), _POINT),
-            "one epoch": Defect(replaced(epochs=1), _POINT),
-            "half the groups": Defect(replaced(system=lab.fixed(0, groups_per_batch=1)), _POINT),
-        }
+    defects = {
+        "no minibatches": lambda: (replaced(minibatches=1), _POINT),
+        "one epoch": lambda: (replaced(epochs=1), _POINT),
+        "half the groups": lambda: (replaced(system=lab.fixed(0, groups_per_batch=1)), _POINT),
+    }

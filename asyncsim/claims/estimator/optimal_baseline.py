@@ -10,38 +10,16 @@ route: the variance by enumeration at three baselines and the vertex of the para
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Positive, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _quotient(s: OptimalBaseline, power: float) -> float:
-    mass = s.mu * s.weight**power * score_norm_squared(s.pi)
-    return float(mass @ s.rewards / mass.sum())
-
-
-def _minimizer(s: OptimalBaseline) -> float:
-    mass = s.mu * s.weight**2 * score_norm_squared(s.pi)
-    drift = s.mu * s.weight - (s.mu @ s.weight) * s.pi
-    returns = s.mu * s.weight * s.rewards
-    signal = returns - returns.sum() * s.pi
-    return float((mass @ s.rewards - signal @ drift) / (mass.sum() - drift @ drift))
-
-
-def _vertex(parabola: Callable[[float], float], scale: float) -> float:
-    left, middle, right = (parabola(b * scale) for b in (-1.0, 0.0, 1.0))
-    return scale * 0.5 * (left - right) / (left - 2.0 * middle + right)
-
+from asyncsim.claims._bandit import PolicyPair, score_norm_squared
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector
+from asyncsim.claims._points import PAIR
 
 _ROUNDING = 1e-9
-_POINT = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+_POINT = {"rewards": (0.2, 0.5, 1.0), **PAIR}
 
 
 class OptimalBaseline(PolicyPair, Claim):
@@ -54,32 +32,42 @@ class OptimalBaseline(PolicyPair, Claim):
     cap = Positive(optional=True, typical=(0.3, 3.0), example=1.2, doc="largest weight that is left as it is")
 
     def joint(self) -> None:
-        """Both policies, and the ratio of every arm, truncated at the cap, `[A]` each."""
         super().joint()
-        self.mu, self.pi = map(softmax, self.logits)
         self.weight = np.minimum(self.pi / self.mu, np.inf if self.cap is None else self.cap)
 
+    def _quotient(s, power: float) -> float:
+        mass = s.mu * s.weight**power * score_norm_squared(s.pi)
+        return float(mass @ s.rewards / mass.sum())
+
+    def _minimizer(s) -> float:
+        mass = s.mu * s.weight**2 * score_norm_squared(s.pi)
+        drift = s.mu * s.weight - (s.mu @ s.weight) * s.pi
+        returns = s.mu * s.weight * s.rewards
+        signal = returns - returns.sum() * s.pi
+        return float((mass @ s.rewards - signal @ drift) / (mass.sum() - drift @ drift))
+
     def predict(s) -> dict[str, float]:
-        return {"baseline": _minimizer(s), "opob": _quotient(s, 2)}
+        return {"baseline": s._minimizer(), "opob": s._quotient(2)}
 
     def check(s) -> dict[str, float]:
         scores = np.eye(s.rewards.size) - s.pi
         scale = float(np.abs(s.rewards).max()) or 1.0
 
-        def second_moment(b: float) -> float:
-            gradients = (s.weight * (s.rewards - b))[:, None] * scores
-            return float(s.mu @ (gradients**2).sum(axis=1))
+        def vertex(centered: bool) -> float:
+            """Of the parabola through the second moments at three baselines, about the mean or about 0."""
+            values = []
+            for b in (-scale, 0.0, scale):
+                gradients = (s.weight * (s.rewards - b))[:, None] * scores
+                values.append(float(s.mu @ ((gradients - centered * (s.mu @ gradients)) ** 2).sum(axis=1)))
+            left, middle, right = values
+            return scale * 0.5 * (left - right) / (left - 2.0 * middle + right)
 
-        def variance(b: float) -> float:
-            gradients = (s.weight * (s.rewards - b))[:, None] * scores
-            return float(s.mu @ ((gradients - s.mu @ gradients) ** 2).sum(axis=1))
-
-        return {"baseline": _vertex(variance, scale), "opob": _vertex(second_moment, scale)}
+        return {"baseline": vertex(True), "opob": vertex(False)}
 
     wrong = {
-        "weight to the fourth power": lambda s: {"baseline": _quotient(s, 4), "opob": _quotient(s, 4)},
+        "weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)},
         "mean reward under behavior": lambda s: {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)},
-        "drift of truncated weights ignored": lambda s: {"baseline": _quotient(s, 2), "opob": _quotient(s, 2)},
+        "drift of truncated weights ignored": lambda s: {"baseline": s._quotient(2), "opob": s._quotient(2)},
     }
 
     points = ({**_POINT, "cap": None}, {**_POINT, "cap": 1.5})
@@ -92,24 +80,12 @@ class OptimalBaseline(PolicyPair, Claim):
         # Not by the name of truncated weights, which refuses caps below 1.
         method = sim.methods.full_is(advantage=sim.advantages.opob()).replace(weight=lab.Ratio("sequence", cap))
         spec = plant(lab.population(task, method))
-        places = (np.array(point["current_logits"]), np.array(point["behavior_logits"]))
         # The variance is a parabola in a constant baseline: three exact values give its vertex.
-        low, middle, high = (
-            sim.oracle.moments(
-                task, spec.method.replace(advantage=sim.advantages.offset(v)), *places, samples=1
-            ).variance
-            for v in (-1.0, 0.0, 1.0)
-        )
-        vertex = 0.5 * (low - high) / (low - 2.0 * middle + high)
-        signal = sim.oracle.population_step(task, spec.method, *places)
+        offsets = [spec.method.replace(advantage=sim.advantages.offset(v)) for v in (-1.0, 0.0, 1.0)]
+        found = [sim.oracle.moments(task, each, *lab.places(point), samples=1).variance for each in offsets]
+        vertex = 0.5 * (found[0] - found[2]) / (found[0] - 2.0 * found[1] + found[2])
+        signal = lab.step_of(spec, point)
         baseline = (signal.batch.reward - signal.advantages)[0, 0, 0].item()
         return {"baseline": Estimate(vertex, tolerance=_ROUNDING), "opob": Estimate(baseline, tolerance=_ROUNDING)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "weight to the fourth power": Defect(
-                lambda spec: spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage))),
-                {**_POINT, "cap": None},
-            )
-        }
+    defects = {"weight to the fourth power": lambda: (lab.wrapping_advantage(lab.FourthPower), {**_POINT, "cap": None})}

@@ -19,20 +19,12 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Flag, Integer, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions, score_norm_squared
+from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, Vector, checks, indexed
+from asyncsim.claims._points import PAIR
 
 _LIMIT = 2**16
-
-
-def _batches(s: PlugInBaseline) -> tuple[np.ndarray, np.ndarray]:
-    """Every ordered batch of arms `[B, N]` and its probability."""
-    picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
-    return picks, s.mu[picks].prod(axis=1)
 
 
 def _of(chance: np.ndarray, gradients: np.ndarray) -> dict[str, float]:
@@ -40,38 +32,15 @@ def _of(chance: np.ndarray, gradients: np.ndarray) -> dict[str, float]:
     return indexed("mean", mean) | {"variance": float(chance @ ((gradients - mean) ** 2).sum(axis=1))}
 
 
-def _with(s: PlugInBaseline, omega: np.ndarray, out: bool) -> dict[str, float]:
-    """Moments with these weights of arms, sample i out of its own baseline or in it."""
-    picks, chance = _batches(s)
-    heavy, reward = omega[picks], s.rewards[picks]
-    keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)
-    baseline = (heavy * reward) @ keep / (heavy @ keep)
-    weight = s.ratio[picks] * (reward - baseline) / s.samples
-    return _of(chance, np.einsum("bn,bnk->bk", weight, s.scores[picks]))
-
-
-def _with_constant(s: PlugInBaseline) -> dict[str, float]:
-    mass = s.mu * s.ratio**2 * score_norm_squared(s.pi)
-    gradients = (s.ratio * (s.rewards - mass @ s.rewards / mass.sum()))[:, None] * s.scores
-    found = _of(s.mu, gradients)
-    return found | {"variance": found["variance"] / s.samples}
-
-
 def _baseline(point: Point) -> lab.Advantage:
     out = bool(point["leave_one_out"])
     if point["baseline"] == "mean":
         return sim.advantages.leave_one_out() if out else sim.advantages.group_mean()
     made = {"self_normalized": sim.advantages.self_normalized, "plug_in": sim.advantages.opob}[point["baseline"]]
-    advantage: lab.Advantage = made(leave_one_out=out)
-    return advantage
+    return made(leave_one_out=out)
 
 
-def _fourth_power(spec: lab.Spec) -> lab.Spec:
-    return spec.replace(method=spec.method.replace(advantage=lab.FourthPower(spec.method.advantage)))
-
-
-_PAIR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 0.5, 1.0)}
-_POINT = {**_PAIR, "samples": 3, "leave_one_out": False}
+_POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "leave_one_out": False}
 _PLUG_IN = {**_POINT, "baseline": "plug_in"}
 _OUT = {**_PLUG_IN, "leave_one_out": True}
 _WIDE = {
@@ -88,22 +57,18 @@ class PlugInBaseline(PolicyPair, Claim):
     kind, source = "identity", "derived; plug-in optimal baseline arXiv 2602.17616"
     relative_to, through = "norm", "oracle"
 
-    behavior_logits = Vector(
-        typical=(-1.5, 1.5), sizes=(2, 4), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-1.5, 1.5), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
+    current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
     rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
     samples = Integer(2, 16, typical=(2, 5), example=3, unit="samples", doc="samples in a group")
     baseline = Choice("mean", "self_normalized", "plug_in", example="plug_in", doc="weights of the rewards in it")
     leave_one_out = Flag(example=False, doc="whether a sample leaves its own baseline")
 
     def joint(self) -> None:
-        """Few batches, and a gradient and a variance that are not 0."""
         super().joint()
         arms, remedy = self.rewards.size, "ask for fewer samples or arms"
         few = arms**self.samples <= _LIMIT
         checks.require(few, "samples", self.samples, f"such that {arms}**samples <= {_LIMIT}", remedy)
-        self.mu, self.pi = map(softmax, self.logits)
         self.ratio, self.scores = self.pi / self.mu, np.eye(arms) - self.pi
         self.gradient = self.pi * (self.rewards - self.pi @ self.rewards)
         differ = float(np.abs(self.gradient).max()) > 1e-6
@@ -114,8 +79,23 @@ class PlugInBaseline(PolicyPair, Claim):
             "plug_in": self.ratio**2 * score_norm_squared(self.pi),
         }[self.baseline]
 
+    def _with(s, omega: np.ndarray, out: bool) -> dict[str, float]:
+        """Moments with these weights of arms, sample i out of its own baseline or in it, over all ordered batches."""
+        picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
+        heavy, reward, chance = omega[picks], s.rewards[picks], s.mu[picks].prod(axis=1)
+        keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)
+        baseline = (heavy * reward) @ keep / (heavy @ keep)
+        weight = s.ratio[picks] * (reward - baseline) / s.samples
+        return _of(chance, np.einsum("bn,bnk->bk", weight, s.scores[picks]))
+
+    def _with_constant(s) -> dict[str, float]:
+        mass = s.mu * s.ratio**2 * score_norm_squared(s.pi)
+        gradients = (s.ratio * (s.rewards - mass @ s.rewards / mass.sum()))[:, None] * s.scores
+        found = _of(s.mu, gradients)
+        return found | {"variance": found["variance"] / s.samples}
+
     def predict(s) -> dict[str, float]:
-        return _with(s, s.omega, s.leave_one_out)
+        return s._with(s.omega, s.leave_one_out)
 
     def check(s) -> dict[str, float]:
         counts = compositions(s.samples, s.rewards.size)
@@ -137,8 +117,8 @@ class PlugInBaseline(PolicyPair, Claim):
         return found | (indexed("mean", s.gradient) if s.leave_one_out else {})
 
     wrong = {
-        "own sample on the other side": lambda s: _with(s, s.omega, not s.leave_one_out),
-        "weights squared once more": lambda s: _with(s, s.omega**2 * s.ratio, s.leave_one_out),
+        "own sample on the other side": lambda s: s._with(s.omega, not s.leave_one_out),
+        "weights squared once more": lambda s: s._with(s.omega**2 * s.ratio, s.leave_one_out),
         "best constant baseline": _with_constant,
     }
 
@@ -154,14 +134,11 @@ class PlugInBaseline(PolicyPair, Claim):
         rewards = point["rewards"]
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(lab.population(task, sim.methods.full_is(advantage=_baseline(point))))
-        places = np.array(point["current_logits"]), np.array(point["behavior_logits"])
-        found = sim.oracle.moments(task, spec.method, *places, samples=point["samples"])
+        found = sim.oracle.moments(task, spec.method, *lab.places(point), samples=point["samples"])
         return lab.components("mean", found.mean) | {"variance": lab.exactly(found.variance)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "weight to the fourth power": Defect(_fourth_power, _PLUG_IN),
-            "sample inside its own baseline": Defect(lab.with_method(advantage=sim.advantages.opob()), _OUT),
-            "dropped ratio": Defect(lab.dropped_ratio, _OUT),
-        }
+    defects = {
+        "weight to the fourth power": lambda: (lab.wrapping_advantage(lab.FourthPower), _PLUG_IN),
+        "sample inside its own baseline": lambda: (lab.with_method(advantage=sim.advantages.opob()), _OUT),
+        "dropped ratio": lambda: (lab.dropped_ratio, _OUT),
+    }

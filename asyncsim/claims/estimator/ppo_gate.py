@@ -19,27 +19,12 @@ from functools import partial
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed
+from asyncsim.claims._points import PAIR
 
 _CLEAR = 1e-9
-
-
-def _gate(s: PpoGate, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Arms that are open for A > 0 and for A < 0."""
-    lowest, highest, dual = s.bounds
-    return rho <= highest, (rho >= lowest) & (rho <= dual)
-
-
-def _update(s: PpoGate, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, float]:
-    """Gradient in the logits, and the share of tokens that are open, for gates of both signs."""
-    paid, unpaid = s.mu * s.means * up, s.mu * (1.0 - s.means) * down
-    weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
-    return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
 
 
 def _quantities(first: tuple[np.ndarray, float], second: tuple[np.ndarray, float]) -> dict[str, float]:
@@ -47,50 +32,7 @@ def _quantities(first: tuple[np.ndarray, float], second: tuple[np.ndarray, float
     return vectors | {"open_first": first[1], "open_second": second[1]}
 
 
-def _seen(s: PpoGate) -> np.ndarray:
-    """Ratios in the first update on a batch."""
-    return s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
-
-
-def _objective(s: PpoGate, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
-    lowest, highest, dual = s.bounds
-    rows = []
-    for ratio in softmax(logits) / below:
-        clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
-        for gain in (1.0 - s.offset, -s.offset):
-            least = min(ratio * gain, clip * gain, key=np.real)
-            rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
-    return np.array(rows)
-
-
-def _with(s: PpoGate, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> dict[str, float]:
-    """The second update with other gates, and the first one with these where it sees a ratio."""
-    second = _update(s, rho, up, down)
-    return _quantities(second if s.anchor == "behavior" else _update(s, *[np.ones_like(rho)] * 3), second)
-
-
-def _both_sides(s: PpoGate) -> dict[str, float]:
-    inside = (s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])
-    return _with(s, s.ratio, inside, inside)
-
-
-def _lag_seen(s: PpoGate) -> dict[str, float]:
-    return s.but(anchor="behavior").predict()
-
-
-_SECOND, _FIRST = 1, 2
-"""Updates behind the displacement: the second on a batch of the policy itself, the first on a stale one."""
-
-
-def _slope(arm: int) -> lab.Metric:
-    return lab.Metric(f"gradient[{arm}]", lambda step: step.gradient[:, arm], ("log_prob",), subject="policy")
-
-
-_POINT = {
-    "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "means": (0.3, 0.5, 0.8),
-    "low": 0.2, "high": 0.2, "offset": 0.4,
-}  # fmt: skip
+_POINT = {**PAIR, "means": (0.3, 0.5, 0.8), "low": 0.2, "high": 0.2, "offset": 0.4}
 _STALE = {**_POINT, "anchor": "behavior", "dual": 2.0}
 _RECOMPUTED = {**_POINT, "anchor": "proximal", "dual": None}
 
@@ -109,36 +51,63 @@ class PpoGate(PolicyPair, Claim):
     anchor = Choice("behavior", "proximal", example="proximal", doc="policy in the denominator of the ratio")
 
     def joint(self) -> None:
-        """Probabilities in [0, 1], ratios away from the bounds, and gradients that are not 0."""
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
-        self.mu, self.pi = map(softmax, self.logits)
         self.ratio = self.pi / self.mu
         self.bounds = 1.0 - self.low, 1.0 + self.high, np.inf if self.dual is None else self.dual
         gaps = np.abs(np.concatenate([np.append(self.ratio, 1.0) - x for x in self.bounds]))
         checks.require(bool((gaps > _CLEAR).all()), "low, high", (self.low, self.high), "off every ratio", "move it")
         fixed = self.ratio, np.ones_like(self.ratio)
-        moves = min(float(np.abs(_update(self, rho, *_gate(self, rho))[0]).max()) for rho in fixed)
+        moves = min(float(np.abs(self._update(rho, *self._gate(rho))[0]).max()) for rho in fixed)
         checks.require(moves > 1e-6, "offset", self.offset, "such that the gradient is not 0", "widen the band")
 
+    def _gate(s, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Arms that are open for A > 0 and for A < 0."""
+        lowest, highest, dual = s.bounds
+        return rho <= highest, (rho >= lowest) & (rho <= dual)
+
+    def _update(s, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, float]:
+        """Gradient in the logits, and the share of tokens that are open, for gates of both signs."""
+        paid, unpaid = s.mu * s.means * up, s.mu * (1.0 - s.means) * down
+        weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
+        return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
+
+    def _objective(s, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
+        lowest, highest, dual = s.bounds
+        rows = []
+        for ratio in softmax(logits) / below:
+            clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
+            for gain in (1.0 - s.offset, -s.offset):
+                least = min(ratio * gain, clip * gain, key=np.real)
+                rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
+        return np.array(rows)
+
+    def _with(s, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> dict[str, float]:
+        """The second update with other gates, and the first one with these where it sees a ratio."""
+        second = s._update(rho, up, down)
+        return _quantities(second if s.anchor == "behavior" else s._update(*[np.ones_like(rho)] * 3), second)
+
     def predict(s) -> dict[str, float]:
-        first, second = (_update(s, rho, *_gate(s, rho)) for rho in (_seen(s), s.ratio))
-        return _quantities(first, second)
+        seen = s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
+        return _quantities(*(s._update(rho, *s._gate(rho)) for rho in (seen, s.ratio)))
 
     def check(s) -> dict[str, float]:
         chance = np.stack([s.mu * s.means, s.mu * (1.0 - s.means)], 1).ravel()
         found = []
         for below in (s.mu if s.anchor == "behavior" else s.pi, s.mu):
-            slopes = complex_gradient(partial(_objective, s, below), s.current_logits)
+            slopes = complex_gradient(partial(s._objective, below), s.current_logits)
             found.append((chance @ slopes, float(chance @ (np.abs(slopes).max(1) > 0.0))))
         return _quantities(*found)
 
     wrong = {
-        "sides of the gate swapped": lambda s: _with(s, s.ratio, *_gate(s, s.ratio)[::-1]),
-        "stopped outside the band whatever the sign": _both_sides,
-        "ratio missing where the gate is open": lambda s: _with(s, np.ones_like(s.ratio), *_gate(s, s.ratio)),
-        "a recomputed denominator sees staleness": _lag_seen,
+        "sides of the gate swapped": lambda s: s._with(s.ratio, *s._gate(s.ratio)[::-1]),
+        "stopped outside the band whatever the sign": lambda s: s._with(
+            s.ratio, *[(s.ratio >= s.bounds[0]) & (s.ratio <= s.bounds[1])] * 2
+        ),
+        "ratio missing where the gate is open": lambda s: s._with(np.ones_like(s.ratio), *s._gate(s.ratio)),
+        "a recomputed denominator sees staleness": lambda s: s.but(anchor="behavior").predict(),
         "dual clip forgotten": lambda s: s.but(dual=None).predict(),
     }
 
@@ -149,21 +118,23 @@ class PpoGate(PolicyPair, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         means, baseline = point["means"], sim.advantages.offset(point["offset"])
         method = sim.methods.ppo_clip(point["low"], point["high"], point["anchor"], baseline, dual=point.get("dual"))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-        metrics = [*map(_slope, range(len(means))), "clip_active"]
+        slopes = [
+            lab.Metric(f"gradient[{a}]", lambda step, a=a: step.gradient[:, a], ("log_prob",), subject="policy")
+            for a in range(len(means))
+        ]
+        metrics, places = [*slopes, "clip_active"], lab.places(point)[::-1]
         spec = lab.displaced(sim.tasks.softmax_bandit(len(means), means), places, metrics, (1, 3, 1), method)
         trace = lab.run(spec.replace(sampling="enumerate", epochs=2), seed, plant)
         found: dict[str, Estimate] = {}
-        for name, update in (("first", _FIRST), ("second", _SECOND)):
-            found |= lab.components(name, np.array([trace[f"gradient[{a}]"][update, 0] for a in range(len(means))]))
+        # Behind the displacement: the second update on a batch of the policy itself, then the first on a stale one.
+        for name, update in (("first", 2), ("second", 1)):
+            found |= lab.components(name, np.array([trace[each.name][update, 0] for each in slopes]))
             found[f"open_{name}"] = lab.exactly(1.0 - trace["clip_active"][update, 0])
         return found
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sides swapped": Defect(lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)), _STALE),
-            "stopped on both sides": Defect(lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)), _STALE),
-            "dual clip forgotten": Defect(lab.with_method(weight=lab.Clip(0.2, 0.2)), _STALE),
-            "anchored elsewhere": Defect(lab.with_method(anchor="behavior"), _RECOMPUTED),
-        }
+    defects = {
+        "sides swapped": lambda: (lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)), _STALE),
+        "stopped on both sides": lambda: (lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)), _STALE),
+        "dual clip forgotten": lambda: (lab.with_method(weight=lab.Clip(0.2, 0.2)), _STALE),
+        "anchored elsewhere": lambda: (lab.with_method(anchor="behavior"), _RECOMPUTED),
+    }

@@ -18,46 +18,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _weight(s: ScoreCentering, ratio: np.ndarray) -> np.ndarray:
-    return np.ones_like(ratio) if s.weight == "none" else np.minimum(ratio, s.cap)
-
-
-def _alpha(s: ScoreCentering) -> float:
-    rho = s.q[~s.head].sum() / s.p[~s.head].sum()
-    return float(rho * _weight(s, 1.0 / rho))
-
-
-def _grad(s: ScoreCentering) -> np.ndarray:
-    grad: np.ndarray = (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
-    return grad
-
-
-def _removed(s: ScoreCentering) -> np.ndarray:
-    removed: np.ndarray = (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
-    return removed
-
-
-def _left(s: ScoreCentering, alpha: float | None = None) -> np.ndarray:
-    rest = ~s.head * (s.q * s.w - (_alpha(s) if alpha is None else alpha) * s.p)
-    left: np.ndarray = (s.q @ s.gain) * (rest @ s.scores)
-    return left
-
-
-def _of(s: ScoreCentering, grad: np.ndarray, removed: np.ndarray, left: np.ndarray | None = None) -> dict[str, float]:
-    known = {} if s.top is None else indexed("left", _left(s) if left is None else left)
-    return indexed("grad", grad) | indexed("removed", removed) | known
-
-
-def _without_alpha(s: ScoreCentering, alpha: float) -> dict[str, float]:
-    return _of(s, _grad(s), _removed(s), None if s.top is None else _left(s, alpha))
+from asyncsim.claims._bandit import PolicyPair, arm_logits, softmax
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 
 
 def _weighing(kind: type[lab.Centered]) -> Plant:
@@ -82,10 +45,8 @@ class ScoreCentering(PolicyPair, Claim):
     kind, source = "identity", "arXiv 2609.20807; exactness derived"
     relative_to, through = "norm", "oracle"
 
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(3, 6), example=(0.3, -0.2, 0.5, -0.6), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1, 0.4), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, -0.6, sizes=(3, 6))
+    current_logits = arm_logits("current", 1.5, -0.9, 0.1, 0.4)
     rewards = Vector(typical=(0.0, 1.0), example=(0.2, 0.5, 1.0, 0.0), doc="rewards of the arms")
     offset = Real(typical=(-1.0, 2.0), example=0.1, unit="reward", doc="constant baseline")
     weight = Choice("none", "truncated", example="truncated", doc="what multiplies the score")
@@ -93,52 +54,68 @@ class ScoreCentering(PolicyPair, Claim):
     top = Integer(1, optional=True, typical=(1, 2), example=1, unit="actions", doc="likeliest actions that are known")
 
     def joint(self) -> None:
-        """Something to take out, and something left where only some actions are known."""
         super().joint()
         self.q, self.p = map(softmax, self.logits)
-        self.w = _weight(self, self.p / self.q)
+        self.w = self._weight(self.p / self.q)
         self.gain = self.rewards - self.offset
         self.scores = np.eye(len(self.q)) - self.p
+        changes = min(float(np.abs(x).max()) for x in (self._removed(), self._grad())) > 1e-6
         remedy = "move the offset, or take a cap that binds"
-        removed, grad = (float(np.abs(x).max()) for x in (_removed(self), _grad(self)))
-        checks.require(
-            min(removed, grad) > 1e-6, "offset", self.offset, "such that centering changes a gradient", remedy
-        )
+        checks.require(changes, "offset", self.offset, "such that centering changes a gradient", remedy)
         if self.top is not None:
             self._behind()
 
     def _behind(self) -> None:
         """A head of the sampler's likeliest actions, and behind it what is not the trainer's."""
-        few = self.top <= len(self.q) - 2
-        checks.require(
-            few, "top", self.top, f"at most {len(self.q) - 2}: a single action behind it is exact", "lower it"
-        )
+        few, bound = self.top <= len(self.q) - 2, f"at most {len(self.q) - 2}: a single action behind it is exact"
+        checks.require(few, "top", self.top, bound, "lower it")
         order = np.sort(self.q)[::-1]
         self.head = self.q >= order[self.top - 1]
         behind = float(self.p[~self.head].sum())
         clear = float(order[self.top - 1] - order[self.top]) > 1e-9 and behind >= 1e-6
         checks.require(clear, "top", self.top, "at an edge without a tie, with mass behind it", "move a logit")
-        differ = float(np.abs(_left(self)).max()) > 1e-6
+        differ = float(np.abs(self._left()).max()) > 1e-6
         checks.require(differ, "top", self.top, "such that something is left over", "move a logit, or leave top out")
 
-    def predict(s) -> dict[str, float]:
-        return _of(s, _grad(s), _removed(s))
+    def _weight(s, ratio: np.ndarray) -> np.ndarray:
+        return np.ones_like(ratio) if s.weight == "none" else np.minimum(ratio, s.cap)
+
+    def _alpha(s) -> float:
+        rho = s.q[~s.head].sum() / s.p[~s.head].sum()
+        return float(rho * s._weight(1.0 / rho))
+
+    def _grad(s) -> np.ndarray:
+        return (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
+
+    def _removed(s) -> np.ndarray:
+        return (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
+
+    def _left(s, alpha: float | None = None) -> np.ndarray:
+        rest = ~s.head * (s.q * s.w - (s._alpha() if alpha is None else alpha) * s.p)
+        return (s.q @ s.gain) * (rest @ s.scores)
+
+    def _of(s, grad: np.ndarray, removed: np.ndarray, left: np.ndarray | None = None) -> dict[str, float]:
+        known = {} if s.top is None else indexed("left", s._left() if left is None else left)
+        return indexed("grad", grad) | indexed("removed", removed) | known
+
+    def predict(s, alpha: float | None = None) -> dict[str, float]:
+        return s._of(s._grad(), s._removed(), None if s.top is None else s._left(alpha))
 
     def check(s) -> dict[str, float]:
         everything = (s.q * s.w) @ s.scores
-        known = everything if s.top is None else (s.head * (s.q * s.w - _alpha(s) * s.p)) @ s.scores
+        known = everything if s.top is None else (s.head * (s.q * s.w - s._alpha() * s.p)) @ s.scores
         totals = np.zeros((3, len(s.q)))
         for chance, gain, own in zip(s.q, s.gain, s.w[:, None] * s.scores, strict=True):
             totals += chance * gain * np.array([own - everything, own, own - known])
-        return _of(s, totals[0], totals[1] - totals[0], totals[2] - totals[0])
+        return s._of(totals[0], totals[1] - totals[0], totals[2] - totals[0])
 
     wrong = {
-        "advantage centered under the current policy": lambda s: _of(
-            s, (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores, _removed(s)
+        "advantage centered under the current policy": lambda s: s._of(
+            (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores, s._removed()
         ),
-        "weight left out of the mean": lambda s: _of(s, _grad(s), (s.q @ s.gain) * (s.q @ s.scores)),
-        "alpha of 1": lambda s: _without_alpha(s, 1.0),
-        "rest ignored": lambda s: _without_alpha(s, 0.0),
+        "weight left out of the mean": lambda s: s._of(s._grad(), (s.q @ s.gain) * (s.q @ s.scores)),
+        "alpha of 1": lambda s: ScoreCentering.predict(s, 1.0),
+        "rest ignored": lambda s: ScoreCentering.predict(s, 0.0),
     }
 
     points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
@@ -152,17 +129,14 @@ class ScoreCentering(PolicyPair, Claim):
         weight: Any = plant(lab.population(task, method)).method.weight
 
         def limit(other: lab.Weight) -> np.ndarray:
-            places = np.array(point["current_logits"]), np.array(point["behavior_logits"])
-            return sim.oracle.limit(task, method.replace(weight=other), *places)
+            return sim.oracle.limit(task, method.replace(weight=other), *lab.places(point))
 
         centered = limit(dataclasses.replace(weight, top=None))
         plain = limit(lab.Ratio("token", point["cap"]) if point["weight"] == "truncated" else lab.NoRatio())
         found = lab.components("grad", centered) | lab.components("removed", plain - centered)
         return found | (lab.components("left", limit(weight) - centered) if point.get("top") else {})
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "weights left out of the mean": Defect(_weighing(lab.wrong_parts.Unweighted), _TRUNCATED),
-            "alpha of 1": Defect(_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
-        }
+    defects = {
+        "weights left out of the mean": lambda: (_weighing(lab.wrong_parts.Unweighted), _TRUNCATED),
+        "alpha of 1": lambda: (_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
+    }

@@ -13,94 +13,13 @@ read.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer
-from asyncsim.claims import lab
-from asyncsim.claims._bandit import (
-    PaidSequencePair,
-    complex_gradient,
-    enumerate_sequences,
-    exact_gradient,
-    reward,
-    sequence_scores,
-    share_that_pays,
-    softmax,
-)
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims import _bandit, lab
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _token_scores(s: TokenIsBias, logits: np.ndarray) -> np.ndarray:
-    """Score of every token, flat `[Y, T, S*A]`."""
-    tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
-    scores = np.zeros((*tokens.shape, *logits.shape))
-    sequence, place = np.indices(tokens.shape)
-    scores[sequence, place, rows] = np.eye(s.actions)[tokens] - softmax(logits)[rows]
-    return scores.reshape(*tokens.shape, -1)
-
-
-def _log_ratio(s: TokenIsBias) -> np.ndarray:
-    return s.sequences.log_current - s.sequences.log_behavior
-
-
-def _bias(s: TokenIsBias) -> np.ndarray:
-    ratio = np.exp(_log_ratio(s))
-    others = s.sequences.ratio[:, None] / ratio
-    return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), _token_scores(s, s.current_logits))
-
-
-def _first(s: TokenIsBias) -> np.ndarray:
-    scores = _token_scores(s, s.behavior_logits)
-    moved = scores @ (s.current_logits - s.behavior_logits).ravel()
-    return np.einsum("y,yt,ytk->k", -s.paid_mass, moved.sum(1, keepdims=True) - moved, scores)
-
-
-def _return_of_one(s: TokenIsBias, place: int, logits: np.ndarray) -> np.complex128:
-    """E R with the token at `place` drawn from these logits, the others from behavior, by recursion on (row, count)."""
-    height = max(len(logits), s.horizon + 1)
-    mass = np.zeros((height, s.horizon + 1), dtype=complex)
-    mass[0, 0] = 1.0
-    for t in range(s.horizon):
-        chance = softmax(logits if t == place else s.behavior_logits)
-        after = np.zeros_like(mass)
-        for row, a in np.ndindex(*chance.shape):
-            flow = mass[row] * chance[row, a]
-            after[s.successor(row, a, t)] += np.roll(flow, 1) if a == 0 else flow
-        mass = after
-    return np.complex128(mass.sum(axis=0) @ reward(np.arange(s.horizon + 1), s.horizon, s.success))
-
-
-def _enumerated(s: TokenIsBias, distance: complex) -> np.ndarray:
-    """Token-weighted less sequence-weighted scores at a complex share of the way, `[S*A]`."""
-    logits = s.behavior_logits + distance * (s.current_logits - s.behavior_logits)
-    tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
-    ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
-    scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
-    weight = ratio - ratio.prod(axis=1, keepdims=True)
-    places = np.eye(len(logits))[rows]
-    return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
-
-
-def _prefixes_right(s: TokenIsBias) -> dict[str, float]:
-    log_ratio = _log_ratio(s)
-    suffix = np.exp(log_ratio[:, ::-1].cumsum(1)[:, ::-1] - log_ratio)
-    weight = np.exp(log_ratio) * (suffix - 1.0)
-    bias = np.einsum("y,yt,ytk->k", -s.paid_mass, weight, _token_scores(s, s.current_logits))
-    return indexed("bias", bias) | indexed("first", _first(s))
-
-
-def _own_token_too(s: TokenIsBias) -> dict[str, float]:
-    sequences, scores = s.sequences, sequence_scores(s, s.behavior_logits, s.sequences.tokens)
-    bias = -(s.paid_mass * (sequences.ratio - 1.0)) @ sequences.score
-    moved = scores @ (s.current_logits - s.behavior_logits).ravel()
-    return indexed("bias", bias) | indexed("first", -(s.paid_mass * moved) @ scores)
-
 
 _NEAR = 2e-3
 """Share of the way at which slopes are taken, and twice that, on both sides: their error is of its fourth power."""
@@ -109,37 +28,69 @@ _CURVED = 1e-4
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 
-class TokenIsBias(PaidSequencePair, Claim):
+class TokenIsBias(_bandit.PaidSequencePair, Claim):
     """token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first"""
 
     kind, source = "identity", "derived"
     relative_to, through = "norm", "oracle"
 
     horizon = Integer(2, typical=(2, 4), example=3, unit="tokens", doc="length of a sequence")
-    success = share_that_pays(0.6)
+    success = _bandit.share_that_pays(0.6)
 
     def joint(self) -> None:
-        """A bias that is not 0, now and to first order."""
         super().joint()
-        self.sequences = enumerate_sequences(self)
+        self.sequences = _bandit.enumerate_sequences(self)
+        self.log_ratio = self.sequences.log_current - self.sequences.log_behavior
         self.paid_mass = self.paid(self.sequences)
-        size, slope = (float(np.abs(x).max()) for x in (_bias(self), _first(self)))
-        remedy = "take rewards that do not add up over independent tokens, and policies that differ"
-        checks.require(
-            size > 1e-6 and slope > 1e-4, "success", self.success, "such that token ratios are biased", remedy
-        )
+        size, slope = (float(np.abs(x).max()) for x in (self._bias(), self._first()))
+        remedy, biased = "take rewards that do not add up over tokens, and policies that differ", size > 1e-6
+        biased = biased and slope > 1e-4
+        checks.require(biased, "success", self.success, "such that token ratios are biased", remedy)
+
+    def _token_scores(s, logits: np.ndarray) -> np.ndarray:
+        """Score of every token, flat `[Y, T, S*A]`."""
+        tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+        scores = np.zeros((*tokens.shape, *logits.shape))
+        sequence, place = np.indices(tokens.shape)
+        scores[sequence, place, rows] = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+        return scores.reshape(*tokens.shape, -1)
+
+    def _bias(s, others: np.ndarray | None = None) -> np.ndarray:
+        """`others`: product of the ratios that a token's own leaves out."""
+        ratio = np.exp(s.log_ratio)
+        others = s.sequences.ratio[:, None] / ratio if others is None else others
+        return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), s._token_scores(s.current_logits))
+
+    def _first(s) -> np.ndarray:
+        scores = s._token_scores(s.behavior_logits)
+        moved = scores @ (s.current_logits - s.behavior_logits).ravel()
+        return np.einsum("y,yt,ytk->k", -s.paid_mass, moved.sum(1, keepdims=True) - moved, scores)
+
+    def _enumerated(s, distance: complex) -> np.ndarray:
+        """Token-weighted less sequence-weighted scores at a complex share of the way, `[S*A]`."""
+        logits = s.behavior_logits + distance * (s.current_logits - s.behavior_logits)
+        tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+        ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
+        scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+        weight = ratio - ratio.prod(axis=1, keepdims=True)
+        places = np.eye(len(logits))[rows]
+        return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
 
     def predict(s) -> dict[str, float]:
-        return indexed("bias", _bias(s)) | indexed("first", _first(s))
+        return indexed("bias", s._bias()) | indexed("first", s._first())
 
     def check(s) -> dict[str, float]:
-        each = [complex_gradient(partial(_return_of_one, s, t), s.current_logits) for t in range(s.horizon)]
-        bias = np.sum(each, axis=0) - exact_gradient(s, s.current_logits, s.success)
-        return indexed("bias", bias) | indexed("first", np.imag(_enumerated(s, 1e-30j)) / 1e-30)
+        each = [_bandit.exact_gradient(s, s.current_logits, s.success, t) for t in range(s.horizon)]
+        bias = np.sum(each, axis=0) - _bandit.exact_gradient(s, s.current_logits, s.success)
+        return indexed("bias", bias) | indexed("first", np.imag(s._enumerated(1e-30j)) / 1e-30)
 
     wrong = {
-        "prefix taken to be corrected": _prefixes_right,
-        "own token counted among the uncorrected": _own_token_too,
+        "prefix taken to be corrected": lambda s: (
+            s.predict() | indexed("bias", s._bias(np.exp(s.log_ratio[:, ::-1].cumsum(1)[:, ::-1] - s.log_ratio)))
+        ),
+        "own token counted among the uncorrected": lambda s: (
+            s.predict() | indexed("bias", -(s.paid_mass * (s.sequences.ratio - 1.0)) @ s.sequences.score)
+        ),
         "sign": lambda s: {name: -value for name, value in s.predict().items()},
     }
 
@@ -162,10 +113,8 @@ class TokenIsBias(PaidSequencePair, Claim):
         first = {name: each._replace(tolerance=_CURVED * size) for name, each in lab.components("first", slope).items()}
         return lab.components("bias", bias(1.0)) | first
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sequence ratio labelled token": Defect(lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-            "prefix ratio": Defect(lab.with_method(weight=lab.PrefixRatio()), _MARKOV),
-            "dropped ratio": Defect(lab.dropped_ratio, _MARKOV),
-        }
+    defects = {
+        "sequence ratio labelled token": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
+        "prefix ratio": lambda: (lab.with_method(weight=lab.PrefixRatio()), _MARKOV),
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
+    }

@@ -8,30 +8,13 @@ J. Source: elementary.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, checks, indexed
 from asyncsim.claims._points import sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _tokens_first(s: TruncationBias) -> dict[str, float]:
-    product = np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
-    return indexed("bias", (s.paid_mass * (product - s.sequences.ratio)) @ s.sequences.score)
-
-
-def _masking(spec: lab.Spec) -> lab.Spec:
-    """Weights above the cap set to 0 instead of to the cap."""
-    weight: Any = spec.method.weight
-    return spec.replace(method=spec.method.replace(weight=lab.Masked(weight.cap)))
-
 
 _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 
@@ -45,7 +28,6 @@ class TruncationBias(PaidSequencePair, Claim):
     cap = Positive(typical=(0.2, 2.0), example=1.1, doc="largest sequence ratio that is left as it is")
 
     def joint(self) -> None:
-        """A cap that binds."""
         super().joint()
         self.sequences = enumerate_sequences(self)
         largest = float(self.sequences.ratio.max())
@@ -64,7 +46,15 @@ class TruncationBias(PaidSequencePair, Claim):
         "masking in place of truncation": lambda s: indexed(
             "bias", -(s.paid_mass * s.sequences.ratio * (s.sequences.ratio > s.cap)) @ s.sequences.score
         ),
-        "token factors truncated before the product": _tokens_first,
+        "token factors truncated before the product": lambda s: indexed(
+            "bias",
+            s.paid_mass
+            * (
+                np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
+                - s.sequences.ratio
+            )
+            @ s.sequences.score,
+        ),
         "sign": lambda s: {name: -value for name, value in s.predict().items()},
     }
 
@@ -78,16 +68,14 @@ class TruncationBias(PaidSequencePair, Claim):
             weight=lab.Ratio("sequence", point["cap"])
         )
         spec = lab.planted(point, method, plant)
-        current, behavior = lab.places(point)
-        truth = sim.oracle.exact(spec.task, current, spec.policy)[1]
+        truth = sim.oracle.exact(spec.task, lab.places(point)[0], spec.policy)[1]
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point, cap=point["cap"])
-        return lab.components(
-            "bias", sim.oracle.limit(spec.task, spec.method, current, behavior, spec.policy) - truth, allowance
-        )
+        return lab.components("bias", lab.limit_of(spec, point) - truth, allowance)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "masking instead of truncation": Defect(_masking, _MARKOV),
-            "token factors truncated before the product": Defect(lab.token_level(1.5), _MARKOV),
-        }
+    defects = {
+        "masking instead of truncation": lambda: (
+            (lambda spec: spec.replace(method=spec.method.replace(weight=lab.Masked(spec.method.weight.cap)))),
+            _MARKOV,
+        ),
+        "token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV),
+    }

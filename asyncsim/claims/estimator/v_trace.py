@@ -18,70 +18,14 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import drawn_tables, of_states, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
-
-
-def _lead(s: VTrace, weight: np.ndarray) -> np.ndarray:
-    """Weights of pairs `[S, A]` carried to the states that follow, `[S, S]`."""
-    states = len(weight)
-    matrix = np.zeros((states, states))
-    for state, action in np.ndindex(*weight.shape):
-        matrix[state, (state + action) % states] += weight[state, action]
-    return matrix
-
-
-def _capped(s: VTrace, cap: float) -> tuple[np.ndarray, np.ndarray]:
-    """The policy proportional to min(cap mu, pi), and the sums that it is renormalized by, `[S, 1]`."""
-    least = np.minimum(cap * s.mu, s.pi)
-    total = least.sum(axis=1, keepdims=True)
-    return least / total, total
-
-
-def _value(s: VTrace, policy: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(np.eye(len(policy)) - s.discount * _lead(s, policy), (policy * s.rewards).sum(axis=1))
-
-
-def _sweep(s: VTrace, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """V after one sweep from 0."""
-    carry = s.discount * _lead(s, np.minimum(s.trace_cap * s.mu, s.pi))
-    error = (total * policy * s.rewards).sum(axis=1)
-    swept: np.ndarray = sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
-    return swept
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced
 
 
 def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:
     return indexed("value", value) | indexed("first", first)
-
-
-def _moves(s: VTrace, values: np.ndarray) -> np.ndarray:
-    """Mean target of each state less its value, segment by segment: where caps are low, nearly all of it cancels."""
-    found = np.zeros(len(values))
-    for start, actions in itertools.product(
-        range(len(values)), itertools.product(range(s.mu.shape[1]), repeat=s.steps)
-    ):
-        state, chance, carried, total = start, 1.0, 1.0, 0.0
-        for action in actions:
-            after, ratio = (state + action) % len(values), s.pi[state, action] / s.mu[state, action]
-            error = s.rewards[state, action] + s.discount * values[after] - values[state]
-            total += carried * min(s.rho_cap, ratio) * error
-            chance, carried = chance * s.mu[state, action], carried * s.discount * min(s.trace_cap, ratio)
-            state = after
-        found[start] += chance * total
-    return found
-
-
-def _not_renormalized(s: VTrace) -> dict[str, float]:
-    policy, total = _capped(s, s.rho_cap)
-    return _of(_value(s, total * policy), _sweep(s, policy, total))
-
-
-def _of_policy(s: VTrace, policy: np.ndarray) -> dict[str, float]:
-    return _of(_value(s, policy), _sweep(s, policy, np.ones((len(policy), 1))))
 
 
 def _segments(point: Point) -> tuple[np.ndarray, np.ndarray]:
@@ -113,13 +57,11 @@ def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Ste
     return step, state[:, 0], then.sum(-1).exp().numpy()
 
 
+_BEHAVIOR, _CURRENT = ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)), ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
+_REWARDS = ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
 _POINT = {
-    "behavior_logits": ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)),
-    "current_logits": ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3)),
-    "rewards": ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6)),
-    "discount": 0.8,
-    "steps": 3,
-}
+    "behavior_logits": _BEHAVIOR, "current_logits": _CURRENT, "rewards": _REWARDS, "discount": 0.8, "steps": 3
+}  # fmt: skip
 _ONE = {**_POINT, "rho_cap": 1.0, "trace_cap": 0.7}
 
 
@@ -131,16 +73,15 @@ class VTrace(Claim):
     kind, source = "identity", "arXiv 1802.01561, theorem 1"
     relative_to, through = "norm", "advantage"
 
-    behavior_logits = of_states("logits of the behavior policy", "", (0.3, -0.2), (0.0, 0.7), (-0.5, 0.2))
-    current_logits = of_states("logits of the current policy", "", (1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
-    rewards = of_states("rewards of states and actions", "reward", (0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
+    behavior_logits = of_states("logits of the behavior policy", "", *_BEHAVIOR)
+    current_logits = of_states("logits of the current policy", "", *_CURRENT)
+    rewards = of_states("rewards of states and actions", "reward", *_REWARDS)
     discount = Real(0.0, 0.99, typical=(0.0, 0.95), example=0.8, doc="weight of the next step")
     rho_cap = Positive(typical=(0.5, 3.0), example=1.0, doc="largest ratio of an error")
     trace_cap = Positive(typical=(0.3, 3.0), example=0.8, doc="largest ratio in the product of traces")
     steps = Integer(1, 12, typical=(1, 4), example=3, unit="tokens", doc="length of a segment")
 
     def joint(self) -> None:
-        """Tables of one shape, a trace cap up to the other one, and rewards that are not 0."""
         shape = list(self.behavior_logits.shape)
         for name in ("current_logits", "rewards"):
             checks.finite_array(name, getattr(self, name).tolist(), shape, "give as many as behavior_logits")
@@ -148,7 +89,7 @@ class VTrace(Claim):
         checks.require(few, "steps", self.steps, f"such that {shape[1]}**steps <= 4096", "shorten the segments")
         checks.require(self.trace_cap <= self.rho_cap, "trace_cap", self.trace_cap, "at most rho_cap", "lower it")
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
-        paid = float(np.abs(_sweep(self, *_capped(self, self.rho_cap))).max()) > 1e-6
+        paid = float(np.abs(self._sweep(*self._capped(self.rho_cap))).max()) > 1e-6
         checks.require(paid, "rewards", self.rewards.tolist(), "not all 0", "a value of 0 says nothing")
 
     @classmethod
@@ -161,21 +102,67 @@ class VTrace(Claim):
         tables = {"rewards": tuple(draw(row) for _ in range(states)), **drawn_tables(draw, states, actions)}
         return {**tables, **point, "rho_cap": rho, "trace_cap": trace}
 
+    def _lead(s, weight: np.ndarray) -> np.ndarray:
+        """Weights of pairs `[S, A]` carried to the states that follow, `[S, S]`."""
+        states = len(weight)
+        matrix = np.zeros((states, states))
+        for state, action in np.ndindex(*weight.shape):
+            matrix[state, (state + action) % states] += weight[state, action]
+        return matrix
+
+    def _capped(s, cap: float) -> tuple[np.ndarray, np.ndarray]:
+        """The policy proportional to min(cap mu, pi), and the sums that it is renormalized by, `[S, 1]`."""
+        least = np.minimum(cap * s.mu, s.pi)
+        total = least.sum(axis=1, keepdims=True)
+        return least / total, total
+
+    def _value(s, policy: np.ndarray) -> np.ndarray:
+        return np.linalg.solve(np.eye(len(policy)) - s.discount * s._lead(policy), (policy * s.rewards).sum(axis=1))
+
+    def _sweep(s, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """V after one sweep from 0."""
+        carry = s.discount * s._lead(np.minimum(s.trace_cap * s.mu, s.pi))
+        error = (total * policy * s.rewards).sum(axis=1)
+        return sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
+
+    def _moves(s, values: np.ndarray) -> np.ndarray:
+        """Mean target of each state less its value, segment by segment: where caps are low, nearly all cancels."""
+        found = np.zeros(len(values))
+        for start, actions in itertools.product(
+            range(len(values)), itertools.product(range(s.mu.shape[1]), repeat=s.steps)
+        ):
+            state, chance, carried, total = start, 1.0, 1.0, 0.0
+            for action in actions:
+                after, ratio = (state + action) % len(values), s.pi[state, action] / s.mu[state, action]
+                error = s.rewards[state, action] + s.discount * values[after] - values[state]
+                total += carried * min(s.rho_cap, ratio) * error
+                chance, carried = chance * s.mu[state, action], carried * s.discount * min(s.trace_cap, ratio)
+                state = after
+            found[start] += chance * total
+        return found
+
+    def _not_renormalized(s) -> dict[str, float]:
+        policy, total = s._capped(s.rho_cap)
+        return _of(s._value(total * policy), s._sweep(policy, total))
+
+    def _of_policy(s, policy: np.ndarray) -> dict[str, float]:
+        return _of(s._value(policy), s._sweep(policy, np.ones((len(policy), 1))))
+
     def predict(s) -> dict[str, float]:
-        policy, total = _capped(s, s.rho_cap)
-        return _of(_value(s, policy), _sweep(s, policy, total))
+        policy, total = s._capped(s.rho_cap)
+        return _of(s._value(policy), s._sweep(policy, total))
 
     def check(s) -> dict[str, float]:
         states = len(s.mu)
-        first = _moves(s, np.zeros(states))
+        first = s._moves(np.zeros(states))
         # The operator is affine: probe it once for each state.
-        matrix = np.stack([_moves(s, row) - first for row in np.eye(states)], axis=1)
+        matrix = np.stack([s._moves(row) - first for row in np.eye(states)], axis=1)
         return _of(np.linalg.solve(matrix, -first), first)
 
     wrong = {
         "least of both not renormalized": _not_renormalized,
-        "value of the current policy": lambda s: _of_policy(s, s.pi),
-        "value of the behavior policy": lambda s: _of_policy(s, s.mu),
+        "value of the current policy": lambda s: s._of_policy(s.pi),
+        "value of the behavior policy": lambda s: s._of_policy(s.mu),
         "trace cap decides the fixed point": lambda s: s.but(rho_cap=s.trace_cap).predict(),
         "a step more": lambda s: s.but(steps=s.steps + 1).predict(),
     }
@@ -195,13 +182,12 @@ class VTrace(Claim):
         first, matrix = means[:, 0], means[:, 1:] - means[:, :1]
         return lab.components("value", np.linalg.solve(np.eye(states) - matrix, first)) | lab.components("first", first)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ratios of errors not capped": Defect(replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
-            "trace cap on the errors": Defect(replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
-            "product of traces one token off": Defect(
-                replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)), _ONE
-            ),
-            "another discount": Defect(replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
-        }
+    defects = {
+        "ratios of errors not capped": lambda: (replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
+        "trace cap on the errors": lambda: (replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
+        "product of traces one token off": lambda: (
+            replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)),
+            _ONE,
+        ),
+        "another discount": lambda: (replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
+    }

@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from asyncsim import tasks
 from asyncsim.base.records import Point
 from asyncsim.base.trace import Trace
-from asyncsim.claims._trial import Estimate, Plant, too_rare, units_for
-from asyncsim.claims.lab.plants import PolicyDefect
+from asyncsim.claims._trial import Estimate, Plant, Wrapped, too_rare, units_for
 from asyncsim.claims.lab.runs import displaced, mean_of, run, second_moment_of
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Act
-from asyncsim.step.batch import Batch
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""
@@ -127,17 +124,11 @@ def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, mos
     return too_rare(spread, most)
 
 
-class OneNumber(PolicyDefect):
+class OneNumber(Wrapped):
     """Every bit is drawn with the number of the first."""
 
     def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
-        """The wrapped policy's action for token 0."""
-        first_act: Act = self._inner.act(view, seen, draws, 0, *more)
-        return first_act
-
-    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """As it is."""
-        return log_prob
+        return self._inner.act(view, seen, draws, 0, *more)
 
 
 def _logits(horizon: int, first: float, last: float) -> np.ndarray:

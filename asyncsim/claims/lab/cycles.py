@@ -30,11 +30,9 @@ class Cycles:
     outputs = ()
 
     def fresh(self) -> Cycles:
-        """An empty copy."""
         return dataclasses.replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
 
     def observe(self, step: Step) -> None:
-        """Add this update's products with the sums of its own cycle so far and of the one before."""
         if step.update < self.after:
             return
         gradient = step.gradient.double().cpu().numpy()
@@ -54,5 +52,4 @@ class Cycles:
             self.pairs[name] = self.pairs.get(name, 0) + pairs
 
     def result(self) -> dict[str, np.ndarray]:
-        """Mean products by name."""
         return {name: total / self.pairs[name] for name, total in self.sums.items()}

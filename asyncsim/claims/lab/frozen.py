@@ -46,5 +46,5 @@ def arms(name: str, values: Any, tolerance: float) -> dict[str, Estimate]:
 
 def policy(logits: np.ndarray) -> np.ndarray:
     """Probabilities of the arms."""
-    weights: np.ndarray = np.exp(logits - logits.max())
+    weights = np.exp(logits - logits.max())
     return weights / weights.sum()

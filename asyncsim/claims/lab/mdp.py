@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 from asyncsim import advantages, methods, schedules, tasks, updates
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
+from asyncsim.claims.lab.plants import with_method
 from asyncsim.methods._method import Method
 from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
@@ -58,6 +61,17 @@ def exact(spec: Spec, logits: Any) -> tuple[np.ndarray, np.ndarray]:
     places = torch.as_tensor(np.array(logits, dtype=np.float64))
     value, gradient = spec.task.exact(spec.trained_policy, places.reshape(len(places), -1))
     return value.numpy(), gradient.numpy()
+
+
+def with_discount(change: Callable[[float], float]) -> Plant:
+    """A plant: another discount of the task."""
+    return lambda spec: spec.replace(task=dataclasses.replace(spec.task, discount=change(spec.task.discount)))
+
+
+def discount_in_advantage(spec: Spec) -> Spec:
+    """The discount in the advantage alone: later states weigh as much as the first."""
+    discount = spec.task.discount  # type: ignore[attr-defined]
+    return with_method(advantage=advantages.returns_to_go(discount))(with_discount(lambda discount: 1.0)(spec))
 
 
 def exactly(value: float, tolerance: float) -> Estimate:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from asyncsim import tasks, updates
 from asyncsim.base.trace import Trace
@@ -17,15 +16,9 @@ from asyncsim.claims.lab.runs import descent, run
 from asyncsim.claims.lab.threshold import crossing, grown
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.schedules._imposed import Imposed
-from asyncsim.step.step import Step
 
-
-def _iterate(step: Step) -> Tensor:
-    """First coordinate of the iterate that the update finds, `[R]`."""
-    return step.weights["iterate"][:, 0]
-
-
-ITERATE = Metric("iterate", _iterate)
+ITERATE = Metric("iterate", lambda step: step.weights["iterate"][:, 0])
+"""First coordinate of the iterate that the update finds, `[R]`."""
 
 
 def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
@@ -62,14 +55,9 @@ def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:
 
 
 def moment_boundary(
-    version: np.ndarray,
-    chance: np.ndarray,
-    curvature: float,
-    bracket: tuple[float, float],
-    seed: int,
-    plant: Plant,
+    version: np.ndarray, chance: np.ndarray, curvature: float, bracket: tuple[float, float], seed: int, plant: Plant,
     power: int = 2,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """The learning rate at which E x_t^power ceases to shrink, the mean over all rows of versions `[K, T, G]`.
 
     That moment obeys a linear recurrence of order T/2: so many exact values give its roots.

@@ -21,7 +21,7 @@ from asyncsim.running.spec import Spec
 from asyncsim.step import ratios
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.step import Step
-from asyncsim.step.versions import View
+from asyncsim.step.versions import View, Weights
 from asyncsim.updates import _link
 from asyncsim.updates._link import Record, State
 
@@ -30,7 +30,6 @@ class OffByOne(Wrapped):
     """A system whose tokens are generated one version earlier than it says."""
 
     def schedule(self, *arguments: Any) -> records.Schedule:
-        """The system's schedule with every version one less (0 at least)."""
         schedule = self._inner.schedule(*arguments)
         return dataclasses.replace(schedule, version=np.maximum(schedule.version - 1, 0).astype(np.int32))
 
@@ -45,6 +44,16 @@ def with_method(**settings: Any) -> Plant:
     return lambda spec: spec.replace(method=spec.method.replace(**settings))
 
 
+def wrapping(**kinds: type[Wrapped]) -> Plant:
+    """A plant: the same spec, some of its parts wrapped."""
+    return lambda spec: spec.replace(**{name: kind(getattr(spec, name)) for name, kind in kinds.items()})
+
+
+def wrapping_advantage(kind: type[Wrapped]) -> Plant:
+    """A plant: the same spec, the advantage of its method wrapped."""
+    return lambda spec: spec.replace(method=spec.method.replace(advantage=kind(spec.method.advantage)))
+
+
 dropped_ratio = with_method(weight=NoRatio())
 """The method without its ratio."""
 
@@ -55,14 +64,12 @@ def momentum_inserted(spec: Spec) -> Spec:
 
 
 class PolicyDefect(Wrapped):
-    """A policy whose forward pass returns altered log-probs; everything else is the wrapped policy's."""
+    """A policy whose forward pass returns `altered` log-probs; everything else is the wrapped policy's."""
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """The log-probs returned instead of `log_prob`."""
         raise NotImplementedError
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """The wrapped policy's outputs with altered log-probs."""
         outputs, pullback = self._inner.forward(view, batch, names)
         return Forward({k: self.altered(v, batch) if k == "log_prob" else v for k, v in outputs.items()}, pullback)
 
@@ -71,15 +78,20 @@ class Tempered(PolicyDefect):
     """Log-probs scored at another temperature than actions are sampled at."""
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """Divided by a temperature of 0.9."""
         return log_prob / 0.9
+
+
+class Sharpened(Wrapped):
+    """A policy that acts and scores at a temperature of 0.9 but leaves it out of the derivative."""
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        return self._inner.prepare(parameters / 0.9)
 
 
 class ShortProduct(PolicyDefect):
     """The last token is left out of the sequence's log-prob."""
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """The last token's log-prob set to 0."""
         mask = torch.ones_like(log_prob)
         mask[..., -1] = 0.0
         return log_prob * mask
@@ -89,19 +101,13 @@ class Uncut(Wrapped):
     """A sampler cut by top-p that reports the whole policy's log-probs."""
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """The trainer's log-probs at the behavior weights."""
         return {"log_prob": self._inner.score(view, batch)}
 
 
-class Unscored(PolicyDefect):
+class Unscored(Wrapped):
     """The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
 
-    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """As it is."""
-        return log_prob
-
     def compared(self, view: View, batch: Batch) -> Outputs:
-        """What the sampler recorded."""
         sampled = batch.behavior["log_prob"] if batch.behavior else self._inner.record(view, batch)["log_prob"]
         return {"scored_log_prob": sampled}
 
@@ -110,16 +116,13 @@ class NoiseTwice(Wrapped):
     """An engine whose reports get their noise twice."""
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
-        """The wrapped policy's, again."""
-        twice: Outputs = self._inner.misreport(self._inner.misreport(outputs, draws), draws)
-        return twice
+        return self._inner.misreport(self._inner.misreport(outputs, draws), draws)
 
 
 class NoiseAnew(Wrapped):
     """An engine that samples from noisy logits and records the log-prob under noise drawn anew."""
 
     def act(self, view: View, state: Tensor, draws: Draws, token: int, *more: Any) -> Act:
-        """The wrapped policy's actions, with their log-probs under other normal noise."""
         act = self._inner.act(view, state, draws, token, *more)
         engine, generator = self._inner.engine, torch.Generator().manual_seed(token)
         replicate = torch.arange(len(state)).reshape(-1, 1, 1)
@@ -152,12 +155,10 @@ class Masked(Weight):
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
 
     def applied(self, step: Step) -> Tensor:
-        """Sequence ratio, 0 above the cap."""
         weight = ratios.usable(step.sequence(step.log_ratio))
         return torch.where(weight > self.cap, torch.zeros_like(weight), weight)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A."""
         return self.applied(step) * advantage
 
 
@@ -165,7 +166,6 @@ class FourthPower(Wrapped):
     """An optimal baseline whose weights are squared twice: the score norm already contains the ratio."""
 
     def __call__(self, step: Step) -> Tensor:
-        """The advantage with score norms multiplied by the squared weight once more."""
         altered_step = copy.copy(step)
         altered_step.score_norm = step.score_norm * step.sample_weight**2
         return self._inner(altered_step)
@@ -184,10 +184,8 @@ class Displace:
     by: tuple[float, ...] | tuple[tuple[float, ...], ...]
 
     def init(self, parameters: Tensor) -> State:
-        """Not moved yet."""
         return {"left": torch.ones((parameters.shape[0], 1), dtype=parameters.dtype)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Replace the direction."""
         record.direction = state["left"] * torch.tensor(self.by, dtype=record.direction.dtype)
         return record, {"left": torch.zeros_like(state["left"])}

@@ -16,7 +16,6 @@ from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
-from asyncsim.step.step import Step
 from asyncsim.updates._link import Chain, Link, Record, State
 from asyncsim.updates.align import Align, align
 
@@ -32,11 +31,9 @@ class Known:
     direction: tuple[float, ...]
 
     def init(self, parameters: Tensor) -> State:
-        """Nothing to remember."""
         return {}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Control against the known direction."""
         reference = torch.tensor(self.direction, dtype=record.direction.dtype).expand_as(record.direction)
         return self.link.apply(record, {"reference": reference})[0], state
 
@@ -62,23 +59,13 @@ def projection(reference: str, strength: Any, dimension: int) -> Link:
 
 def along(dimension: int) -> Metric:
     """Mean of the first `dimension` parameters before the update, `[R]`."""
-
-    def measure(step: Step) -> Tensor:
-        return step.parameters[:, :dimension].double().mean(-1)
-
-    return Metric("along", measure)
+    return Metric("along", lambda step: step.parameters[:, :dimension].double().mean(-1))
 
 
 def constant_mean(
-    dimension: int,
-    idle: int,
-    signal: np.ndarray,
-    links: tuple[Link, ...],
-    updates_: int,
-    after: int,
-    seed: int,
+    dimension: int, idle: int, signal: np.ndarray, links: tuple[Link, ...], updates_: int, after: int, seed: int,
     plant: Plant,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """How far the carrying coordinates went along the mean from update `after` on, `[R]`; `signal` `[R]`.
 
     Updates are so small that the gradient stays that of the start. It is sqrt(signal) in `dimension` coordinates, 0 in
@@ -95,8 +82,7 @@ def constant_mean(
         initial=np.repeat(np.sqrt(signal)[:, None], dimension + idle, axis=1),
     )
     trace = run(spec, seed, plant)
-    distance: np.ndarray = trace["along"][1] - trace.parameters[:, :dimension].mean(axis=1)
-    return distance
+    return trace["along"][1] - trace.parameters[:, :dimension].mean(axis=1)
 
 
 def far_away(

@@ -85,15 +85,12 @@ class MeanGradient:
         self.gradients: list[Tensor] = []
 
     def fresh(self) -> MeanGradient:
-        """An empty one."""
         return MeanGradient()
 
     def observe(self, step: Step) -> None:
-        """Keep this update's."""
         self.gradients += [step.gradient.double().clone()] * (step.update > 0)
 
     def result(self) -> dict[str, np.ndarray]:
-        """The mean."""
         return {"gradient": (sum(self.gradients) / len(self.gradients)).numpy().T}  # type: ignore[union-attr]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from asyncsim import advantages, methods, tasks
 from asyncsim.base import checks
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
+from asyncsim.claims.lab.plants import with_method
 from asyncsim.claims.lab.runs import population
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Ratio
 from asyncsim.running.spec import Spec
 from asyncsim.sampling import oracle
 from asyncsim.step import ratios
+from asyncsim.step.step import Step
 
 ROUNDING, SMALLEST = 1e-10, 1e-13
 """Relative, and absolute where larger numbers cancel: what a double leaves open."""
@@ -32,6 +34,16 @@ def planted(point: Point, method: Method, plant: Plant) -> Spec:
 def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
     """Current and behavior parameters, flat."""
     return np.ravel(point["current_logits"]), np.ravel(point["behavior_logits"])
+
+
+def step_of(spec: Spec, point: Point, **settings: Any) -> Step:
+    """The population of a point's behavior under its current policy; `settings` of the method."""
+    return oracle.population_step(spec.task, spec.method.replace(**settings), *places(point), spec.policy)
+
+
+def limit_of(spec: Spec, point: Point, **settings: Any) -> np.ndarray:
+    """The mean gradient there, of as many samples as one likes."""
+    return oracle.limit(spec.task, spec.method.replace(**settings), *places(point), spec.policy)
 
 
 def cut_off(task: Any, point: Point, power: float = 1.0, cap: float = math.inf) -> float:
@@ -56,12 +68,17 @@ def exactly(value: float) -> Estimate:
     return Estimate(value, tolerance=max(SMALLEST, ROUNDING * abs(value)))
 
 
+def to_share(values: Mapping[str, float], share: float, samples: int = 1) -> dict[str, Estimate]:
+    """Estimates of numbers, exact to that share of each."""
+    return {name: Estimate(float(x), tolerance=share * float(abs(x)), samples=samples) for name, x in values.items()}
+
+
 def components(name: str, vector: np.ndarray, allowance: float = 0.0) -> dict[str, Estimate]:
     """Estimates of components, exact to rounding and an allowance: `SMALLEST` where larger numbers cancel."""
     tolerance = max(SMALLEST, ROUNDING * float(np.linalg.norm(vector))) + allowance
     return {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(vector)}
 
 
-def token_level(cap: float | None = None) -> Callable[[Spec], Spec]:
+def token_level(cap: float | None = None) -> Plant:
     """A plant that multiplies each token's score by its own ratio instead of the sequence's."""
-    return lambda spec: spec.replace(method=spec.method.replace(weight=Ratio("token", cap)))
+    return with_method(weight=Ratio("token", cap))

@@ -19,14 +19,8 @@ from asyncsim.sampling import oracle
 
 def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> Any:
     """The task of a point, its penalty in the reward with weight `kl` (default the point's)."""
-    return tasks.softmax_bandit(
-        len(point["rewards"]),
-        point["rewards"],
-        rewards="fixed",
-        kl_coef=point["kl"] if kl is None else kl,
-        reference=point["reference_logits"],
-        kl_at=kl_at,
-    )
+    penalty = {"kl_coef": point["kl"] if kl is None else kl, "reference": point["reference_logits"], "kl_at": kl_at}
+    return tasks.softmax_bandit(len(point["rewards"]), point["rewards"], rewards="fixed", **penalty)
 
 
 def optimum(task: Any) -> np.ndarray:
@@ -34,8 +28,7 @@ def optimum(task: Any) -> np.ndarray:
     first = np.add(task.penalty.reference[0], np.array(task.means[0]) / task.penalty.coefficient)
 
     def gradient(others: np.ndarray) -> np.ndarray:
-        found: np.ndarray = oracle.exact(task, np.concatenate([first[:1], others]))[1][1:]
-        return found
+        return oracle.exact(task, np.concatenate([first[:1], others]))[1][1:]
 
     return np.concatenate([first[:1], scipy.optimize.root(gradient, first[1:], tol=1e-14).x])
 

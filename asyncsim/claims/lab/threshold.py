@@ -58,13 +58,9 @@ def largest_stable_step(
         late = size[-period:].max(axis=0)
         # A replicate that left the finite range has NaN behind; one at the floor of float64 has shrunk.
         stable = (late < early) & (trace.diverged < 0)
-        checks.require(
-            bool(stable[0]) and not bool(stable[-1]),
-            "largest stable learning rate",
-            "outside the grid",
-            f"between {low:g} and {high:g}",
-            "ask at a point whose boundary lies there",
-        )
+        inside, bound = bool(stable[0]) and not bool(stable[-1]), f"between {low:g} and {high:g}"
+        remedy = "ask at a point whose boundary lies there"
+        checks.require(inside, "largest stable learning rate", "outside the grid", bound, remedy)
         # Narrow the bracket.
         first = int(np.argmin(stable))
         low, high = steps[first - 1], steps[first]
@@ -73,13 +69,13 @@ def largest_stable_step(
 
 
 def _probed(step: Step) -> Any:
-    """Sum of the gradient's components, each with a weight of its own, `[R]`."""
     weights = 1.0 + np.arange(step.gradient.shape[1]) ** 2
     return (step.gradient.double() * step.gradient.new_tensor(weights)).sum(1)
 
 
 PROBE = Metric("probe", _probed)
-"""A signed number that is linear in the gradient; it obeys the recurrence of the whole linear system."""
+"""Sum of the gradient's components, each with a weight of its own, `[R]`; it obeys the recurrence of the whole linear
+system."""
 
 
 def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
@@ -109,13 +105,8 @@ def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float
         steps = np.geomspace(low, high, GRID)
         rates = excess(steps)
         first = GRID - int(np.argmax(rates[::-1] < 0.0))
-        checks.require(
-            first < GRID and bool((rates < 0.0).any()),
-            "largest stable step",
-            "outside the grid",
-            f"between {low:g} and {high:g}",
-            "ask elsewhere",
-        )
+        inside, bound = first < GRID and bool((rates < 0.0).any()), f"between {low:g} and {high:g}"
+        checks.require(inside, "largest stable step", "outside the grid", bound, "ask elsewhere")
         low, high = steps[first - 1], steps[first]
     before, after = rates[first - 1], rates[first]
     share = 0.5 if np.isinf(after) else -before / (after - before)
@@ -130,15 +121,9 @@ def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
 
 
 def marginal_step(
-    build: Callable[[tuple[float, ...], int], Spec],
-    low: float,
-    high: float,
-    order: int,
-    seed: int,
-    every: int = 1,
-    noise: float = 1e-12,
-    modes: int = 0,
-) -> Estimate:
+    build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, order: int, seed: int, every: int = 1,
+    noise: float = 1e-12, modes: int = 0,
+) -> Estimate:  # fmt: skip
     """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
 
     `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many
@@ -150,7 +135,6 @@ def marginal_step(
     def excess(steps: np.ndarray) -> np.ndarray:
         spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=probes)
         trace = running.run(spec, seed=seed, progress=False)
-        largest: np.ndarray = np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
-        return largest
+        return np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
 
     return crossing(excess, low, high)

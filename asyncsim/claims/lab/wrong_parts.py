@@ -31,7 +31,6 @@ class Exchanged(InterpolatedClip):
     """The clip reads the ratio of the snapshot to behavior."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """As if the staleness were d/(d - 1)."""
         other = step.staleness / (step.staleness - 1.0)
         return super().score_weight(dataclasses.replace(step, age=other), advantage)
 
@@ -41,18 +40,15 @@ class VersionMore(InterpolatedClip):
     """Staleness counted from the version that is about to be published."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """As if d were one more."""
         return super().score_weight(dataclasses.replace(step, age=step.staleness + 1.0), advantage)
 
 
 @dataclass(frozen=True)
 class Swapped(DualClip):
-    """A gate that stops what comes back and lets go on what has gone far."""
+    """A gate that stops what comes back and lets go on what has gone far: that of the other sign."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """The gate of the other sign."""
-        gate: Tensor = super().score_weight(step, -advantage)
-        return -gate
+        return -super().score_weight(step, -advantage)
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,6 @@ class BothSides(Clip):
     """A clipped ratio without the minimum: nothing outside the band has a gradient."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A inside the band."""
         ratio = self.applied(step)
         return zero_outside(ratio * advantage, torch.abs(ratio - 1.0) <= self.low)
 
@@ -70,7 +65,6 @@ class Unweighted(Centered):
     """The mean score of the sampler without the weights."""
 
     def spread(self, step: Step, advantage: Tensor) -> Tensor:
-        """-A mu_v."""
         return -advantage.unsqueeze(-1) * step.recorded("log_probs").exp()
 
 
@@ -98,7 +92,6 @@ class Weighted(Tba):
     """Residuals weighted by the sequence ratio."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """The method's weight times the ratio."""
         return super().score_weight(step, advantage) * step.sequence(step.log_ratio).exp()
 
 
@@ -106,7 +99,6 @@ class OwnNormalizer(Tba):
     """log Z from the mean reward alone: the group's mean log ratio to the reference is not part of it."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """2 (A / beta - D)."""
         gap = (step.current["log_prob"] - step.current["reference"]).sum(-1, keepdim=True)
         return 2.0 * (advantage / self.beta - gap)
 
@@ -115,7 +107,6 @@ class AllTapered(Tapered):
     """The truncated ratio on good samples too."""
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """min(W, 1) A."""
         return step.sequence(step.log_ratio).exp().clamp(max=1.0) * advantage
 
 
@@ -123,6 +114,5 @@ class NoisyTrainer(PolicyDefect):
     """A trainer that draws the engine's noise anew when it scores."""
 
     def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """Fresh normal noise on every token."""
         noise = np.random.default_rng(0).normal(scale=self._inner.engine.noise, size=log_prob.shape)
         return log_prob + log_prob.new_tensor(noise)

@@ -14,12 +14,9 @@ from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, checks, indexed, replaced
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 
@@ -32,8 +29,7 @@ def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarra
     z = length * x + theta + np.log(length)
 
     def mass(c: float) -> np.ndarray:
-        share: np.ndarray = np.real(wrightomega(z - c)) / length
-        return share
+        return np.real(wrightomega(z - c)) / length
 
     arms = x.size
     low = float(z.max()) - length - np.log(length) - 1.0
@@ -42,11 +38,6 @@ def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarra
     p = mass(c)
     linear = z - np.log(length) - c - length * p
     return np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear)
-
-
-def _clip_and_rescale(s: AsymreProjection) -> dict[str, float]:
-    positive_part = np.maximum(s.target, 0.0)
-    return indexed("pi", positive_part / positive_part.sum())
 
 
 _UPDATES = 800
@@ -64,7 +55,6 @@ class AsymreProjection(Frozen, Claim):
     offset = Real(typical=(-1.0, 0.5), example=0.2, unit="reward", doc="baseline V in units of reward")
 
     def joint(self) -> None:
-        """A baseline below the behavior's mean reward."""
         super().joint()
         margin = 1e-9 * max(float(np.ptp(self.rewards)), abs(self.mean))
         bound = f"below the behavior's mean reward {self.mean:.6g}"
@@ -75,6 +65,10 @@ class AsymreProjection(Frozen, Claim):
         """x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative."""
         x: np.ndarray = self.mu * (self.rewards - self.offset)
         return x / x.sum()
+
+    def _clip_and_rescale(s) -> dict[str, float]:
+        positive_part = np.maximum(s.target, 0.0)
+        return indexed("pi", positive_part / positive_part.sum())
 
     def predict(s) -> dict[str, float]:
         return indexed("pi", project(s.target))
@@ -108,6 +102,4 @@ class AsymreProjection(Frozen, Claim):
 
         return lab.frozen.arms("pi", lab.frozen.settled(ending, _UPDATES, 0.1 * _TOLERANCE), _TOLERANCE)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT)}
+    defects = {"behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT)}

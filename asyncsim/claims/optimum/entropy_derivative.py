@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, replaced
+from asyncsim.claims._points import PAIR
 
 
 def _change(p: np.ndarray, y: np.ndarray) -> float:
@@ -29,17 +28,12 @@ def _change(p: np.ndarray, y: np.ndarray) -> float:
 
 def _moved(p: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """p (r - p . r)."""
-    moved: np.ndarray = p * (rewards - p @ rewards)
-    return moved
-
-
-def _stated(s: EntropyDerivative, plain: float) -> dict[str, float]:
-    return {"policy_gradient": plain, "natural_gradient": _change(s.pi, s.rewards)}
+    return p * (rewards - p @ rewards)
 
 
 _STEP, _UPDATES = 1e-3, 300
 _BETAS = np.array([50.0, 100.0])
-_POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "rewards": (0.2, 1.0, 0.5)}
+_POINT = {**PAIR, "rewards": (0.2, 1.0, 0.5)}
 _FRESH = (0.7, 1.4, -0.9)
 # Here entropy falls with the policy gradient and rises with the natural one, on fresh data.
 _APART = {"behavior_logits": _FRESH, "current_logits": _FRESH, "rewards": (0.0, 0.4, 0.9)}
@@ -55,22 +49,19 @@ class EntropyDerivative(PolicyPair, Claim):
 
     rewards = Vector(typical=(0.0, 1.0), example=(0.2, 1.0, 0.5), unit="reward", doc="rewards of the arms")
 
-    def joint(self) -> None:
-        super().joint()
-        self.mu, self.pi = (softmax(logits) for logits in self.logits)
+    def _stated(s, plain: float) -> dict[str, float]:
+        return {"policy_gradient": plain, "natural_gradient": _change(s.pi, s.rewards)}
 
     def predict(s) -> dict[str, float]:
-        return _stated(s, _change(s.pi, _moved(s.mu, s.rewards)))
+        return s._stated(_change(s.pi, _moved(s.mu, s.rewards)))
 
     def check(s) -> dict[str, float]:
         def entropy_at(logits: np.ndarray) -> np.ndarray:
             p = softmax(logits)
-            entropy: np.ndarray = -(p * np.log(p)).sum()
-            return entropy
+            return -(p * np.log(p)).sum()
 
         def objective(logits: np.ndarray) -> np.ndarray:
-            value: np.ndarray = (s.mu * (s.rewards - s.mu @ s.rewards) * np.log(softmax(logits))).sum()
-            return value
+            return (s.mu * (s.rewards - s.mu @ s.rewards) * np.log(softmax(logits))).sum()
 
         def along(y: np.ndarray) -> float:
             return float(complex_gradient(lambda step: entropy_at(s.current_logits + step * y), np.zeros(1))[0])
@@ -81,9 +72,9 @@ class EntropyDerivative(PolicyPair, Claim):
         }
 
     wrong = {
-        "natural form for the policy gradient": lambda s: _stated(s, _change(s.pi, s.rewards)),
-        "covariance under behavior": lambda s: _stated(s, _change(s.mu, _moved(s.mu, s.rewards))),
-        "staleness of the data forgotten": lambda s: _stated(s, _change(s.pi, _moved(s.pi, s.rewards))),
+        "natural form for the policy gradient": lambda s: s._stated(_change(s.pi, s.rewards)),
+        "covariance under behavior": lambda s: s._stated(_change(s.mu, _moved(s.mu, s.rewards))),
+        "staleness of the data forgotten": lambda s: s._stated(_change(s.pi, _moved(s.pi, s.rewards))),
         "plain form for the natural gradient": lambda s: {
             **s.predict(),
             "natural_gradient": _change(s.pi, _moved(s.pi, s.rewards)),
@@ -96,7 +87,7 @@ class EntropyDerivative(PolicyPair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        rewards, now, then = point["rewards"], np.array(point["current_logits"]), np.array(point["behavior_logits"])
+        rewards, (now, then) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(lab.population(task, sim.methods.reinforce(sim.advantages.group_mean())))
 
@@ -114,15 +105,8 @@ class EntropyDerivative(PolicyPair, Claim):
         links = sim.chain(sim.updates.momentum(0.9), sim.updates.sgd(tuple(1.5 / _BETAS**2)))
 
         def changed(count: int) -> np.ndarray:
-            spec = lab.ascent(
-                task,
-                sim.schedules.frozen(),
-                sim.methods.oapl(tuple(_BETAS)),
-                1.0,
-                count,
-                replicates=_BETAS.size,
-                initial=now,
-            )
+            method, settings = sim.methods.oapl(tuple(_BETAS)), {"replicates": _BETAS.size, "initial": now}
+            spec = lab.ascent(task, sim.schedules.frozen(), method, 1.0, count, **settings)
             return (entropy(lab.run(spec.replace(update=links), seed, plant).parameters) - entropy(now)) * _BETAS
 
         few = float(np.abs(changed(_UPDATES)).max())
@@ -133,9 +117,7 @@ class EntropyDerivative(PolicyPair, Claim):
             "natural_gradient": Estimate(natural, tolerance=0.05 * abs(fine - coarse) + 1e-3 * abs(natural)),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ratio inserted": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
-            "regression never solved": Defect(replaced(system=lab.fixed(0)), _POINT),
-        }
+    defects = {
+        "ratio inserted": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
+        "regression never solved": lambda: (replaced(system=lab.fixed(0)), _POINT),
+    }

@@ -13,12 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks, indexed, replaced
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 _LEAD = 1e-3
@@ -30,11 +27,6 @@ def _stated(speed: np.ndarray, pi: np.ndarray) -> dict[str, float]:
 
 def _winner(speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
     return _stated(speed, np.arange(of.size) == of.argmax())
-
-
-def _uncentered(s: FrozenMeanBaseline) -> dict[str, float]:
-    earned = s.mu * s.rewards
-    return _winner(earned - s.mean * s.mu, earned)
 
 
 _UPDATES = 20
@@ -57,7 +49,6 @@ class FrozenMeanBaseline(Frozen, Claim):
     rewards = Vector(typical=(0.0, 1.0), example=(0.6, 0.9, 1.0), unit="reward", doc="rewards of the arms")
 
     def joint(self) -> None:
-        """One winner."""
         super().joint()
         self.speed = self.mu * (self.rewards - self.mean)
         second, first = np.sort(self.speed)[-2:]
@@ -71,8 +62,7 @@ class FrozenMeanBaseline(Frozen, Claim):
 
     def check(s) -> dict[str, float]:
         def objective(logits: np.ndarray) -> np.ndarray:
-            value: np.ndarray = (s.mu * (s.rewards - s.mean) * np.log(softmax(logits))).sum()
-            return value
+            return (s.mu * (s.rewards - s.mean) * np.log(softmax(logits))).sum()
 
         below = 0.1 * _LEAD * s.scale
         target = s.mu * (s.rewards - s.mean + below) / below
@@ -80,7 +70,7 @@ class FrozenMeanBaseline(Frozen, Claim):
 
     wrong = {
         "best arm": lambda s: _winner(s.speed, s.rewards),
-        "largest mu r": _uncentered,
+        "largest mu r": lambda s: _winner(s.mu * s.rewards - s.mean * s.mu, s.mu * s.rewards),
         "weight of the behavior forgotten": lambda s: _winner(s.rewards - s.rewards.mean(), s.rewards),
         "fresh data at the uniform policy": lambda s: _winner((s.rewards - s.rewards.mean()) / s.mu.size, s.rewards),
     }
@@ -100,10 +90,8 @@ class FrozenMeanBaseline(Frozen, Claim):
             **lab.frozen.arms("pi", lab.frozen.policy(logits), _TOLERANCE),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
-            "ratio inserted": Defect(lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
-            "baseline above the mean": Defect(lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)), _POINT),
-        }
+    defects = {
+        "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+        "ratio inserted": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
+        "baseline above the mean": lambda: (lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)), _POINT),
+    }

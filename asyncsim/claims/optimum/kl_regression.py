@@ -15,36 +15,11 @@ import math
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import gammaln
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Positive, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import Arms, compositions, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
-
-
-def _stated(s: KlRegression, tilts: float, bias: float) -> dict[str, float]:
-    return {**indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta)), "value_bias": bias}
-
-
-def _bias(s: KlRegression) -> float:
-    """Mean over all groups of N samples, less the population's value."""
-    counts = compositions(s.samples, s.rewards.size)
-    log_mass = gammaln(s.samples + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.start)
-    return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
-
-
-def _leading(s: KlRegression) -> float:
-    mean = s.start @ s.grown
-    return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
-
-
-def _tilts(s: KlRegression) -> int:
-    return math.ceil(s.solves / (s.lag + 1))
-
+from asyncsim.claims._bandit import Arms, counted, softmax
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, checks, indexed, replaced
 
 _SOLVE, _MOMENTUM = 160, 0.8
 _TOLERANCE = 1e-4
@@ -60,8 +35,7 @@ def _bias_left(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
         reward = lab.torch.from_numpy(rewards[picked])
         log_prob = lab.torch.from_numpy(np.log(chances)[picked]).unsqueeze(-1)
         advantage = spec.method.weigh(log_prob, log_prob, rewards=reward).advantage[..., 0]
-        mean: np.ndarray = (reward - advantage.reshape(reward.shape)).mean(-1).numpy()
-        return mean
+        return (reward - advantage.reshape(reward.shape)).mean(-1).numpy()
 
     estimated = float(chances[groups].prod(axis=1) @ value(groups))
     everything = sim.oracle.population_step(spec.task, spec.method, np.array(point["start_logits"]))
@@ -69,14 +43,8 @@ def _bias_left(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
     return Estimate(estimated - whole, tolerance=1e-9)
 
 
-_POINT = {
-    "start_logits": (0.6, 0.0, -0.3),
-    "rewards": (0.0, 0.5, 1.0),
-    "beta": 0.5,
-    "solves": 3,
-    "lag": 1,
-    "samples": 3,
-}
+_ARMS = {"start_logits": (0.6, 0.0, -0.3), "rewards": (0.0, 0.5, 1.0)}
+_POINT = {**_ARMS, "beta": 0.5, "solves": 3, "lag": 1, "samples": 3}
 
 
 class KlRegression(Arms, Claim):
@@ -103,8 +71,23 @@ class KlRegression(Arms, Claim):
         # Shifted rewards shift V alike.
         self.grown = np.exp((self.rewards - self.rewards.max()) / self.beta)
 
+    def _stated(s, tilts: float, bias: float) -> dict[str, float]:
+        return {**indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta)), "value_bias": bias}
+
+    def _bias(s) -> float:
+        """Mean over all groups of N samples, less the population's value."""
+        counts, log_mass = counted(s.samples, np.log(s.start))
+        return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
+
+    def _leading(s) -> float:
+        mean = s.start @ s.grown
+        return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
+
+    def _tilts(s) -> int:
+        return math.ceil(s.solves / (s.lag + 1))
+
     def predict(s) -> dict[str, float]:
-        return _stated(s, _tilts(s), _bias(s))
+        return s._stated(s._tilts(), s._bias())
 
     def check(s) -> dict[str, float]:
         policies = [s.start]
@@ -123,12 +106,12 @@ class KlRegression(Arms, Claim):
         return {**indexed("pi", policies[-1]), "value_bias": s.beta * total}
 
     wrong = {
-        "lag ignored": lambda s: _stated(s, s.solves, _bias(s)),
-        "one tilt however many solves": lambda s: _stated(s, 1, _bias(s)),
-        "solves rounded down": lambda s: _stated(s, s.solves // (s.lag + 1), _bias(s)),
-        "tilt by beta r": lambda s: _stated(s, _tilts(s) * s.beta**2, _bias(s)),
-        "leading term of the bias": lambda s: _stated(s, _tilts(s), _leading(s)),
-        "unbiased value": lambda s: _stated(s, _tilts(s), 0.0),
+        "lag ignored": lambda s: s._stated(s.solves, s._bias()),
+        "one tilt however many solves": lambda s: s._stated(1, s._bias()),
+        "solves rounded down": lambda s: s._stated(s.solves // (s.lag + 1), s._bias()),
+        "tilt by beta r": lambda s: s._stated(s._tilts() * s.beta**2, s._bias()),
+        "leading term of the bias": lambda s: s._stated(s._tilts(), s._leading()),
+        "unbiased value": lambda s: s._stated(s._tilts(), 0.0),
     }
 
     points = (_POINT,)
@@ -159,12 +142,11 @@ class KlRegression(Arms, Claim):
             "value_bias": _bias_left(point, plant(regressing(_SOLVE)), lab.frozen.policy(start)),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "reference never refreshed": Defect(
-                replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)), _POINT
-            ),
-            "lag of one solve forgotten": Defect(replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)), _POINT),
-            "mean reward for the value": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-        }
+    defects = {
+        "reference never refreshed": lambda: (
+            replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)),
+            _POINT,
+        ),
+        "lag of one solve forgotten": lambda: (replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)), _POINT),
+        "mean reward for the value": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+    }

@@ -17,34 +17,15 @@ import numpy as np
 from scipy.optimize import brentq
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, indexed, replaced
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._recursion import radius
 
 
 def _stated(pi: np.ndarray, lagged: float, frozen: float) -> dict[str, float]:
     return {**indexed("pi", pi), "lagged_step": lagged, "frozen_step": frozen}
-
-
-def _field(s: TbaLagInvariance, current: np.ndarray, behavior: np.ndarray) -> np.ndarray:
-    pi, mu = softmax(current), softmax(behavior)
-    residual = s.rewards / s.beta - np.log(pi) + np.log(softmax(s.reference_logits))
-    weight = 2.0 * mu * (residual - mu @ residual)
-    field: np.ndarray = weight - weight.sum() * pi
-    return field
-
-
-def _excess(step: float, now: np.ndarray, then: np.ndarray, tau: int) -> float:
-    """Largest root of y_{t+1} = y_t + step (now y_t + then y_{t-tau}), less 1."""
-    size = len(now)
-    companion = np.eye(size * (tau + 1), k=-size)
-    companion[:size, :size] += np.eye(size) + step * now
-    companion[:size, size * tau :] += step * then
-    return float(np.abs(np.linalg.eigvals(companion)).max()) - 1.0
 
 
 _UPDATES, _LENGTH, _SAMPLES = 200, 60, 8
@@ -52,13 +33,8 @@ _TOLERANCE, _RESOLUTION, _NUDGE, _FLOOR = 1e-4, 0.004, 1e-5, 1e-12
 _RATES = np.geomspace(1.9, 60.0, 1200)
 """No two neighbors differ by more than the resolution; no limit is below 2, since lambda_max(F) <= 1/2."""
 _BETA = 0.5
-_POINT = {
-    "rewards": (0.0, 0.5, 1.0),
-    "reference_logits": (0.5, 0.0, -0.3),
-    "behavior_logits": (1.6, -0.9, 0.2),
-    "beta": _BETA,
-    "staleness": 5,
-}
+_ARMS = {"rewards": (0.0, 0.5, 1.0), "reference_logits": (0.5, 0.0, -0.3), "behavior_logits": (1.6, -0.9, 0.2)}
+_POINT = {**_ARMS, "beta": _BETA, "staleness": 5}
 
 
 class TbaLagInvariance(Arms, Claim):
@@ -78,7 +54,6 @@ class TbaLagInvariance(Arms, Claim):
     staleness = Staleness(0, 64, typical=(0, 8), example=5)
 
     def joint(self) -> None:
-        """No arm vanishes at the optimum."""
         super().joint()
         self.optimum = softmax(self.reference_logits + self.rewards / self.beta)
         least = float(self.optimum.min())
@@ -90,6 +65,12 @@ class TbaLagInvariance(Arms, Claim):
         at = (self.optimum, softmax(self.behavior_logits))
         first, second = (float(np.linalg.eigvalsh(fisher(p))[-1]) for p in at)
         return first, second
+
+    def _field(s, current: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        pi, mu = softmax(current), softmax(behavior)
+        residual = s.rewards / s.beta - np.log(pi) + np.log(softmax(s.reference_logits))
+        weight = 2.0 * mu * (residual - mu @ residual)
+        return weight - weight.sum() * pi
 
     def predict(s, lagged: float = 1.0, frozen: float = 1.0) -> dict[str, float]:
         return _stated(s.optimum, lagged / s.largest[0], frozen / s.largest[1])
@@ -104,11 +85,12 @@ class TbaLagInvariance(Arms, Claim):
 
         def jacobian(at: np.ndarray, frozen: np.ndarray | None = None) -> np.ndarray:
             behavior = at if frozen is None else frozen
-            return basis.T @ complex_gradient(lambda x: _field(s, x, behavior), at) @ basis
+            return basis.T @ complex_gradient(lambda x: s._field(x, behavior), at) @ basis
 
         now = jacobian(theta)
-        then = basis.T @ complex_gradient(lambda x: _field(s, theta, x), theta) @ basis
-        lagged = float(brentq(_excess, 0.5, 1e9, args=(now, then, s.staleness), xtol=1e-14, rtol=1e-14))
+        then = basis.T @ complex_gradient(lambda x: s._field(theta, x), theta) @ basis
+        excess = lambda step: radius(then, step, s.staleness, now) - 1.0  # noqa: E731
+        lagged = float(brentq(excess, 0.5, 1e9, xtol=1e-14, rtol=1e-14))
         offline = jacobian(np.cos(np.arange(A)), s.behavior_logits)
         return _stated(softmax(theta), lagged, 2.0 / float(np.abs(np.linalg.eigvals(offline)).max()))
 
@@ -151,11 +133,9 @@ class TbaLagInvariance(Arms, Claim):
             size, away = trace["gradient_norm"], np.linalg.norm(trace.parameters - optimum, axis=1)
             shrunk = (size[-1] < size[-3]) | (size[-1] < _FLOOR)
             stable = shrunk & (away < 10.0 * np.linalg.norm(initial - optimum))
-            both = bool(stable[0]) and not bool(stable[-1])
-            bound = f"between {_RATES[0]:g} and {_RATES[-1]:g}"
-            checks.require(
-                both, "largest stable step", "outside the grid", bound, "make no arm much rarer than the others"
-            )
+            both, bound = bool(stable[0]) and not bool(stable[-1]), f"between {_RATES[0]:g} and {_RATES[-1]:g}"
+            remedy = "make no arm much rarer than the others"
+            checks.require(both, "largest stable step", "outside the grid", bound, remedy)
             low, high = _RATES[np.argmin(stable) - 1], _RATES[np.argmin(stable)]
             return Estimate(float(np.sqrt(low * high)), tolerance=_RESOLUTION * float(high))
 
@@ -163,10 +143,8 @@ class TbaLagInvariance(Arms, Claim):
         steps = {"lagged_step": limit(lagged, optimum + nudge), "frozen_step": limit(sim.schedules.frozen(), start)}
         return {**lab.frozen.arms("pi", end, _TOLERANCE), **steps}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ratio inserted": Defect(lab.with_method(weight=lab.wrong_parts.Weighted(_BETA)), _POINT),
-            "log Z from rewards alone": Defect(lab.with_method(weight=lab.wrong_parts.OwnNormalizer(_BETA)), _POINT),
-            "frozen data refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
-        }
+    defects = {
+        "ratio inserted": lambda: (lab.with_method(weight=lab.wrong_parts.Weighted(_BETA)), _POINT),
+        "log Z from rewards alone": lambda: (lab.with_method(weight=lab.wrong_parts.OwnNormalizer(_BETA)), _POINT),
+        "frozen data refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+    }

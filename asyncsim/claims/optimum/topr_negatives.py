@@ -19,22 +19,9 @@ from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 import asyncsim as sim
-from asyncsim.base.declared import Positive, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
-
-
-def _naive(s: ToprNegatives) -> float:
-    constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
-    return float(constant + np.real(wrightomega(-constant)))
-
-
-def _tapered(s: ToprNegatives, speed: float = 1.0) -> float:
-    constant = s.start + math.sinh(s.start) + speed * s.time
-    most = abs(s.start) + speed * s.time
-    return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, replaced
 
 
 def _share(p: float, b: float) -> float:
@@ -72,8 +59,21 @@ class ToprNegatives(Claim):
         """Logit gap of the behavior."""
         return math.log(1.0 / self.bad_mass - 1.0)
 
+    def _naive(s) -> float:
+        constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
+        return float(constant + np.real(wrightomega(-constant)))
+
+    def _tapered(s, speed: float = 1.0) -> float:
+        constant = s.start + math.sinh(s.start) + speed * s.time
+        most = abs(s.start) + speed * s.time
+        return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
+
     def predict(s) -> dict[str, float]:
-        return {"naive_gap": _naive(s), "topr_gap": _tapered(s), "positive_share": _share(1.0 - s.bad_mass, s.baseline)}
+        return {
+            "naive_gap": s._naive(),
+            "topr_gap": s._tapered(),
+            "positive_share": _share(1.0 - s.bad_mass, s.baseline),
+        }
 
     def check(s) -> dict[str, float]:
         mu = np.array([s.bad_mass, 1.0 - s.bad_mass])
@@ -82,8 +82,7 @@ class ToprNegatives(Claim):
             def flow(t: float, logits: np.ndarray) -> np.ndarray:
                 pi = softmax(logits)
                 weight = -mu[0] * min(pi[0] / mu[0], 1.0) if tapered else -mu[0]
-                field: np.ndarray = weight * (np.array([1.0, 0.0]) - pi)
-                return field
+                return weight * (np.array([1.0, 0.0]) - pi)
 
             run = solve_ivp(flow, (0.0, s.time), np.array([0.0, s.start]), method="DOP853", rtol=3e-14, atol=1e-14)
             return float(run.y[1, -1] - run.y[0, -1])
@@ -93,12 +92,11 @@ class ToprNegatives(Claim):
         return {"naive_gap": gap(False), "topr_gap": gap(True), "positive_share": good / (good + bad)}
 
     wrong = {
-        "escape without the policy's own share": lambda s: {
-            **s.predict(),
-            "naive_gap": s.start + 2.0 * s.bad_mass * s.time,
-        },
-        "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": _tapered(s, s.bad_mass)},
-        "ratio forgotten": lambda s: {**s.predict(), "topr_gap": _naive(s)},
+        "escape without the policy's own share": lambda s: (
+            s.predict() | {"naive_gap": s.start + 2.0 * s.bad_mass * s.time}
+        ),
+        "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": s._tapered(s.bad_mass)},
+        "ratio forgotten": lambda s: {**s.predict(), "topr_gap": s._naive()},
         "sign of the baseline": lambda s: {**s.predict(), "positive_share": _share(1.0 - s.bad_mass, -s.baseline)},
         "share of the good arm unmoved": lambda s: {**s.predict(), "positive_share": 1.0 - s.bad_mass},
     }
@@ -122,23 +120,15 @@ class ToprNegatives(Claim):
             "topr_gap": gap(sim.methods.topr(sim.advantages.none())),
         }
         # What the weights of good and bad samples add up to, under a policy that has fallen behind.
-        spec = plant(
-            lab.population(
-                sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed"),
-                sim.methods.topr(sim.advantages.offset(point["baseline"])),
-            )
-        )
+        task = sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed")
+        spec = plant(lab.population(task, sim.methods.topr(sim.advantages.offset(point["baseline"]))))
         now = logits + np.array([point["setback"], 0.0])
         pull = sim.oracle.population_step(spec.task, spec.method, now, logits).cotangents["log_prob"]
-        return {
-            **gaps,
-            "positive_share": Estimate(float(pull.clamp(min=0.0).sum() / pull.abs().sum()), tolerance=1e-12),
-        }
+        share = float(pull.clamp(min=0.0).sum() / pull.abs().sum())
+        return {**gaps, "positive_share": Estimate(share, tolerance=1e-12)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "behavior refreshed": Defect(replaced(system=lab.fixed(0)), _POINT),
-            "ratio dropped": Defect(lab.dropped_ratio, _POINT),
-            "ratio on good samples too": Defect(lab.with_method(weight=lab.wrong_parts.AllTapered()), _POINT),
-        }
+    defects = {
+        "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+        "ratio dropped": lambda: (lab.dropped_ratio, _POINT),
+        "ratio on good samples too": lambda: (lab.with_method(weight=lab.wrong_parts.AllTapered()), _POINT),
+    }

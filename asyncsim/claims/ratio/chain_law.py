@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Vector
 from asyncsim.claims import lab
 from asyncsim.claims._chain import ChainPair, Chains, bits, log_ratios, probabilities
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks, indexed
 
-_LONGEST = 24
 _CLEAR = 1e-9
 """Nats that a level keeps from every atom, so that rounding cannot move it across."""
 
@@ -67,19 +63,6 @@ def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
     return np.array([mean, variance, *below])
 
 
-def _sign(s: ChainLaw) -> dict[str, float]:
-    prediction = s.predict()
-    return prediction | {"mean_log": -prediction["mean_log"]}
-
-
-def _under_current(s: ChainLaw) -> dict[str, float]:
-    right, wrong = log_ratios(s.pair)
-    p = probabilities(s.pair.current)
-    reverse_law = -_joined(ChainPair(s.pair.current, s.pair.behavior), -s.levels)
-    mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
-    return _quantities(mean, variance, 1.0 + reverse_law[2:])
-
-
 _SPREAD = 4.5
 """Largest relative standard deviation of one sample that is asked for: a cell of 5 percent, or a mean of 0.22 sd."""
 _POINT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6), "levels": (-0.9, -0.1, 0.4)}
@@ -91,29 +74,30 @@ class ChainLaw(Chains, Claim):
     kind, source = "distribution", "textbook"
     through, effect = "loop", 0.04
 
-    horizon = bits(12, _LONGEST)
+    horizon = bits(12, 24)
     levels = Vector(typical=(-1.0, 1.0), sizes=(2, 2), example=(-0.6, 0.1, 0.5), unit="nats", doc="levels of log W")
 
     def joint(self) -> None:
         """At an atom rounding decides, and outside the law nothing is left to measure."""
         low, high = (_joined(self.pair, self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
         inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
-        checks.require(
-            inside, "levels", self.levels.tolist(), "inside the distribution of log W and off its atoms", "move them"
-        )
+        bound = "inside the distribution of log W and off its atoms"
+        checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
 
-    def predict(s) -> dict[str, float]:
+    def predict(s, margins: np.ndarray | None = None) -> dict[str, float]:
         right, wrong = log_ratios(s.pair)
-        p = probabilities(s.pair.behavior)
-        mean = (p * right + (1.0 - p) * wrong).sum()
-        variance = (p * (1.0 - p) * (right - wrong) ** 2).sum()
+        p = probabilities(s.pair.behavior if margins is None else margins)
+        mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
         return _quantities(mean, variance, np.array([_split(s.pair, level) for level in s.levels]))
 
     def check(s) -> dict[str, float]:
         mean, variance, *below = _joined(s.pair, s.levels)
         return _quantities(mean, variance, np.array(below))
 
-    wrong = {"sign of the mean log ratio": _sign, "distribution under the current policy": _under_current}
+    wrong = {
+        "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
+        "distribution under the current policy": lambda s: ChainLaw.predict(s, s.pair.current),
+    }
 
     points = (_POINT,)
     more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)
@@ -129,9 +113,7 @@ class ChainLaw(Chains, Claim):
             **{cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells},
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -12,11 +12,9 @@ import math
 
 import numpy as np
 
-from asyncsim.base import checks
 from asyncsim.claims import lab
 from asyncsim.claims._chain import Chains, log_moment, probabilities
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks
 
 
 def _quantities(log_second: float, half: float) -> dict[str, float]:
@@ -24,19 +22,6 @@ def _quantities(log_second: float, half: float) -> dict[str, float]:
     return {"ess": 1.0 / second, "second_moment": second, "affinity": half}
 
 
-def _under_current(s: ChainMoments) -> dict[str, float]:
-    pair = s.pair
-    return _quantities(log_moment(pair, 3.0), math.exp(log_moment(pair, 1.5)))
-
-
-def _sum_of_chi_squares(s: ChainMoments) -> dict[str, float]:
-    pair = s.pair
-    mu, pi = (probabilities(m) for m in pair)
-    total = float(((pi - mu) ** 2 / (mu * (1.0 - mu))).sum())
-    return _quantities(math.log1p(total), math.exp(log_moment(pair, 0.5)))
-
-
-_EFFECT, _COMPARISONS = 0.02, 12
 _SHORT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
 
@@ -44,7 +29,7 @@ class ChainMoments(Chains, Claim):
     """`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`"""
 
     kind, source = "expectation", "arXiv 1511.01437; Kong 1992 (University of Chicago technical report 348)"
-    through, effect = "loop", _EFFECT
+    through = "loop"
 
     def joint(self) -> None:
         """No batch shows the moments of policies that are farther apart."""
@@ -53,34 +38,40 @@ class ChainMoments(Chains, Claim):
         margins = self.current_margins.tolist()
         checks.require(second < math.log(1e12), "current_margins", margins, bound, "move them closer")
 
+    def _chi_squares(s) -> np.ndarray:
+        mu, pi = map(probabilities, s.pair)
+        return (pi - mu) ** 2 / (mu * (1.0 - mu))
+
     def predict(s) -> dict[str, float]:
-        pair = s.pair
-        return _quantities(log_moment(pair, 2.0), math.exp(log_moment(pair, 0.5)))
+        return _quantities(log_moment(s.pair, 2.0), math.exp(log_moment(s.pair, 0.5)))
 
     def check(s) -> dict[str, float]:
-        mu, pi = (probabilities(m) for m in s.pair)
+        mu, pi = map(probabilities, s.pair)
         affinity = np.sqrt(pi * mu) + np.sqrt((1.0 - pi) * (1.0 - mu))
-        return _quantities(float(np.log1p((pi - mu) ** 2 / (mu * (1.0 - mu))).sum()), float(affinity.prod()))
+        return _quantities(float(np.log1p(s._chi_squares()).sum()), float(affinity.prod()))
 
-    wrong = {"moments taken under the current policy": _under_current, "sum of chi-squares": _sum_of_chi_squares}
+    wrong = {
+        "moments taken under the current policy": lambda s: _quantities(
+            log_moment(s.pair, 3.0), math.exp(log_moment(s.pair, 1.5))
+        ),
+        "sum of chi-squares": lambda s: _quantities(
+            math.log1p(s._chi_squares().sum()), math.exp(log_moment(s.pair, 0.5))
+        ),
+    }
 
     points = (_SHORT, {"horizon": 64, "behavior_margins": (-0.5, 0.5), "current_margins": (-0.3, 0.4)})
     more = ({"horizon": 200, "behavior_margins": (1.0, 0.0), "current_margins": (1.1, 0.05)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.moments_beyond(lab.Chain(point).moment)
+    reach = staticmethod(lambda point: lab.moments_beyond(lab.Chain(point).moment))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point)
-        replicates = lab.replicates_for(lab.spread_of_square(chain.moment), effect, _COMPARISONS)
+        replicates = lab.replicates_for(lab.spread_of_square(chain.moment), effect, 12)
         return lab.moments(chain.run(lab.MOMENTS, replicates, seed, plant), chain.moment)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), {**_SHORT, "current_margins": (0.6, 2.4)}),
-            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _SHORT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SHORT),
-        }
+    defects = {
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), {**_SHORT, "current_margins": (0.6, 2.4)}),
+        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _SHORT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SHORT),
+    }

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, multiplied, replaced
 
 _RARE, _ARMS = 1e-5, 4
 """Share of the arm of weight R; the limit is missed by about as much."""
@@ -40,9 +38,8 @@ class DivergenceChain(Claim):
 
     largest = Real(1.0001, 1000.0, typical=(1.1, 50.0), example=3.0, doc="R, the largest ratio and one over the least")
 
-    def predict(s, kl: float = 1.0, renyi: float = 1.0, second: float = 1.0) -> dict[str, float]:
-        constant = ((s.largest - 1.0) / math.log(s.largest)) ** 2
-        return {"kl": kl, "renyi": renyi, "second": second * constant}
+    def predict(s) -> dict[str, float]:
+        return {"kl": 1.0, "renyi": 1.0, "second": ((s.largest - 1.0) / math.log(s.largest)) ** 2}
 
     def check(s) -> dict[str, float]:
         shares = np.array([0.05, 0.3, 0.9])
@@ -56,16 +53,16 @@ class DivergenceChain(Claim):
         return {"kl": float(kl), "renyi": float(renyi), "second": float(means.max() ** 2)}
 
     wrong = {
-        "half, as between normal policies": lambda s: DivergenceChain.predict(s, kl=0.5),
-        "second order, KL for chi^2": lambda s: DivergenceChain.predict(s, renyi=0.5),
-        "square forgotten": lambda s: DivergenceChain.predict(s, second=math.log(s.largest) / (s.largest - 1.0)),
-        "geometric mean of the ratios, R": lambda s: {"kl": 1.0, "renyi": 1.0, "second": s.largest},
+        "half, as between normal policies": lambda s: s.predict() | {"kl": 0.5},
+        "second order, KL for chi^2": lambda s: s.predict() | {"renyi": 0.5},
+        "square forgotten": lambda s: s.predict() | {"second": (s.largest - 1.0) / math.log(s.largest)},
+        "geometric mean of the ratios, R": lambda s: s.predict() | {"second": s.largest},
     }
 
     terms = {
-        "KL": lambda s, factor: DivergenceChain.predict(s, kl=factor),
-        "Renyi's divergence": lambda s, factor: DivergenceChain.predict(s, renyi=factor),
-        "second moment of the log ratio": lambda s, factor: DivergenceChain.predict(s, second=factor),
+        "KL": multiplied("kl"),
+        "Renyi's divergence": multiplied("renyi"),
+        "second moment of the log ratio": multiplied("second"),
     }
 
     points = (_POINT, {"largest": 20.0})
@@ -73,17 +70,14 @@ class DivergenceChain(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        current, behavior = lab.pairs.drawn(_ARMS, seed, "divergence-chain")
+        current, behavior = lab.weights.drawn(_ARMS, seed, "divergence-chain")
         narrow = behavior + 0.3 * (current - behavior)
         one_left = np.concatenate([40.0 * np.eye(_ARMS), current[:100]])
-        wide: Any = plant(lab.pairs.bandit(_ARMS, _metrics()))
+        pairs = (current, behavior), (narrow, behavior), (one_left, behavior[: 100 + _ARMS])
         sets = [
-            lab.metrics_of(wide, *pair)
-            for pair in ((current, behavior), (narrow, behavior), (one_left, behavior[: 100 + _ARMS]))
+            lab.metrics_of(plant(lab.weights.bandit(pair[0].shape[1], _metrics())), *pair)
+            for pair in (*pairs, lab.weights.two_arms(_RARE, point["largest"]))
         ]
-        sets.append(
-            lab.metrics_of(plant(lab.pairs.bandit(2, _metrics())), *lab.pairs.two_arms(_RARE, point["largest"]))
-        )
         kl, chi_square, second, highest, lowest = (np.concatenate(each) for each in zip(*sets, strict=True))
         renyi, limit = np.log1p(chi_square), np.log(point["largest"]) + 1e-12
         inside = (highest <= limit) & (lowest >= -limit)
@@ -93,10 +87,8 @@ class DivergenceChain(Claim):
             for name, x in largest.items()
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "the other direction of KL": Defect(replaced(diagnostics=_metrics(kl="kl_k1")), _POINT),
-            "half of the squared log ratio": Defect(replaced(diagnostics=_metrics(second="kl_k2")), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "the other direction of KL": lambda: (replaced(diagnostics=_metrics(kl="kl_k1")), _POINT),
+        "half of the squared log ratio": lambda: (replaced(diagnostics=_metrics(second="kl_k2")), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -22,111 +22,25 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_softmax
+from scipy.special import log_softmax
 
 import asyncsim as sim
 from asyncsim.base import checks, records, uncertainty
 from asyncsim.base.declared import Choice, Counts, Integer, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import Arms, complex_gradient, compositions, fisher, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims._bandit import Arms, complex_gradient, counted, fisher, softmax
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, units_for
 
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
 _SMALLEST = 1e-6
 """Least growth in one update that exceeds rounding in double precision."""
-
-
-def _check_size(s: DriftGrowth) -> None:
-    if s.group is not None:
-        count = math.comb(s.group + len(s.mass) - 1, s.group)
-        checks.require(
-            count <= _LIMIT, "samples", s.group, f"such that compositions ({count}) <= {_LIMIT}", "lower samples"
-        )
-    growth = sum(_shares(s, *_moments(s), fisher(s.mu)))
-    bound = f"apart or random enough for a growth of {_SMALLEST:g}"
-    checks.require(growth >= _SMALLEST, "means", s.means.tolist(), bound, "spread them")
-
-
-def _moments(s: DriftGrowth) -> tuple[np.ndarray, np.ndarray]:
-    """Mean `[A]` and covariance `[A, A]` of one gradient."""
-    centered = s.arm - s.mu
-    deviation = s.reward - s.mass @ s.reward
-    mean = (s.mass * deviation) @ centered
-    if s.group is None:
-        return mean, np.zeros((len(s.mu), len(s.mu)))
-    share = 0.5 * (deviation[:, None] * centered - mean)
-    share_covariance = share.T @ (s.mass[:, None] * share)
-    kernel = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
-    pair_covariance = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, kernel, kernel) - np.outer(mean, mean)
-    N = s.group
-    return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
-
-
-def _shares(s: DriftGrowth, mean: np.ndarray, covariance: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
-    """What noise and drift add to the variance in the first update, over eta^2."""
-    return float((metric * covariance).sum()), float(mean @ metric @ mean)
-
-
-def _named(s: DriftGrowth, growth: np.ndarray, identity: float) -> dict[str, float]:
-    x, y = np.log(s.stalenesses), np.log(growth)
-    x = x - x.mean()
-    cells = {f"growth[{age}]": float(value) for age, value in zip(s.stalenesses, growth, strict=True)}
-    return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
-
-
-def _grown(s: DriftGrowth, noise: float, drift: float) -> dict[str, float]:
-    age = np.array(s.stalenesses, dtype=np.float64)
-    return _named(s, noise * age + drift * age**2, 1.0)
-
-
-def _compositions(s: DriftGrowth) -> tuple[np.ndarray, np.ndarray]:
-    """Every distinct gradient of a group `[Y, A]`, from the definition of the baseline, and its probability `[Y]`."""
-    assert s.group is not None
-    N = s.group
-    counts = compositions(N, len(s.mass))
-    mass = np.exp(gammaln(N + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(s.mass))
-    others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
-    gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
-    _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
-    return gradient[first], np.bincount(group.ravel(), weights=mass)
-
-
-def _spread(s: DriftGrowth, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variances under mu `[...]` of the log ratio after these changes of the logits `[..., A]` and of the changes."""
-    variances = []
-    for values in (log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change):
-        center = (values @ s.mu)[..., None]
-        variances.append((values - center) ** 2 @ s.mu)
-    return variances[0], variances[1]
-
-
-def _baseline_known(s: DriftGrowth) -> dict[str, float]:
-    mean, covariance = _moments(s)
-    if s.group is not None:
-        term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - mean
-        covariance = term.T @ (s.mass[:, None] * term) / s.group
-    return _grown(s, *_shares(s, mean, covariance, fisher(s.mu)))
-
-
-def _power(s: DriftGrowth, exponent: float) -> dict[str, float]:
-    """All of the first update's variance grows with this power of the staleness."""
-    age = np.array(s.stalenesses, dtype=np.float64)
-    return _named(s, sum(_shares(s, *_moments(s), fisher(s.mu))) * age**exponent, 1.0)
-
-
 _SPREAD = 1.1
 """Relative standard deviation of one replicate's growth at the points below (measured: at most 1.09)."""
-_COMPARISONS = 25
 _ROUNDING = 1e-9
 _MOST, _DRAWN, _COARSEST = 6000, 25_000.0, 0.05
 """Samples of one replicate over all runs of a point, those of all replicates times the square of the effect, and by how
 much an update may part logits, at most."""
-
-
-def _population(point: Point) -> bool:
-    return bool(point["sampling"] == "enumerate")
 
 
 def _drawn(point: Point) -> int:
@@ -138,9 +52,8 @@ def _drift(logits: tuple[float, ...]) -> lab.Metric:
     """Variance in the batch of the change of the chosen arm's logit since the start."""
 
     def variance(step: lab.Step) -> lab.Tensor:
-        batch = step.batch
-        change = step.parameters - lab.torch.tensor(logits, dtype=step.parameters.dtype)
-        shift = lab.torch.gather(change, 1, batch.action.flatten(1)).reshape(batch.action.shape[:3])
+        action, change = step.batch.action, step.parameters - step.parameters.new_tensor(logits)
+        shift = lab.torch.gather(change, 1, action.flatten(1)).reshape(action.shape[:3])
         return sim.ratios.log_moments(shift, step.step_mass)[1]
 
     return lab.Metric("drift", variance, ("log_prob",))
@@ -167,7 +80,7 @@ def _moved(point: Point) -> float:
     """Most by which one step changes the difference of two logits."""
     means, N = np.array(point["means"], dtype=np.float64), point["samples"]
     spread = 1.0 if point["rewards"] == "bernoulli" else float(np.ptp(means))
-    return float(point["step"] * spread / (2.0 if _population(point) else 2.0 * (N - 1) / N))
+    return float(point["step"] * spread / (2.0 if point["sampling"] == "enumerate" else 2.0 * (N - 1) / N))
 
 
 def _teaches(point: Point) -> float:
@@ -185,22 +98,15 @@ class _Repeated(Wrapped):
     """A system that hands out the trajectories of its first batch again and again."""
 
     def schedule(self, *arguments: Any) -> records.Schedule:
-        """The schedule with the first batch's ids in every batch."""
         schedule = self._inner.schedule(*arguments)
-        return dataclasses.replace(
-            schedule, trajectory=np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
-        )
+        trajectory = np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
+        return dataclasses.replace(schedule, trajectory=trajectory)
 
 
 _NOISE = {
-    "means": (0.5, 0.5, 0.5, 0.5),
-    "logits": (0.5, 0.2, 0.0, -0.5),
-    "rewards": "bernoulli",
-    "samples": 6,
-    "sampling": "monte_carlo",
-    "step": 1e-4,
-    "stalenesses": (1, 2, 4, 8),
-}
+    "means": (0.5, 0.5, 0.5, 0.5), "logits": (0.5, 0.2, 0.0, -0.5), "rewards": "bernoulli", "samples": 6,
+    "sampling": "monte_carlo", "step": 1e-4, "stalenesses": (1, 2, 4, 8),
+}  # fmt: skip
 _MIXED = {**_NOISE, "means": (0.2, 0.5, 0.8), "logits": (0.5, 0.0, -0.5), "samples": 8}
 _DRIFT = {**_MIXED, "sampling": "enumerate", "stalenesses": (1, 2, 4, 8, 16)}
 _SHORT = {**_NOISE, "stalenesses": (1, 2)}
@@ -221,13 +127,7 @@ class DriftGrowth(Arms, Claim):
     sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
     step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")
     stalenesses = Counts(
-        1,
-        4096,
-        typical=(1, 64),
-        example=(1, 2, 4, 8),
-        remedy="count updates",
-        unit="updates",
-        doc="stalenesses that are compared",
+        1, 4096, typical=(1, 64), example=(1, 2, 4, 8), unit="updates", doc="stalenesses that are compared"
     )
 
     def joint(self) -> None:
@@ -243,29 +143,84 @@ class DriftGrowth(Arms, Claim):
         possible = mass > 0.0
         self.group = None if self.sampling == "enumerate" else self.samples
         self.mu, self.arm, self.reward, self.mass = mu, arm[possible], reward[possible], mass[possible]
-        _check_size(self)
+        if self.group is not None:
+            count = math.comb(self.group + len(self.mass) - 1, self.group)
+            bound = f"such that compositions ({count}) <= {_LIMIT}"
+            checks.require(count <= _LIMIT, "samples", self.group, bound, "lower samples")
+        growth = sum(self._shares())
+        bound = f"apart or random enough for a growth of {_SMALLEST:g}"
+        checks.require(growth >= _SMALLEST, "means", means.tolist(), bound, "spread them")
+
+    def _moments(s) -> tuple[np.ndarray, np.ndarray]:
+        """Mean `[A]` and covariance `[A, A]` of one gradient."""
+        centered = s.arm - s.mu
+        deviation = s.reward - s.mass @ s.reward
+        mean = (s.mass * deviation) @ centered
+        if s.group is None:
+            return mean, np.zeros((len(s.mu), len(s.mu)))
+        share = 0.5 * (deviation[:, None] * centered - mean)
+        share_covariance = share.T @ (s.mass[:, None] * share)
+        kernel = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
+        pair_covariance = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, kernel, kernel) - np.outer(mean, mean)
+        N = s.group
+        return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
+
+    def _shares(s, covariance: np.ndarray | None = None, metric: np.ndarray | None = None) -> tuple[float, float]:
+        """What noise and drift add to the variance in the first update, over eta^2."""
+        mean, own = s._moments()
+        metric = fisher(s.mu) if metric is None else metric
+        return float((metric * (own if covariance is None else covariance)).sum()), float(mean @ metric @ mean)
+
+    def _named(s, growth: np.ndarray, identity: float) -> dict[str, float]:
+        x, y = np.log(s.stalenesses), np.log(growth)
+        x = x - x.mean()
+        cells = {f"growth[{age}]": float(value) for age, value in zip(s.stalenesses, growth, strict=True)}
+        return {**cells, "slope": float(x @ y / (x @ x)), "identity": identity}
+
+    def _grown(s, noise: float, drift: float) -> dict[str, float]:
+        age = np.array(s.stalenesses, dtype=np.float64)
+        return s._named(noise * age + drift * age**2, 1.0)
+
+    def _compositions(s) -> tuple[np.ndarray, np.ndarray]:
+        """Every distinct gradient of a group `[Y, A]`, by the definition of the baseline, and its probability `[Y]`."""
+        assert s.group is not None
+        N = s.group
+        counts, log_mass = counted(N, np.log(s.mass))
+        others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
+        gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
+        _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
+        return gradient[first], np.bincount(group.ravel(), weights=np.exp(log_mass))
+
+    def _spread(s, change: np.ndarray) -> list[np.ndarray]:
+        """Variances under mu `[...]` of the log ratio after changes of the logits `[..., A]`, and of the changes."""
+        both = log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change
+        return [(values - (values @ s.mu)[..., None]) ** 2 @ s.mu for values in both]
+
+    def _baseline_known(s) -> dict[str, float]:
+        term = (s.reward - s.mass @ s.reward)[:, None] * (s.arm - s.mu) - s._moments()[0]
+        return s._grown(*s._shares(term.T @ (s.mass[:, None] * term) / s.group if s.group else None))
 
     def predict(s) -> dict[str, float]:
-        return _grown(s, *_shares(s, *_moments(s), fisher(s.mu)))
+        return s._grown(*s._shares())
 
     def check(s) -> dict[str, float]:
         scale = s.step**2
         if s.group is None:
             velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
-            ratio, change = _spread(s, s.step * np.outer(s.stalenesses, velocity))
-            return _named(s, ratio / scale, float(ratio[0] / change[0]))
-        gradient, mass = _compositions(s)
-        ratio, change = (mass @ part for part in _spread(s, s.step * gradient))
-        pairs, _ = _spread(s, s.step * (gradient[:, None] + gradient))
+            ratio, change = s._spread(s.step * np.outer(s.stalenesses, velocity))
+            return s._named(ratio / scale, float(ratio[0] / change[0]))
+        gradient, mass = s._compositions()
+        ratio, change = (mass @ part for part in s._spread(s.step * gradient))
+        pairs, _ = s._spread(s.step * (gradient[:, None] + gradient))
         first, second = float(ratio) / scale, float(mass @ pairs @ mass) / scale
         # A mean square of a sum of independent vectors is quadratic in their number: two values determine all others.
         age = np.array(s.stalenesses, dtype=np.float64)
-        return _named(s, age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / change))
+        return s._named(age * first + 0.5 * age * (age - 1.0) * (second - 2.0 * first), float(ratio / change))
 
     wrong = {
-        "normalizer ignored": lambda s: _grown(s, *_shares(s, *_moments(s), np.diag(s.mu))),
-        "S^2 where updates are noise": lambda s: _power(s, 2.0),
-        "S where updates are drift": lambda s: _power(s, 1.0),
+        "normalizer ignored": lambda s: s._grown(*s._shares(metric=np.diag(s.mu))),
+        "S^2 where updates are noise": lambda s: s._grown(0.0, sum(s._shares())),
+        "S where updates are drift": lambda s: s._grown(sum(s._shares()), 0.0),
         "baseline taken as known": _baseline_known,
     }
 
@@ -278,26 +233,22 @@ class DriftGrowth(Arms, Claim):
             return f"logits that part by at most {_COARSEST} in an update, not {_moved(point):.2g}; take a smaller step"
         if _drawn(point) > _MOST:
             return f"samples times updates, over all stalenesses, at most {_MOST}, not {_drawn(point)}; take fewer"
-        if not _population(point) and _teaches(point) < 0.05:
-            return (
-                "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
-            )
-        return None
+        rare = "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
+        return rare if point["sampling"] != "enumerate" and _teaches(point) < 0.05 else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         ages, N = point["stalenesses"], point["samples"]
-        count = min(units_for(_SPREAD, effect, _COMPARISONS), int(_DRAWN / effect**2 / _drawn(point)))
-        replicates = 2 if _population(point) else count
+        count = min(units_for(_SPREAD, effect, 25), int(_DRAWN / effect**2 / _drawn(point)))
+        population = point["sampling"] == "enumerate"
+        replicates = 2 if population else count
         traces = [_run(point, age, replicates, seed + 1000 * k, plant) for k, age in enumerate(ages)]
         # The variance of N samples about their own mean is low by the factor (N - 1)/N.
-        factor = (1.0 if _population(point) else N / (N - 1)) / point["step"] ** 2
+        factor = (1.0 if population else N / (N - 1)) / point["step"] ** 2
         rows = [factor * trace["log_ratio_variance"][-1] for trace in traces]
         allowance = math.expm1(_moved(point)) + _ROUNDING
-        estimates = {}
-        for age, row in zip(ages, rows, strict=True):
-            growth = uncertainty.between(row)
-            estimates[f"growth[{age}]"] = growth._replace(tolerance=allowance * growth.value)
+        found = {f"growth[{age}]": uncertainty.between(row) for age, row in zip(ages, rows, strict=True)}
+        estimates = {name: each._replace(tolerance=allowance * each.value) for name, each in found.items()}
         slope = uncertainty.slope(ages, np.stack(rows, axis=1), log=True)
         x = np.log(ages) - np.log(ages).mean()
         estimates["slope"] = slope._replace(tolerance=allowance * float(np.abs(x).sum() / (x @ x)))
@@ -306,12 +257,10 @@ class DriftGrowth(Arms, Claim):
         estimates["identity"] = uncertainty.ratio(*sides)._replace(tolerance=_ROUNDING)
         return estimates
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _DRIFT),
-            "the same draws in every batch": Defect(lambda spec: spec.replace(system=_Repeated(spec.system)), _SHORT),
-            "own reward in the baseline": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
-            "momentum inserted": Defect(lab.momentum_inserted, _DRIFT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _DRIFT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _DRIFT),
+        "the same draws in every batch": lambda: (lab.wrapping(system=_Repeated), _SHORT),
+        "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
+        "momentum inserted": lambda: (lab.momentum_inserted, _DRIFT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _DRIFT),
+    }

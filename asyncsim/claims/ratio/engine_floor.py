@@ -22,89 +22,19 @@ import numpy as np
 from scipy.special import softmax as _softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real, Vector
 from asyncsim.base.uncertainty import between, ratio
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._bandit import PolicyPair, arm_logits, softmax
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, checks, units_for
 
 _NODES = {"logits": 14, "reports": 60}
-
-
-def _moment(s: EngineFloor, power: float) -> float:
-    """E exp(power x) of one draw."""
-    scale = s.noise * power
-    if s.noise_law == "normal":
-        return math.exp(0.5 * scale**2)
-    return math.sinh(math.sqrt(3.0) * scale) / (math.sqrt(3.0) * scale)
-
-
-def _chi_square(s: EngineFloor) -> float:
-    mu, pi = s.policies
-    return float((pi**2 / mu).sum()) - 1.0
-
-
-def _second(s: EngineFloor) -> tuple[float, float]:
-    """E w^2 of a token whose noise is in the logits, stale and fresh."""
-    mu, pi = s.policies
-    kappa = _moment(s, 1.0) * _moment(s, -1.0) - 1.0
-    return (1.0 + _chi_square(s)) * (1.0 + kappa) - kappa * float(pi @ pi), 1.0 + kappa * (1.0 - float(mu @ mu))
 
 
 def _quantities(mean: float, fresh: float, stale: float) -> dict[str, float]:
     return {"mean_weight": mean, "ess_0": fresh, "floor": fresh, "ess": stale, "share": stale / fresh}
 
 
-def _rule(s: EngineFloor) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss quadrature for one draw of the noise."""
-    n = _NODES[s.noise_in]
-    if s.noise_law == "normal":
-        nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-    else:
-        nodes, weights = np.polynomial.legendre.leggauss(n)
-        nodes = math.sqrt(3.0) * nodes
-    return s.noise * nodes, weights / weights.sum()
-
-
-def _moments_of_logits(s: EngineFloor, current: np.ndarray) -> tuple[float, float]:
-    """E w and E w^2 of a token: every action of the noisy sampler at every node."""
-    nodes, weights = _rule(s)
-    arms = len(current)
-    noise = np.stack([x.ravel() for x in np.meshgrid(*[nodes] * arms, indexing="ij")], axis=1)
-    mass = np.prod([x.ravel() for x in np.meshgrid(*[weights] * arms, indexing="ij")], axis=0)
-    sampler = softmax(s.behavior_logits + noise)
-    ratio = current / sampler
-    return float(mass @ (sampler * ratio).sum(1)), float(mass @ (sampler * ratio**2).sum(1))
-
-
-def _moments_of_reports(s: EngineFloor, current: np.ndarray) -> tuple[float, float]:
-    """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
-    (nodes, weights), mu = _rule(s), s.policies[0]
-    powers = []
-    for power in (1, 2):
-        token = float(mu @ (current / mu) ** power)
-        if s.noise_per == "sequence":
-            powers.append(token**s.horizon * float(weights @ np.exp(-power * s.horizon * nodes)))
-        else:
-            powers.append((token * float(weights @ np.exp(-power * nodes))) ** s.horizon)
-    return powers[0], powers[1]
-
-
-def _exponential(s: EngineFloor, share: float) -> dict[str, float]:
-    """exp(-T share s^2), with staleness multiplied on."""
-    fresh = math.exp(-s.horizon * share * s.noise**2)
-    return _quantities(1.0, fresh, fresh * (1.0 + _chi_square(s)) ** -s.horizon)
-
-
-def _multiplied(s: EngineFloor) -> dict[str, float]:
-    right = s.predict()
-    return _quantities(right["mean_weight"], right["ess_0"], right["ess_0"] * (1.0 + _chi_square(s)) ** -s.horizon)
-
-
 _SAMPLES = 8192
-_COMPARISONS = 20
 
 
 def _engine(point: Point) -> lab.Engine:
@@ -133,30 +63,12 @@ def _moments(point: Point) -> tuple[partial[float], partial[float]]:
     return partial(_measured_moment, point, fresh=True), partial(_measured_moment, point)
 
 
-def _spec(point: Point, replicates: int) -> lab.Spec:
-    task = sim.tasks.token_bandit(len(point["behavior_logits"]), point["horizon"])
-    places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
-    spec = lab.displaced(task, places, ["ess", "ess_mismatch", "mean_weight"], (_SAMPLES, 1, replicates))
-    return spec.replace(policy=task.policy(**vars(_engine(point))))
-
-
 _LONG = {
-    "behavior_logits": (0.8, 0.0, -0.6),
-    "current_logits": (0.9, 0.1, -0.7),
-    "horizon": 6,
-    "noise": 0.2,
-    "noise_law": "normal",
-    "noise_in": "logits",
-    "noise_per": "token",
-}
-_STRONG = {
-    **_LONG,
-    "behavior_logits": (0.8, 0.0),
-    "current_logits": (1.3, 0.0),
-    "horizon": 1,
-    "noise": 0.8,
-    "noise_law": "uniform",
-}
+    "behavior_logits": (0.8, 0.0, -0.6), "current_logits": (0.9, 0.1, -0.7), "horizon": 6, "noise": 0.2,
+    "noise_law": "normal", "noise_in": "logits", "noise_per": "token",
+}  # fmt: skip
+_TWO = {"behavior_logits": (0.8, 0.0), "current_logits": (1.3, 0.0), "horizon": 1}
+_STRONG = {**_LONG, **_TWO, "noise": 0.8, "noise_law": "uniform"}
 _REPORTS = {**_LONG, "horizon": 6, "noise": 0.2, "noise_in": "reports"}
 _LASTING = {**_REPORTS, "noise": 0.05, "noise_law": "uniform", "noise_per": "sequence"}
 
@@ -167,10 +79,8 @@ class EngineFloor(PolicyPair, Claim):
     kind, source = "expectation", "derived"
     through = "loop"
 
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(2, 3), example=(1.5, 0.0, -0.5), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-2.0, 2.0), example=(0.5, 0.2, 0.0), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 1.5, 0.0, -0.5, sizes=(2, 3))
+    current_logits = arm_logits("current", 0.5, 0.2, 0.0)
     horizon = Integer(1, 4096, typical=(1, 6), example=2, unit="tokens", doc="length of a sequence")
     noise = Real(
         0, 1.5, open_low=True, typical=(0.01, 0.8), example=0.8, unit="nats", doc="standard deviation of noise"
@@ -180,7 +90,6 @@ class EngineFloor(PolicyPair, Claim):
     noise_per = Choice("token", "sequence", example="token", doc="how long one draw lasts")
 
     def joint(self) -> None:
-        """Few arms for the second route; noise of logits by token; moments that are doubles."""
         super().joint()
         arms, remedy = len(self.behavior_logits), "the second route integrates over the noise of each"
         checks.require(arms <= 4, "behavior_logits", self.behavior_logits.tolist(), "at most 4 numbers", remedy)
@@ -189,39 +98,84 @@ class EngineFloor(PolicyPair, Claim):
         lasting = self.horizon if self.noise_per == "sequence" else 1
         bound = f"at most {3.0 / lasting:g} where it lasts for {lasting} tokens"
         checks.require(self.noise * lasting <= 3.0, "noise", self.noise, bound, "lower it")
-        size = self.horizon * math.log(_second(self)[0])
+        size = self.horizon * math.log(self._second()[0])
         far = f"such that E W^2 = exp({size:.3g}) is below 1e12"
         checks.require(size < math.log(1e12), "horizon", self.horizon, far, "shorten the sequences")
 
-    @property
-    def policies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Behavior and current probabilities."""
-        return softmax(self.behavior_logits), softmax(self.current_logits)
+    def _moment(s, power: float) -> float:
+        """E exp(power x) of one draw."""
+        scale = s.noise * power
+        if s.noise_law == "normal":
+            return math.exp(0.5 * scale**2)
+        return math.sinh(math.sqrt(3.0) * scale) / (math.sqrt(3.0) * scale)
+
+    def _chi_square(s) -> float:
+        return float((s.pi**2 / s.mu).sum()) - 1.0
+
+    def _second(s) -> tuple[float, float]:
+        """E w^2 of a token whose noise is in the logits, stale and fresh."""
+        kappa = s._moment(1.0) * s._moment(-1.0) - 1.0
+        fresh = 1.0 + kappa * (1.0 - float(s.mu @ s.mu))
+        return (1.0 + s._chi_square()) * (1.0 + kappa) - kappa * float(s.pi @ s.pi), fresh
+
+    def _rule(s) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes and weights of Gauss quadrature for one draw of the noise."""
+        n = _NODES[s.noise_in]
+        if s.noise_law == "normal":
+            nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+        else:
+            nodes, weights = np.polynomial.legendre.leggauss(n)
+            nodes = math.sqrt(3.0) * nodes
+        return s.noise * nodes, weights / weights.sum()
+
+    def _moments_of_logits(s, current: np.ndarray) -> tuple[float, float]:
+        """E w and E w^2 of a token: every action of the noisy sampler at every node."""
+        nodes, weights = s._rule()
+        arms = len(current)
+        noise = np.stack([x.ravel() for x in np.meshgrid(*[nodes] * arms, indexing="ij")], axis=1)
+        mass = np.prod([x.ravel() for x in np.meshgrid(*[weights] * arms, indexing="ij")], axis=0)
+        sampler = softmax(s.behavior_logits + noise)
+        ratio = current / sampler
+        return float(mass @ (sampler * ratio).sum(1)), float(mass @ (sampler * ratio**2).sum(1))
+
+    def _moments_of_reports(s, current: np.ndarray) -> tuple[float, float]:
+        """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
+        (nodes, weights), T = s._rule(), s.horizon
+        each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
+        tokens = [float(s.mu @ (current / s.mu) ** power) ** T for power in (1, 2)]
+        noises = [float(weights @ np.exp(-power * each * nodes)) ** times for power in (1, 2)]
+        return tokens[0] * noises[0], tokens[1] * noises[1]
+
+    def _staled(s, fresh: float, mean: float = 1.0) -> dict[str, float]:
+        """Staleness multiplied on."""
+        return _quantities(mean, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
 
     def predict(s) -> dict[str, float]:
         T = s.horizon
         if s.noise_in == "logits":
-            stale, fresh = _second(s)
+            stale, fresh = s._second()
             return _quantities(1.0, fresh**-T, stale**-T)
         each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
-        fresh = (_moment(s, -each) ** 2 / _moment(s, -2.0 * each)) ** times
-        return _quantities(_moment(s, -each) ** times, fresh, fresh * (1.0 + _chi_square(s)) ** -T)
+        fresh = (s._moment(-each) ** 2 / s._moment(-2.0 * each)) ** times
+        return s._staled(fresh, s._moment(-each) ** times)
 
     def check(s) -> dict[str, float]:
         sizes = []
-        for current in s.policies:
+        for current in (s.mu, s.pi):
             if s.noise_in == "logits":
-                first, second = (x**s.horizon for x in _moments_of_logits(s, current))
+                first, second = (x**s.horizon for x in s._moments_of_logits(current))
             else:
-                first, second = _moments_of_reports(s, current)
+                first, second = s._moments_of_reports(current)
             sizes.append((first, first**2 / second))
         return _quantities(sizes[1][0], sizes[0][1], sizes[1][1])
 
     wrong = {
-        "fresh data taken to have ESS = N": lambda s: _quantities(1.0, 1.0, (1.0 + _chi_square(s)) ** -s.horizon),
-        "normalizer ignored": lambda s: _exponential(s, 1.0),
-        "first order in the noise's variance": lambda s: _exponential(s, 1.0 - float(s.policies[0] @ s.policies[0])),
-        "noise and staleness multiplied": _multiplied,
+        "fresh data taken to have ESS = N": lambda s: s._staled(1.0),
+        "normalizer ignored": lambda s: s._staled(math.exp(-s.horizon * s.noise**2)),
+        "first order in the noise's variance": lambda s: s._staled(
+            math.exp(-s.horizon * (1.0 - float(s.mu @ s.mu)) * s.noise**2)
+        ),
+        "noise and staleness multiplied": lambda s: s._staled(s.predict()["ess_0"]),
     }
 
     points = (_LONG, _STRONG, _REPORTS)
@@ -237,28 +191,25 @@ class EngineFloor(PolicyPair, Claim):
         # A verdict counts a tolerance twice.
         room = max(effect - 2.0 * sum(allowances), 0.5 * effect)
         spread = max(map(lab.spread_of_ess, _moments(point))) / math.sqrt(_SAMPLES)
-        replicates = max(16, min(units_for(spread, room, _COMPARISONS), lab.MOST // _SAMPLES))
-        trace = lab.run(_spec(point, replicates), seed, plant)
+        replicates = max(16, min(units_for(spread, room, 20), lab.MOST // _SAMPLES))
+        task = sim.tasks.token_bandit(len(point["behavior_logits"]), point["horizon"])
+        metrics, size = ["ess", "ess_mismatch", "mean_weight"], (_SAMPLES, 1, replicates)
+        spec = lab.displaced(task, lab.places(point)[::-1], metrics, size)
+        trace = lab.run(spec.replace(policy=task.policy(**vars(_engine(point)))), seed, plant)
 
-        def ess(batches: np.ndarray, allowance: float) -> Estimate:
-            found = between(batches)
-            return found._replace(tolerance=allowance * found.value)
-
-        share = ratio(trace["ess"][1], trace["ess_mismatch"][1])
-        return {
-            "mean_weight": between(trace["mean_weight"][1]),
-            "ess_0": ess(trace["ess"][0], allowances[0]),
-            "floor": ess(trace["ess_mismatch"][1], allowances[0]),
-            "ess": ess(trace["ess"][1], allowances[1]),
-            "share": share._replace(tolerance=sum(allowances) * share.value),
+        found = {
+            "mean_weight": (between(trace["mean_weight"][1]), 0.0),
+            "ess_0": (between(trace["ess"][0]), allowances[0]),
+            "floor": (between(trace["ess_mismatch"][1]), allowances[0]),
+            "ess": (between(trace["ess"][1]), allowances[1]),
+            "share": (ratio(trace["ess"][1], trace["ess_mismatch"][1]), sum(allowances)),
         }
+        return {name: each._replace(tolerance=share * each.value) for name, (each, share) in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "noise drawn anew for the record": Defect(lab.with_policy(lab.NoiseAnew), _STRONG),
-            "one draw for a whole sequence": Defect(lab.engine_replaced(noise_per="sequence"), _REPORTS),
-            "noise counted twice": Defect(lab.with_policy(lab.NoiseTwice), _REPORTS),
-            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _LONG),
-            "noise 4 percent too large": Defect(lab.engine_replaced(noise=1.04 * 0.8), _STRONG),
-        }
+    defects = {
+        "noise drawn anew for the record": lambda: (lab.with_policy(lab.NoiseAnew), _STRONG),
+        "one draw for a whole sequence": lambda: (lab.engine_replaced(noise_per="sequence"), _REPORTS),
+        "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _REPORTS),
+        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _LONG),
+        "noise 4 percent too large": lambda: (lab.engine_replaced(noise=1.04 * 0.8), _STRONG),
+    }

@@ -16,23 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Real, Vector, checks, indexed
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _above(s: ExponentialPareto, least: float | None = None, index: float | None = None) -> np.ndarray:
-    least = s.temperature if least is None else least
-    above: np.ndarray = np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
-    return above
-
-
-def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
-    return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
-
 
 _HEAVY = {"temperature": 0.3, "levels": (0.45, 0.8)}
 _LIGHT = {"temperature": 0.45, "levels": (0.5, 0.9)}
@@ -49,21 +35,25 @@ class ExponentialPareto(Claim):
 
     def joint(self) -> None:
         """Every level above the least ratio, and not beyond what is ever seen."""
-        rare = bool((_above(self) > 1e-12).all())
+        rare = bool((self._above() > 1e-12).all())
         inside = rare and bool((self.levels > self.temperature).all())
         bound = f"above the least ratio {self.temperature:.4g}, with a probability of 1e-12 or more"
         checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, object]:
-        """Levels above the least ratio."""
         k = draw(cls.temperature)
         factors = draw(Vector(typical=(0.05, 3.0), length=2))
         return {"temperature": k, "levels": tuple(float(k * math.exp((1.0 - k) * x)) for x in factors)}
 
+    def _above(s, least: float | None = None, index: float | None = None) -> np.ndarray:
+        least = s.temperature if least is None else least
+        return np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
+
     def predict(s) -> dict[str, float]:
         k = s.temperature
-        return _quantities(2.0 * math.sqrt(k) / (1.0 + k), math.log(k) + 1.0 - k, _above(s))
+        moments = {"affinity": 2.0 * math.sqrt(k) / (1.0 + k), "mean_log": math.log(k) + 1.0 - k}
+        return moments | indexed("above", s._above())
 
     def check(s) -> dict[str, float]:
         k = s.temperature
@@ -77,13 +67,13 @@ class ExponentialPareto(Claim):
             return float(weight @ (np.exp(-x) * function(x)))
 
         start, further = log_ratio(np.array([0.0, 1.0]))
-        edges = [(math.log(y) - start) / (further - start) for y in s.levels]
-        above = np.array([integral(np.ones_like, edge) for edge in edges])
-        return _quantities(integral(lambda x: np.exp(0.5 * log_ratio(x))), integral(log_ratio), above)
+        above = [integral(np.ones_like, (math.log(y) - start) / (further - start)) for y in s.levels]
+        moments = {"affinity": integral(lambda x: np.exp(0.5 * log_ratio(x))), "mean_log": integral(log_ratio)}
+        return moments | indexed("above", above)
 
     wrong = {
-        "least ratio 1": lambda s: s.predict() | indexed("above", _above(s, least=1.0)),
-        "index of the reciprocal ratio": lambda s: s.predict() | indexed("above", _above(s, index=1.0 / s.temperature)),
+        "least ratio 1": lambda s: s.predict() | indexed("above", s._above(least=1.0)),
+        "index of the reciprocal ratio": lambda s: s.predict() | indexed("above", s._above(index=1.0 / s.temperature)),
         "mean under the target": lambda s: (
             s.predict() | {"mean_log": math.log(s.temperature) - 1.0 + 1.0 / s.temperature}
         ),
@@ -94,17 +84,13 @@ class ExponentialPareto(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.cooled.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
+        return lab.weights.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _LIGHT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LIGHT),
-            "on a line in place of the plane": Defect(
-                lambda spec: lab.cooled.cooled(
-                    0.3, 1, spec.diagnostics, (lab.cooled.SAMPLES, lab.cooled.BATCHES, spec.replicates)
-                ),
-                _HEAVY,
-            ),
-        }
+    defects = {
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LIGHT),
+        "on a line in place of the plane": lambda: (
+            (lambda spec: lab.weights.cooled(0.3, 1, spec.diagnostics, (2048, 8, spec.replicates))),
+            _HEAVY,
+        ),
+    }

@@ -15,44 +15,22 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from asyncsim.base import checks
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._bandit import PolicyPair
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced
 
 _POWERS = (0.5, 2.0, 3.0)
 _GRID = 101
 
 
-def _range(s: PolicyPair) -> tuple[float, float]:
-    ratio = softmax(s.current_logits) / softmax(s.behavior_logits)
-    return float(ratio.min()), float(ratio.max())
-
-
-def _moments(sampler: np.ndarray, ratio: np.ndarray) -> dict[str, float]:
-    return {f"moment[{p:g}]": float(sampler @ ratio**p) for p in _POWERS}
-
-
-def _under_current(s: FiniteArms) -> dict[str, float]:
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return s.predict() | _moments(pi, pi / mu)
-
-
-_ROUNDING = 1e-10
-_ARMS = 5
-
-
-def _power(power: float) -> lab.Metric:
+def _power(p: float) -> lab.Metric:
     """E w^p."""
-    return lab.Metric(
-        f"power[{power:g}]", lambda step: step.mean(lab.torch.exp(power * step.sequence_log_ratio)), ("log_prob",)
-    )
+    return lab.Metric(f"power[{p:g}]", lambda step: step.mean((p * step.sequence_log_ratio).exp()), ("log_prob",))
 
 
 def _inside(low: float, high: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Drawn pairs whose ratios lie in [low, high]."""
-    logits, deviation = lab.pairs.drawn(_ARMS, seed, "finite-arms")
+    logits, deviation = lab.weights.drawn(5, seed, "finite-arms")
     mu = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     centered = deviation - (mu * deviation).sum(1, keepdims=True)
     room = np.where(centered > 0.0, (high - 1.0) / centered, (low - 1.0) / centered).min(1, keepdims=True)
@@ -70,35 +48,32 @@ class FiniteArms(PolicyPair, Claim):
     through = "oracle"
 
     def joint(self) -> None:
-        """Policies that differ."""
         super().joint()
-        low, high = _range(self)
+        low, high = self._range()
         logits = self.current_logits.tolist()
         checks.require(high - low > 1e-3, "current_logits", logits, "such that ratios differ by 1e-3", "move one")
 
-    def predict(s) -> dict[str, float]:
-        mu, pi = (softmax(logits) for logits in s.logits)
-        low, high = _range(s)
-        return _moments(mu, pi / mu) | {"largest": low + high - low * high}
+    def _range(s) -> tuple[float, float]:
+        return float((s.pi / s.mu).min()), float((s.pi / s.mu).max())
+
+    def predict(s, sampler: int = 0) -> dict[str, float]:
+        low, high = s._range()
+        moments = {f"moment[{p:g}]": float((s.mu, s.pi)[sampler] @ (s.pi / s.mu) ** p) for p in _POWERS}
+        return moments | {"largest": low + high - low * high}
 
     def check(s) -> dict[str, float]:
         phi, theta = s.logits
-        normalizers = logsumexp(theta), logsumexp(phi)
-        moments = {
-            f"moment[{p:g}]": math.exp(
-                logsumexp(p * theta + (1.0 - p) * phi) - p * normalizers[0] - (1.0 - p) * normalizers[1]
-            )
-            for p in _POWERS
-        }
+        logs = [(p, logsumexp(p * theta + (1.0 - p) * phi)) for p in _POWERS]
+        moments = {f"moment[{p:g}]": math.exp(x - p * logsumexp(theta) - (1.0 - p) * logsumexp(phi)) for p, x in logs}
         # Laws on two points are the extreme ones among those of mean 1.
-        low, high = _range(s)
+        low, high = s._range()
         below, above = np.linspace(low, 1.0, _GRID)[:-1, None], np.linspace(1.0, high, _GRID)[1:]
         share = (1.0 - below) / (above - below)
         return moments | {"largest": float((share * above**2 + (1.0 - share) * below**2).max())}
 
     wrong = {
-        "moments under the current policy": _under_current,
-        "largest ratio for the second moment": lambda s: s.predict() | {"largest": _range(s)[1]},
+        "moments under the current policy": lambda s: FiniteArms.predict(s, 1),
+        "largest ratio for the second moment": lambda s: s.predict() | {"largest": s._range()[1]},
     }
 
     points = (_NEAR, _TWO)
@@ -107,29 +82,24 @@ class FiniteArms(PolicyPair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         current, behavior = (np.array([point[f"{name}_logits"]]) for name in ("current", "behavior"))
-        chi_square, half, third = lab.metrics_of(
-            plant(lab.pairs.bandit(current.size, ["chi_square", _power(0.5), _power(3.0)])), current, behavior
-        )
+
+        def metrics(*pair: np.ndarray) -> list[np.ndarray]:
+            spec = lab.weights.bandit(pair[0].shape[1], ["chi_square", _power(0.5), _power(3.0)])
+            return lab.metrics_of(plant(spec), *pair)
+
+        chi_square, half, third = metrics(current, behavior)
         read = {"moment[0.5]": half[0], "moment[2]": 1.0 + chi_square[0], "moment[3]": third[0]}
         # Ratios in [m, M] of mean 1: on both ends alone, and drawn on five arms.
         pi, mu = (np.exp(x) / np.exp(x).sum() for x in (current, behavior))
         low, high = float((pi / mu).min()), float((pi / mu).max())
-        spec = plant(lab.pairs.bandit(2, ["chi_square", _power(0.5), _power(3.0)]))
-        largest = 1.0 + lab.metrics_of(spec, *lab.pairs.two_arms((1.0 - low) / (high - low), high))[0].max()
-        many = (
-            1.0
-            + lab.metrics_of(
-                plant(lab.pairs.bandit(_ARMS, ["chi_square", _power(0.5), _power(3.0)])), *_inside(low, high, seed)
-            )[0].max()
-        )
-        read["largest"] = max(largest, many)
-        return {name: Estimate(float(x), tolerance=_ROUNDING * float(x)) for name, x in read.items()}
+        pairs = lab.weights.two_arms((1.0 - low) / (high - low), high), _inside(low, high, seed)
+        read["largest"] = max(1.0 + metrics(*pair)[0].max() for pair in pairs)
+        return lab.to_share(read, 1e-10)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _NEAR),
-            "variance of log ratios": Defect(
-                replaced(diagnostics=["log_ratio_variance", _power(0.5), _power(3.0)]), _NEAR
-            ),
-        }
+    defects = {
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _NEAR),
+        "variance of log ratios": lambda: (
+            replaced(diagnostics=["log_ratio_variance", _power(0.5), _power(3.0)]),
+            _NEAR,
+        ),
+    }

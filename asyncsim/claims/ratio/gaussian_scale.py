@@ -17,24 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaincc, gammaln
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Real, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-
-def _above(s: GaussianScale, index: float | None = None, constant: float | None = None) -> np.ndarray:
-    constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
-    u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
-    above: np.ndarray = gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
-    return above
-
-
-def _quantities(affinity: float, mean: float, above: np.ndarray) -> dict[str, float]:
-    return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
-
 
 _LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}
 _SPACE = {"temperature": 0.4, "dimension": 3, "levels": (0.5, 0.9)}
@@ -56,7 +41,7 @@ class GaussianScale(Claim):
 
     def joint(self) -> None:
         """Every level above the least ratio, and within the range where a double holds its probability."""
-        least, above = self.temperature ** (self.dimension / 2.0), _above(self)
+        least, above = self.temperature ** (self.dimension / 2.0), self._above()
         inside = bool((above < 1.0).all() and (above > 1e-12).all())
         bound = f"above the least ratio {least:.4g}, with a probability of 1e-12 or more"
         checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
@@ -69,10 +54,16 @@ class GaussianScale(Claim):
         levels = tuple(float(rho ** (dimension / 2.0) * math.exp(x)) for x in factors)
         return {"temperature": rho, "dimension": dimension, "levels": levels}
 
+    def _above(s, index: float | None = None, constant: float | None = None) -> np.ndarray:
+        constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
+        u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
+        return gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
+
     def predict(s) -> dict[str, float]:
         rho, D = s.temperature, s.dimension
         affinity = (math.sqrt(rho) / (0.5 + 0.5 * rho)) ** (D / 2.0)
-        return _quantities(affinity, D / 2.0 * (math.log(rho) + 1.0 - rho), _above(s))
+        mean = D / 2.0 * (math.log(rho) + 1.0 - rho)
+        return {"affinity": affinity, "mean_log": mean} | indexed("above", s._above())
 
     def check(s) -> dict[str, float]:
         D, spread = s.dimension, math.sqrt(s.temperature)
@@ -94,16 +85,16 @@ class GaussianScale(Claim):
         # The log ratio is linear in the squared distance: two places give it.
         near, far = log_ratio(np.array([0.5, 1.0]))
         slope = (far - near) / 0.75
-        edges = [math.sqrt(1.0 + (math.log(y) - far) / slope) for y in s.levels]
-        above = np.array([integral(np.ones_like, edge) for edge in edges])
-        return _quantities(integral(lambda r: np.exp(0.5 * log_ratio(r))), mean, above)
+        above = [integral(np.ones_like, math.sqrt(1.0 + (math.log(y) - far) / slope)) for y in s.levels]
+        affinity = integral(lambda r: np.exp(0.5 * log_ratio(r)))
+        return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
 
     wrong = {
         "index from standard deviations": lambda s: (
-            s.predict() | indexed("above", _above(s, 1.0 / (1.0 - math.sqrt(s.temperature))))
+            s.predict() | indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature))))
         ),
         "constant of one dimension": lambda s: (
-            s.predict() | indexed("above", _above(s, constant=math.sqrt(s.temperature)))
+            s.predict() | indexed("above", s._above(constant=math.sqrt(s.temperature)))
         ),
         "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
     }
@@ -113,11 +104,9 @@ class GaussianScale(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.cooled.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
+        return lab.weights.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _SPACE),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SPACE),
-        }
+    defects = {
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _SPACE),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SPACE),
+    }

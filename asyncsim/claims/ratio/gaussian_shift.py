@@ -17,10 +17,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import asyncsim as sim
-from asyncsim.base.declared import Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, units_for
 
 _SCORES = (-1, 0, 1)
 
@@ -28,16 +26,6 @@ _SCORES = (-1, 0, 1)
 def _quantities(mean: float, variance: float, second: float, cdf: Callable[[int], float]) -> dict[str, float]:
     cells = {f"cdf[{z}]": float(cdf(z)) for z in _SCORES}
     return {"mean_log": mean, "var_log": variance, "second_moment": second} | cells
-
-
-def _sign(s: GaussianShift) -> dict[str, float]:
-    d = s.shift
-    return _quantities(d**2 / 2.0, d**2, math.exp(d**2), lambda z: norm.cdf(z - d))
-
-
-def _spread_for_variance(s: GaussianShift) -> dict[str, float]:
-    d = s.shift
-    return _quantities(-(d**2) / 2.0, d, math.exp(d**2), lambda z: norm.cdf(z * math.sqrt(d)))
 
 
 _SAMPLES, _BATCHES = 512, 16
@@ -52,15 +40,9 @@ class GaussianShift(Claim):
     through = "loop"
 
     shift = Real(
-        0.0,
-        20.0,
-        open_low=True,
-        typical=(0.01, 8.0),
-        example=0.7,
-        unit="standard deviations",
-        doc="distance of the means",
-        remedy="give the distance of the means in standard deviations",
-    )
+        *(0.0, 20.0), open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",
+        doc="distance of the means", remedy="give the distance of the means in standard deviations",
+    )  # fmt: skip
 
     def predict(s) -> dict[str, float]:
         d = s.shift
@@ -77,15 +59,11 @@ class GaussianShift(Claim):
         def integral(power: int, function: Callable[[float], float]) -> float:
             """E[w^power function(u)]: the integrand peaks at u = power * shift."""
             peak = power * d
-            value, _ = quad(
-                lambda u: math.exp(power * log_ratio(u) + norm.logpdf(u)) * function(u),
-                peak - 12,
-                peak + 12,
-                limit=400,
-                epsabs=0.0,
-                epsrel=1e-12,
-            )
-            return float(value)
+
+            def density(u: float) -> float:
+                return math.exp(power * log_ratio(u) + norm.logpdf(u)) * function(u)
+
+            return float(quad(density, peak - 12, peak + 12, limit=400, epsabs=0.0, epsrel=1e-12)[0])
 
         mean = integral(0, log_ratio)
         variance = integral(0, lambda u: (log_ratio(u) - mean) ** 2)
@@ -98,9 +76,13 @@ class GaussianShift(Claim):
         return _quantities(mean, variance, integral(2, lambda u: 1.0), below)
 
     wrong = {
-        "sign of the mean log ratio": _sign,
+        "sign of the mean log ratio": lambda s: _quantities(
+            s.shift**2 / 2.0, s.shift**2, math.exp(s.shift**2), lambda z: norm.cdf(z - s.shift)
+        ),
         "second moment exp(delta^2/2)": lambda s: s.predict() | {"second_moment": math.exp(s.shift**2 / 2.0)},
-        "standard deviation taken for variance": _spread_for_variance,
+        "standard deviation taken for variance": lambda s: _quantities(
+            -(s.shift**2) / 2.0, s.shift, math.exp(s.shift**2), lambda z: norm.cdf(z * math.sqrt(s.shift))
+        ),
     }
 
     points = ({"shift": 0.5}, {"shift": 1.0})
@@ -127,6 +109,4 @@ class GaussianShift(Claim):
             "second_moment": lab.second_moment_of(trace),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"scored at another temperature": Defect(lab.with_policy(lab.Tempered), {"shift": 1.0})}
+    defects = {"scored at another temperature": lambda: (lab.with_policy(lab.Tempered), {"shift": 1.0})}

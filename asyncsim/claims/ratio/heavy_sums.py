@@ -19,12 +19,10 @@ import math
 import numpy as np
 from scipy.special import gamma, gammaincc
 
-from asyncsim.base.declared import Counts, Real
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, units_for
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 
 _TURN = 0.5
 """Angle of the ray, in radians."""
@@ -45,19 +43,16 @@ def _nodes(samples: int) -> tuple[np.ndarray, np.ndarray]:
     return np.exp(log_t), weight * np.exp(log_t)
 
 
-def _inverse(alpha: float, N: int) -> float:
-    t, weight = _nodes(N)
+def _by_integrals(alpha: float, N: int) -> tuple[float, float]:
+    """E[1/ESS] and E[ESS]/N."""
+    (t, weight), half = _nodes(N), alpha / 2.0
     second, _, phi = _exponential_integrals(alpha - 1.0, 3, t)
-    return float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
-
-
-def _size(alpha: float, N: int) -> float:
-    t, weight = _nodes(N)
-    half = alpha / 2.0
+    inverse = float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
     second, phi = _exponential_integrals(half, 2, t)
     _, first = _exponential_integrals(half - 0.5, 2, t)
     psi = half * phi
-    return float(weight @ (half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)))
+    squares = half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)
+    return inverse, float(weight @ squares)
 
 
 def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
@@ -70,26 +65,7 @@ def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
     return [(density * np.exp(j * u)) @ weight for j in range(3)]
 
 
-def _limit(s: HeavySums) -> dict[str, float]:
-    alpha = s.index
-    constant = alpha * gamma(2.0 - alpha) * gamma(alpha) * ((alpha - 1.0) / alpha) ** alpha
-    return s.predict() | {f"inverse[{N}]": float(constant * N ** (1.0 - alpha)) for N in s.samples}
-
-
-def _one_exponent(s: HeavySums) -> dict[str, float]:
-    right, first = s.predict(), s.samples[0]
-    slope = -2.0 * (1.0 - 1.0 / s.index)
-    return right | {f"inverse[{N}]": right[f"inverse[{first}]"] * (N / first) ** slope for N in s.samples}
-
-
 _BATCHES, _MOST = 32, 16_000_000
-
-
-def _replicates(samples: int, effect: float) -> int:
-    """From the relative deviation of 1/ESS of a batch, which grows with the logarithm of its size (measured)."""
-    return max(16, units_for(0.3 * math.log(samples) / math.sqrt(_BATCHES), effect, 4))
-
-
 _POINT = {"temperature": 0.4, "samples": (4, 16)}
 _SMALL = {"temperature": 0.4, "samples": (4, 6)}
 
@@ -111,8 +87,8 @@ class HeavySums(Claim):
         return 1.0 / (1.0 - self.temperature)
 
     def predict(s) -> dict[str, float]:
-        inverse = {f"inverse[{N}]": _inverse(s.index, N) for N in s.samples}
-        return inverse | {f"ess[{N}]": _size(s.index, N) for N in s.samples}
+        found = {N: _by_integrals(s.index, N) for N in s.samples}
+        return {f"{name}[{N}]": found[N][k] for k, name in enumerate(("inverse", "ess")) for N in s.samples}
 
     def check(s) -> dict[str, float]:
         alpha, ray, cells = s.index, cmath.exp(1j * _TURN), {}
@@ -128,8 +104,27 @@ class HeavySums(Claim):
         return cells
 
     wrong = {
-        "the limit of many samples": _limit,
-        "exponent of the median": _one_exponent,
+        "the limit of many samples": lambda s: (
+            s.predict()
+            | {
+                f"inverse[{N}]": float(
+                    s.index
+                    * gamma(2.0 - s.index)
+                    * gamma(s.index)
+                    * ((s.index - 1.0) / s.index) ** s.index
+                    * N ** (1.0 - s.index)
+                )
+                for N in s.samples
+            }
+        ),
+        "exponent of the median": lambda s: (
+            s.predict()
+            | {
+                f"inverse[{N}]": s.predict()[f"inverse[{s.samples[0]}]"]
+                * (N / s.samples[0]) ** (-2.0 * (1.0 - 1.0 / s.index))
+                for N in s.samples
+            }
+        ),
         "one over the mean ESS": lambda s: (
             s.predict() | {f"inverse[{N}]": 1.0 / (N * s.predict()[f"ess[{N}]"]) for N in s.samples}
         ),
@@ -147,20 +142,21 @@ class HeavySums(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
         for number, samples in enumerate(point["samples"]):
-            size = samples, _BATCHES, max(16, min(_replicates(samples, effect), most))
-            spec = lab.cooled.cooled(point["temperature"], 2, ["ess"], size)
+            # The relative deviation of 1/ESS of a batch grows with the logarithm of its size (measured).
+            wanted = units_for(0.3 * math.log(samples) / math.sqrt(_BATCHES), effect, 4)
+            size = samples, _BATCHES, max(16, min(wanted, most))
+            spec = lab.weights.cooled(point["temperature"], 2, ["ess"], size)
             share = lab.run(spec, seed + 1000 * number, plant)["ess"][1:]
             read[f"inverse[{samples}]"] = between((1.0 / (samples * share)).mean(axis=0))
             read[f"ess[{samples}]"] = between(share.mean(axis=0))
         return read
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "clamped weights": Defect(lab.statistic.with_ess(lab.statistic.clamped), _SMALL),
-            "sums averaged over batches before they are divided": Defect(
-                lab.statistic.with_ess(lab.statistic.pooled), _SMALL
-            ),
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _SMALL),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SMALL),
-        }
+    defects = {
+        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped), _SMALL),
+        "sums averaged over batches before they are divided": lambda: (
+            lab.weights.with_ess(lab.weights.pooled),
+            _SMALL,
+        ),
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _SMALL),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SMALL),
+    }

@@ -22,23 +22,11 @@ import numpy as np
 from scipy.special import gammainc
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Real, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced, too_rare, units_for
 from asyncsim.claims._lengths import panels
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, too_rare, units_for
-
-
-def _law(s: HillAndPsis, m: int, scale: float) -> dict[str, float]:
-    """Quantities where the estimate is Gamma(m, scale), read at the right places."""
-    k, root = 1.0 - s.temperature, math.sqrt(s.largest)
-    places = k * (1.0 + s.scores / root)
-    return {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)} | indexed(
-        "below", gammainc(m, places / scale)
-    )
-
 
 _BATCHES, _MOST = 32, 16_000_000
 
@@ -85,7 +73,6 @@ class HillAndPsis(Claim):
     scores = Vector(-3.0, typical=(-1.0, 2.0), sizes=(2, 2), example=(0.0, 1.0), doc="places of the law, in its sd")
 
     def joint(self) -> None:
-        """Places above 0."""
         least = 1.0 + self.scores.min() / math.sqrt(self.largest)
         checks.require(least > 0.0, "scores", self.scores.tolist(), "above -sqrt(m)", "raise the least")
 
@@ -94,9 +81,17 @@ class HillAndPsis(Claim):
         """m, how many of the samples are used."""
         return math.ceil(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
 
+    def _law(s, m: int, scale: float) -> dict[str, float]:
+        """Quantities where the estimate is Gamma(m, scale), read at the right places."""
+        k, root = 1.0 - s.temperature, math.sqrt(s.largest)
+        places = k * (1.0 + s.scores / root)
+        return {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)} | indexed(
+            "below", gammainc(m, places / scale)
+        )
+
     def predict(s) -> dict[str, float]:
         m = s.largest
-        return _law(s, m, (1.0 - s.temperature) / m)
+        return s._law(m, (1.0 - s.temperature) / m)
 
     def check(s) -> dict[str, float]:
         k, m = 1.0 - s.temperature, s.largest
@@ -124,7 +119,7 @@ class HillAndPsis(Claim):
         return {"shape": shape, "square": square, "index": index} | indexed("below", below)
 
     wrong = {
-        "threshold counted among the largest": lambda s: _law(s, s.largest, (1.0 - s.temperature) / (s.largest + 1)),
+        "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1)),
         "index for shape": lambda s: s.predict() | {"shape": 1.0 / (1.0 - s.temperature)},
         "mean of the index without m/(m - 1)": lambda s: s.predict() | {"index": 1.0 / (1.0 - s.temperature)},
         "variance of the generalized Pareto fit": lambda s: (
@@ -135,16 +130,14 @@ class HillAndPsis(Claim):
     points = (_FEW,)
     more = (_MANY,)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return too_rare(_spread(point), _most(point))
+    reach = staticmethod(lambda point: too_rare(_spread(point), _most(point)))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
         replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), _most(point) // _BATCHES)
         size = point["samples"], _BATCHES, max(16, replicates)
-        trace = lab.run(lab.cooled.cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
+        trace = lab.run(lab.weights.cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
         index = trace["tail_index"][1:]
         shape = 1.0 / index
         numbers = {"shape": shape, "square": shape**2, "index": index}
@@ -153,10 +146,8 @@ class HillAndPsis(Claim):
             name: lab.share_of(cell) for name, cell in cells.items()
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "threshold counted among the largest": Defect(_read(_threshold_among), _FEW),
-            "sampler 5 percent colder than it says": Defect(lab.cooled.colder(0.95), _FEW),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _FEW),
-        }
+    defects = {
+        "threshold counted among the largest": lambda: (_read(_threshold_among), _FEW),
+        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _FEW),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FEW),
+    }

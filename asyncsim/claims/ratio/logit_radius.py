@@ -19,36 +19,12 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
 from asyncsim.base import checks, rng
-from asyncsim.base.declared import Count, Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-
-_MOST = 1e12
-
-
-def _move(s: LogitRadius) -> float:
-    return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, Staleness, multiplied
 
 
 def _quantities(second: float, move: float, stale: float) -> dict[str, float]:
     return {"second_moment": second, "move": move, "stale_second_moment": stale}
-
-
-def _second_order(s: LogitRadius) -> dict[str, float]:
-    move = _move(s)
-    return _quantities((1.0 + s.radius**2) ** s.horizon, move, 1.0 + (s.staleness * move) ** 2)
-
-
-def _group_mean(s: LogitRadius) -> dict[str, float]:
-    move = _move(s) * (s.samples - 1) / s.samples
-    return s.predict() | {"move": move, "stale_second_moment": math.cosh(s.staleness * move) ** 2}
-
-
-def _times(s: LogitRadius, quantity: str, factor: float) -> dict[str, float]:
-    """The bounds with one of them multiplied."""
-    found = s.predict()
-    return found | {quantity: factor * found[quantity]}
 
 
 _REPLICATES, _DRAWN = 2048, 200
@@ -56,28 +32,21 @@ _LIKELY = 20.0
 """Replicates that are expected to take the worst path; all miss it with a chance of e^-20."""
 
 
-def _behavior(radius: float) -> np.ndarray:
-    """Logits of the arm that rises and of the other, at which the second moment is largest."""
-    return np.array([-radius, radius])
-
-
 def _searched(point: Point, seed: int, plant: Plant) -> float:
     """Largest E W^2 of sequences: the worst pair, and drawn pairs with drawn changes of three logits."""
-    radius, tokens = point["radius"], point["horizon"]
-    worst = _behavior(radius)[None]
-    behavior, _ = (each[:_DRAWN] for each in lab.pairs.drawn(3, seed, "logit-radius"))
+    radius, tokens, up = point["radius"], point["horizon"], np.array([[1.0, -1.0]])
+    worst, behavior = -radius * up, lab.weights.drawn(3, seed, "logit-radius")[0][:_DRAWN]
     shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
-    pairs = ((worst + radius * np.array([[1.0, -1.0]]), worst), (behavior + shift, behavior))
     found = [
-        lab.metrics_of(plant(lab.pairs.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
-        for pair in pairs
+        lab.metrics_of(plant(lab.weights.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
+        for pair in ((worst + radius * up, worst), (behavior + shift, behavior))
     ]
     return 1.0 + float(max(found))
 
 
 def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
     """Logits of every replicate after so many updates on data of the frozen first policy, and that policy's."""
-    behavior = _behavior(_largest_moves(point) * point["staleness"])
+    behavior = _largest_moves(point) * point["staleness"] * np.array([-1.0, 1.0])
     spec = sim.Spec(
         sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed"),
         sim.schedules.frozen(),
@@ -119,14 +88,16 @@ class LogitRadius(Claim):
     staleness = Staleness(1, typical=(1, 4), example=3)
 
     def joint(self) -> None:
-        """Moments that a double holds beside 1."""
-        largest = max(self.horizon * self.radius, self.staleness * _move(self))
-        allowed = math.log(_MOST) / 2.0
+        largest = max(self.horizon * self.radius, self.staleness * self._move())
+        allowed = math.log(1e12) / 2.0
         bound = f"such that the logits of a sequence ({largest:.3g}) move by at most {allowed:.3g}"
         checks.require(largest <= allowed, "horizon", self.horizon, bound, "lower the radius or the step")
 
+    def _move(s) -> float:
+        return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
+
     def predict(s) -> dict[str, float]:
-        move = _move(s)
+        move = s._move()
         return _quantities(math.cosh(s.radius) ** (2 * s.horizon), move, math.cosh(s.staleness * move) ** 2)
 
     def check(s) -> dict[str, float]:
@@ -150,15 +121,19 @@ class LogitRadius(Claim):
         return _quantities(worst(s.radius) ** s.horizon, move, worst(s.staleness * move))
 
     wrong = {
-        "second order, 1 + D^2": _second_order,
-        "group mean in place of leave-one-out": _group_mean,
+        "second order, 1 + D^2": lambda s: (
+            s.predict()
+            | {"second_moment": (1.0 + s.radius**2) ** s.horizon}
+            | {"stale_second_moment": 1.0 + (s.staleness * s._move()) ** 2}
+        ),
+        "group mean in place of leave-one-out": lambda s: s.but(step=s.step * (s.samples - 1) / s.samples).predict(),
         "square forgotten": lambda s: s.predict() | {"second_moment": math.cosh(s.radius) ** s.horizon},
     }
 
     terms = {
-        "arms within the radius": lambda s, factor: _times(s, "second_moment", factor),
-        "move of an update": lambda s, factor: _times(s, "move", factor),
-        "moves add up": lambda s, factor: _times(s, "stale_second_moment", factor),
+        "arms within the radius": multiplied("second_moment"),
+        "move of an update": multiplied("move"),
+        "moves add up": multiplied("stale_second_moment"),
     }
 
     points = (_POINT, {"radius": 0.3, "horizon": 4, "samples": 4, "spread": 2.0, "step": 0.3, "staleness": 2})
@@ -182,17 +157,15 @@ class LogitRadius(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         after_one, behavior = _moved(point, 1, seed, plant)
         after_all, _ = _moved(point, point["staleness"], seed + 1, plant)
-        stale = lab.metrics_of(plant(lab.pairs.bandit(2, ["chi_square"])), after_all, behavior)[0].max()
+        stale = lab.metrics_of(plant(lab.weights.bandit(2, ["chi_square"])), after_all, behavior)[0].max()
         read = {
             "second_moment": _searched(point, seed, plant),
             "move": float(np.abs(after_one - behavior).max()),
             "stale_second_moment": 1.0 + float(stale),
         }
-        return {name: Estimate(x, tolerance=1e-9 * x, samples=_REPLICATES) for name, x in read.items()}
+        return lab.to_share(read, 1e-9, _REPLICATES)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "momentum inserted": Defect(lab.momentum_inserted, _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

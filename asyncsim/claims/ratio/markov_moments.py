@@ -16,13 +16,10 @@ import numpy as np
 from scipy.special import log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, drawn_tables
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, checks
 from asyncsim.claims._points import BEHAVIOR
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 _LONGEST = 4096
 
@@ -61,16 +58,6 @@ def _log_coefficient(weights: np.ndarray, horizon: int) -> float:
     return math.log(coefficient) - (horizon - 1) * math.log(radius)
 
 
-def _start_row_throughout(s: MarkovMoments) -> dict[str, float]:
-    pair = s.pair
-    rows = np.zeros(len(pair.behavior), dtype=np.int64)
-    same = _Pair(pair.behavior[rows], pair.current[rows], pair.horizon)
-    return _quantities(_log_moment(same, 2.0), _log_moment(same, 0.5))
-
-
-_EFFECT, _COMPARISONS = 0.02, 6
-
-
 def _moment(point: Point, power: float) -> float:
     """E W^power, for sample sizes and allowances: matrices of token moments multiplied up."""
     mu, pi = (np.exp(np.asarray(point[f"{name}_logits"], dtype=np.float64)) for name in ("behavior", "current"))
@@ -88,7 +75,7 @@ class MarkovMoments(Claim):
     """`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`"""
 
     kind, source = "expectation", "derived"
-    through, effect = "loop", _EFFECT
+    through = "loop"
 
     actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, _LONGEST, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
@@ -115,8 +102,7 @@ class MarkovMoments(Claim):
         return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
 
     def predict(s) -> dict[str, float]:
-        pair = s.pair
-        return _quantities(_log_moment(pair, 2.0), _log_moment(pair, 0.5))
+        return _quantities(_log_moment(s.pair, 2.0), _log_moment(s.pair, 0.5))
 
     def check(s) -> dict[str, float]:
         pair = s.pair
@@ -127,30 +113,26 @@ class MarkovMoments(Claim):
         "moments taken under the current policy": lambda s: _quantities(
             _log_moment(s.pair, 3.0), _log_moment(s.pair, 1.5)
         ),
-        "row of the first token throughout": _start_row_throughout,
+        "row of the first token throughout": lambda s: s.but(
+            behavior_logits=s.behavior_logits[[0] * (s.actions + 1)],
+            current_logits=s.current_logits[[0] * (s.actions + 1)],
+        ).predict(),
     }
 
     points = (_POINT,)
     more = ({**_POINT, "horizon": 32},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.moments_beyond(partial(_moment, point))
+    reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point)))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         moment = partial(_moment, point)
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], "markov")
-        places = np.ravel(point["behavior_logits"]), np.ravel(point["current_logits"])
-        replicates = lab.replicates_for(lab.spread_of_square(moment), effect, _COMPARISONS)
-        return lab.moments(
-            lab.run(lab.displaced(task, places, lab.MOMENTS, (lab.SAMPLES, lab.BATCHES, replicates)), seed, plant),
-            moment,
-        )
+        size = lab.SAMPLES, lab.BATCHES, lab.replicates_for(lab.spread_of_square(moment), effect, 6)
+        spec = lab.displaced(task, lab.places(point)[::-1], lab.MOMENTS, size)
+        return lab.moments(lab.run(spec, seed, plant), moment)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "last token left out": Defect(lab.with_policy(lab.ShortProduct), _POINT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _POINT),
-        }
+    defects = {
+        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _POINT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+    }

@@ -22,59 +22,22 @@ import numpy as np
 from scipy.special import log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Choice, Claim, Integer, Real, checks
 from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
-
-
-def _parts(s: MismatchAdds, slope: float, sampler: np.ndarray) -> dict[str, float]:
-    """Variances over tokens under these probabilities `[S, A]`; mismatch is `slope` times the behavior's logits."""
-    change, own = s.current_logits - s.behavior_logits, slope * s.behavior_logits
-    stale, mismatch, both = (
-        float(((sampler * x * x).sum(1) - (sampler * x).sum(1) ** 2).sum()) for x in (change, own, change + own)
-    )
-    times = s.horizon if s.dependence == "iid" else 1
-    noise = s.noise**2 * (s.horizon**2 if s.noise_per == "sequence" else s.horizon)
-    return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
-
-
-def _sampler(s: MismatchAdds) -> np.ndarray:
-    return softmax(s.behavior_logits / s.temperature)
-
-
-def _added(s: MismatchAdds) -> dict[str, float]:
-    right = s.predict()
-    return right | {"variance": right["staleness"] + right["mismatch"]}
-
-
-def _half(s: MismatchAdds) -> dict[str, float]:
-    right = s.predict()
-    return right | {"variance": 0.5 * (right["variance"] + right["staleness"] + right["mismatch"])}
-
+from asyncsim.claims._trial import Estimate, Plant, Point, replaced
 
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6
 """Relative standard deviation of one squared deviation: 1.42 for normal log ratios, less for those of few actions."""
 
 
-def _run(point: Point, replicates: int, seed: int, plant: Plant) -> lab.Trace:
-    task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
-    now, then = lab.places(point)
-    spec = lab.displaced(task, (then, now), list(_METRICS.values()), (lab.SAMPLES, lab.BATCHES, replicates))
-    policy = task.policy(
-        temperature=point["temperature"], noise=point["noise"], noise_per=point["noise_per"], noise_in="reports"
-    )
-    listed = {} if point["noise"] else {"sampling": "enumerate"}
-    return lab.run(spec.replace(policy=policy, **listed), seed, plant)
-
-
-def _exactly(trace: lab.Trace, name: str) -> Estimate:
-    found = lab.mean_of(trace, name)
-    return found._replace(error=0.0, tolerance=lab.ROUNDING * found.value)
+def _swapped() -> list[Any]:
+    """Metrics with the variances of mismatch and staleness under one another's names."""
+    names = {"mismatch": "staleness_variance", "staleness": "mismatch_variance"}
+    swapped = [sim.diagnostics.log_ratio_variance(of, name=name) for of, name in names.items()]
+    return [*swapped, "log_ratio_variance"]
 
 
 _SHARPER = sequence_point("iid", 3, 1, temperature=0.8, noise=0.0, noise_per="token") | {
@@ -102,14 +65,26 @@ class MismatchAdds(SequencePair, Claim):
     noise_per = Choice("token", "sequence", example="sequence", doc="how long one draw of the noise lasts")
 
     def joint(self) -> None:
-        """No more outcomes than can be listed."""
         super().joint()
         count = f"(2 * {self.actions})**{self.horizon}"
         few = (2 * self.actions) ** self.horizon <= LIMIT
         checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
 
+    def _parts(s, slope: float, sampler: np.ndarray) -> dict[str, float]:
+        """Variances over tokens under these probabilities `[S, A]`; mismatch is `slope` times the behavior's logits."""
+        change, own = s.current_logits - s.behavior_logits, slope * s.behavior_logits
+        stale, mismatch, both = (
+            float(((sampler * x * x).sum(1) - (sampler * x).sum(1) ** 2).sum()) for x in (change, own, change + own)
+        )
+        times = s.horizon if s.dependence == "iid" else 1
+        noise = s.noise**2 * (s.horizon**2 if s.noise_per == "sequence" else s.horizon)
+        return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
+
+    def _sampler(s) -> np.ndarray:
+        return softmax(s.behavior_logits / s.temperature)
+
     def predict(s) -> dict[str, float]:
-        return _parts(s, 1.0 - 1.0 / s.temperature, _sampler(s))
+        return s._parts(1.0 - 1.0 / s.temperature, s._sampler())
 
     def check(s) -> dict[str, float]:
         """Every sequence under the sampler with every sign of its noise."""
@@ -129,10 +104,15 @@ class MismatchAdds(SequencePair, Claim):
         return {name: float(mass @ (x - mass @ x) ** 2) for name, x in parts.items()}
 
     wrong = {
-        "parts added without their covariance": _added,
-        "covariance counted once": _half,
-        "slope of the temperature 1 - tau": lambda s: _parts(s, 1.0 - s.temperature, _sampler(s)),
-        "variances under the policy": lambda s: _parts(s, 1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
+        "parts added without their covariance": lambda s: (
+            s.predict() | {"variance": s.predict()["staleness"] + s.predict()["mismatch"]}
+        ),
+        "covariance counted once": lambda s: (
+            s.predict()
+            | {"variance": 0.5 * (s.predict()["variance"] + s.predict()["staleness"] + s.predict()["mismatch"])}
+        ),
+        "slope of the temperature 1 - tau": lambda s: s._parts(1.0 - s.temperature, s._sampler()),
+        "variances under the policy": lambda s: s._parts(1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
     }
 
     points = (_SHARPER, _APART, _NOISY)
@@ -140,22 +120,22 @@ class MismatchAdds(SequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        if not point["noise"]:
-            trace = _run(point, 2, seed, plant)
-            return {part: _exactly(trace, name) for part, name in _METRICS.items()}
-        trace = _run(point, lab.replicates_for(_SPREAD, effect, 9), seed, plant)
-        return {part: lab.variance_of(trace, lab.SAMPLES, name) for part, name in _METRICS.items()}
+        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
+        replicates = lab.replicates_for(_SPREAD, effect, 9) if point["noise"] else 2
+        size = lab.SAMPLES, lab.BATCHES, replicates
+        spec = lab.displaced(task, lab.places(point)[::-1], list(_METRICS.values()), size)
+        engine = {name: point[name] for name in ("temperature", "noise", "noise_per")}
+        listed = {} if point["noise"] else {"sampling": "enumerate"}
+        trace = lab.run(spec.replace(policy=task.policy(**engine, noise_in="reports"), **listed), seed, plant)
+        if point["noise"]:
+            return {part: lab.variance_of(trace, lab.SAMPLES, name) for part, name in _METRICS.items()}
+        means = {part: lab.mean_of(trace, name) for part, name in _METRICS.items()}
+        return {part: x._replace(error=0.0, tolerance=lab.ROUNDING * x.value) for part, x in means.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        variance = sim.diagnostics.log_ratio_variance
-        pairs = (("mismatch", "staleness_variance"), ("staleness", "mismatch_variance"))
-        swapped: list[Any] = [variance(of, name=name) for of, name in pairs]
-        swapped.append("log_ratio_variance")
-        return {
-            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _SHARPER),
-            "temperature applied twice": Defect(lab.engine_replaced(temperature=0.8**2), _APART),
-            "split swapped": Defect(replaced(diagnostics=swapped), _SHARPER),
-            "noise counted twice": Defect(lab.with_policy(lab.NoiseTwice), _NOISY),
-            "noise drawn anew at scoring": Defect(lab.with_policy(lab.wrong_parts.NoisyTrainer), _NOISY),
-        }
+    defects = {
+        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _SHARPER),
+        "temperature applied twice": lambda: (lab.engine_replaced(temperature=0.8**2), _APART),
+        "split swapped": lambda: (replaced(diagnostics=_swapped()), _SHARPER),
+        "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _NOISY),
+        "noise drawn anew at scoring": lambda: (lab.with_policy(lab.wrong_parts.NoisyTrainer), _NOISY),
+    }

@@ -18,13 +18,10 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, Wrapped, checks
 from asyncsim.claims._points import BEHAVIOR, sequence_point
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
 
 _CLEAR = 1e-9
 
@@ -46,28 +43,7 @@ def _level_set(row: np.ndarray, top_p: float, top_k: int) -> np.ndarray:
     """The same from the other side: the highest level whose actions hold `top_p`."""
     held = _held(row, top_k)
     levels = [x for x in np.unique(held) if x > 0.0 and held[held >= x].sum() >= top_p - 1e-12]
-    kept: np.ndarray = held >= max(levels)
-    return kept
-
-
-def _masses(s: TopP, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities of the sampler `[S, A]`, its kept mass `[S, 1]`, and the current policy on what is kept."""
-    behavior, current = (softmax(logits) * kept for logits in (s.behavior_logits, s.current_logits))
-    mass = behavior.sum(1, keepdims=True)
-    return behavior / mass, mass, current
-
-
-def _chained(s: TopP, terms: np.ndarray, extra: np.ndarray | None = None) -> tuple[float, float]:
-    """Sum over sequences of the product of `terms`, and of that times the sum of `extra`, `[S, A]` each."""
-    total, added = np.ones(len(terms)), np.zeros(len(terms))
-    extra = np.zeros_like(terms) if extra is None else extra
-    for t in reversed(range(s.horizon)):
-        last = t + 1 == s.horizon
-        follow = np.array(
-            [[0 if last else s.successor(row, a, t) for a in range(s.actions)] for row in range(len(terms))]
-        ).clip(max=len(terms) - 1)
-        total, added = ((terms * total[follow]).sum(1), (terms * (added[follow] + extra * total[follow])).sum(1))
-    return float(total[0]), float(added[0])
+    return held >= max(levels)
 
 
 def _quantities(mean: float, second: float, mismatch: float, staleness: float) -> dict[str, float]:
@@ -75,46 +51,13 @@ def _quantities(mean: float, second: float, mismatch: float, staleness: float) -
     return {"mean_weight": mean, "second_moment": second, "ess": mean**2 / second, **divergences}
 
 
-def _moments(s: TopP, sampler: np.ndarray, recorded: np.ndarray, current: np.ndarray) -> dict[str, float]:
-    """Quantities of samples from `sampler` whose ratios are current/recorded."""
-    behavior = softmax(s.behavior_logits)
-    ratio, mismatch, staleness = (
-        np.divide(above, below, out=np.ones_like(above), where=current > 0.0)
-        for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
-    )
-    mean, second = (_chained(s, sampler * ratio**power)[0] for power in (1, 2))
-    return _quantities(mean, second, *(0.0 - _chained(s, sampler, np.log(part))[1] for part in (mismatch, staleness)))
-
-
-def _both_cut(s: TopP) -> dict[str, float]:
-    sampler, _, current = _masses(s, s.kept)
-    return _moments(s, sampler, sampler, current / current.sum(1, keepdims=True))
-
-
-def _forgotten(s: TopP) -> dict[str, float]:
-    """Ratios to probabilities that were not renormalized."""
-    sampler, mass, current = _masses(s, s.kept)
-    return _moments(s, sampler, sampler * mass, current)
-
-
-def _crossing(s: TopP) -> dict[str, float]:
-    """The action at which the sum crosses `top_p` left out, unless it is the likeliest."""
-    held = np.array([_held(row, s.top_k) for row in softmax(s.behavior_logits)])
-    inside = [[held_row[held_row >= x].sum() <= s.top_p for x in held_row] for held_row in held]
-    sampler, _, current = _masses(s, s.kept & (np.array(inside) | (held == held.max(1, keepdims=True))))
-    return _moments(s, sampler, sampler, current)
-
-
 class _CutTwice(Wrapped):
     """A trainer that scores with what the engine makes of its weights."""
 
     def forward(self, view: lab.View, batch: lab.Batch, names: Iterable[str]) -> lab.Forward:
-        """Outputs at the cut table."""
-        cut: lab.Tensor = self._inner.install({"log_prob": view.weights["log_prob"][0]}, None)["sampled"]
-        forward: lab.Forward = self._inner.forward(
-            lab.View({**view.weights, "log_prob": cut[None]}, view.slot, view.realization), batch, names
-        )
-        return forward
+        cut = self._inner.install({"log_prob": view.weights["log_prob"][0]}, None)["sampled"]
+        at = lab.View({**view.weights, "log_prob": cut[None]}, view.slot, view.realization)
+        return self._inner.forward(at, batch, names)
 
 
 def _engine_point(dependence: str, horizon: int, rows: int, **engine: Any) -> dict[str, Any]:
@@ -137,7 +80,6 @@ class TopP(SequencePair, Claim):
     top_k = Integer(0, 64, typical=(0, 2), example=0, doc="actions kept at most, 0 for all")
 
     def joint(self) -> None:
-        """Something is cut, and rounding does not decide what."""
         super().joint()
         self.kept = np.array([_cut(row, self.top_p, self.top_k) for row in softmax(self.behavior_logits)])
         remedy = "lower top_p, or set top_k"
@@ -151,9 +93,48 @@ class TopP(SequencePair, Claim):
             clear = self.top_p == 1.0 or bool((np.abs(sums[:-1] - self.top_p) > _CLEAR).all())
             checks.require(clear, "top_p", self.top_p, f"{_CLEAR:g} away from a sum of probabilities", "move it")
 
-    def predict(s) -> dict[str, float]:
-        sampler, _, current = _masses(s, s.kept)
-        return _moments(s, sampler, sampler, current)
+    def _masses(s, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Probabilities of the sampler `[S, A]`, its kept mass `[S, 1]`, and the current policy on what is kept."""
+        behavior, current = (softmax(logits) * kept for logits in (s.behavior_logits, s.current_logits))
+        mass = behavior.sum(1, keepdims=True)
+        return behavior / mass, mass, current
+
+    def _chained(s, terms: np.ndarray, extra: np.ndarray | None = None) -> tuple[float, float]:
+        """Sum over sequences of the product of `terms`, and of that times the sum of `extra`, `[S, A]` each."""
+        total, added = np.ones(len(terms)), np.zeros(len(terms))
+        extra = np.zeros_like(terms) if extra is None else extra
+        for t in reversed(range(s.horizon)):
+            last = t + 1 == s.horizon
+            follow = np.array(
+                [[0 if last else s.successor(row, a, t) for a in range(s.actions)] for row in range(len(terms))]
+            ).clip(max=len(terms) - 1)
+            total, added = ((terms * total[follow]).sum(1), (terms * (added[follow] + extra * total[follow])).sum(1))
+        return float(total[0]), float(added[0])
+
+    def _moments(s, sampler: np.ndarray, recorded: np.ndarray, current: np.ndarray) -> dict[str, float]:
+        """Quantities of samples from `sampler` whose ratios are current/recorded."""
+        behavior = softmax(s.behavior_logits)
+        ratio, mismatch, staleness = (
+            np.divide(above, below, out=np.ones_like(above), where=current > 0.0)
+            for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
+        )
+        mean, second = (s._chained(sampler * ratio**power)[0] for power in (1, 2))
+        return _quantities(
+            mean, second, *(0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
+        )
+
+    def predict(s, kept: np.ndarray | None = None, whole: bool = False, both: bool = False) -> dict[str, float]:
+        """Without `kept` actions of its own; `whole`: ratios to probabilities that were not renormalized; `both`: the
+        trainer cut as well."""
+        sampler, mass, current = s._masses(s.kept if kept is None else kept)
+        current = current / current.sum(1, keepdims=True) if both else current
+        return s._moments(sampler, sampler * mass if whole else sampler, current)
+
+    def _before(s) -> np.ndarray:
+        """What is kept without the action at which the sum crosses `top_p`, unless it is the likeliest."""
+        held = np.array([_held(row, s.top_k) for row in softmax(s.behavior_logits)])
+        inside = [[held_row[held_row >= x].sum() <= s.top_p for x in held_row] for held_row in held]
+        return s.kept & (np.array(inside) | (held == held.max(1, keepdims=True)))
 
     def check(s) -> dict[str, float]:
         sequences = enumerate_sequences(s)
@@ -168,9 +149,9 @@ class TopP(SequencePair, Claim):
         return _quantities(first, second, -math.fsum(chance * np.log(ratio)) - staleness, staleness)
 
     wrong = {
-        "kept mass forgotten": _forgotten,
-        "trainer cut as well": _both_cut,
-        "action that crosses top_p left out": _crossing,
+        "kept mass forgotten": lambda s: TopP.predict(s, whole=True),
+        "trainer cut as well": lambda s: TopP.predict(s, both=True),
+        "action that crosses top_p left out": lambda s: TopP.predict(s, s._before()),
     }
 
     points = (_COMMON, _engine_point("markov", 5, 4, top_k=2), _STALE)
@@ -183,22 +164,15 @@ class TopP(SequencePair, Claim):
         spec = plant(lab.population(task, sim.methods.full_is()).replace(policy=policy))
         step = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
 
-        metrics: dict[str, Any] = {
-            "mean_weight": sim.diagnostics.mean_weight,
-            "second_moment": sim.diagnostics.chi_square,
-            "ess": sim.diagnostics.ess,
-            "kl_mismatch": sim.diagnostics.kl_mismatch,
-            "kl_staleness": sim.diagnostics.kl_staleness,
-        }
-        found = {name: metric.measure(step).item() + (name == "second_moment") for name, metric in metrics.items()}
+        names = ("mean_weight", "chi_square", "ess", "kl_mismatch", "kl_staleness")
+        found = {name: getattr(sim.diagnostics, name).measure(step).item() for name in names}
+        found = {"second_moment": found.pop("chi_square") + 1.0, **found}
         # Equal policies have no divergence, without rounding.
         return {name: lab.exactly(value) if value else Estimate(value) for name, value in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "kept mass forgotten": Defect(lab.with_policy(lab.Uncut), _COMMON),
-            "trainer's log-probs recorded as the sampler's": Defect(lab.with_policy(lab.Unscored), _STALE),
-            "trainer cut as well": Defect(lab.with_policy(_CutTwice), _COMMON),
-            "action that crosses top_p left out": Defect(lab.engine_replaced(top_p=1.0, top_k=1), _COMMON),
-        }
+    defects = {
+        "kept mass forgotten": lambda: (lab.with_policy(lab.Uncut), _COMMON),
+        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _STALE),
+        "trainer cut as well": lambda: (lab.with_policy(_CutTwice), _COMMON),
+        "action that crosses top_p left out": lambda: (lab.engine_replaced(top_p=1.0, top_k=1), _COMMON),
+    }

@@ -15,16 +15,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Draw, Positive, Vector
+from asyncsim.base.declared import Count, Draw, Positive
 from asyncsim.base.uncertainty import ratio
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import PolicyPair, compositions
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for, within
+from asyncsim.claims._bandit import PolicyPair, arm_logits, counted
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
 
@@ -34,10 +32,9 @@ class _Batches:
 
     def __init__(self, s: UnseenSupport) -> None:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-        counts = compositions(s.samples, len(log_mu))
+        counts, log_mass = counted(s.samples, log_mu)
         self.log = log_pi - log_mu
-        ways = gammaln(s.samples + 1.0) - gammaln(counts + 1.0).sum(1)
-        self.mass = np.exp(ways + counts @ log_mu)
+        self.mass = np.exp(log_mass)
         self.second = counts @ self.log**2 / s.samples
         self.mean = counts @ np.exp(self.log) / s.samples
 
@@ -47,12 +44,6 @@ def _given(mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, 
     accepted = math.fsum(mass)
     found = (math.fsum(mass * x) / accepted for x in (second, mean))
     return dict(zip(("accepted", "second_moment", "mean_weight"), (accepted, *found), strict=True))
-
-
-def _once(s: UnseenSupport) -> dict[str, float]:
-    """The rare action absent from a single sample."""
-    mu = np.exp(log_softmax(s.behavior_logits))
-    return s.predict() | {"accepted": 1.0 - float(mu[np.abs(s.batches.log).argmax()])}
 
 
 _BATCHES, _ROUNDING = 64, 1e-9
@@ -87,15 +78,12 @@ class UnseenSupport(PolicyPair, Claim):
     kind, source = "expectation", "derived; the bound of arXiv 2510.01161"
     through = "loop"
 
-    behavior_logits = Vector(
-        typical=(-1.5, 1.5), sizes=(2, 3), example=(0.6, 0.3, -2.3), doc="logits of the behavior policy"
-    )
-    current_logits = Vector(typical=(-1.5, 1.5), example=(0.5, 0.2, -0.6), doc="logits of the current policy")
+    behavior_logits = arm_logits("behavior", 0.6, 0.3, -2.3, most=1.5, sizes=(2, 3))
+    current_logits = arm_logits("current", 0.5, 0.2, -0.6, most=1.5)
     samples = Count(2, 256, typical=(2, 24), example=12, doc="samples of a batch")
     bound = Positive(example=0.05, unit="nats^2", doc="largest second moment of log ratios that passes")
 
     def joint(self) -> None:
-        """Few enough counts; the bound decides, and rounding does not."""
         super().joint()
         arms = self.behavior_logits.size
         atoms = math.comb(self.samples + arms - 1, arms - 1)
@@ -143,7 +131,10 @@ class UnseenSupport(PolicyPair, Claim):
         "second moment of the population in batches that pass": lambda s: (
             s.predict() | {"second_moment": float(np.exp(log_softmax(s.behavior_logits)) @ s.batches.log**2)}
         ),
-        "the rare action absent from one sample": _once,
+        "the rare action absent from one sample": lambda s: (
+            s.predict()
+            | {"accepted": 1.0 - float(np.exp(log_softmax(s.behavior_logits))[np.abs(s.batches.log).argmax()])}
+        ),
     }
 
     points = (_PUBLISHED, _COMMON)
@@ -161,7 +152,7 @@ class UnseenSupport(PolicyPair, Claim):
         spread = 1.2 * _guess(point)[1] / math.sqrt(_BATCHES)
         most = _DRAWN // (_BATCHES * point["samples"])
         replicates = max(16, min(units_for(spread, effect, 3 * len(UnseenSupport.points)), most))
-        places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
+        places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), 1)
         size = point["samples"], _BATCHES, replicates
         method = sim.methods.m2po_areal(tau=point["bound"])
@@ -175,12 +166,11 @@ class UnseenSupport(PolicyPair, Claim):
         }
         return {name: one._replace(tolerance=one.tolerance + _ROUNDING * one.value) for name, one in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _PUBLISHED),
-            "a sample fewer in a batch": Defect(replaced(samples_per_group=15), _PUBLISHED),
-            "bound a fifth too low": Defect(
-                lab.with_method(weight=sim.methods.m2po_areal(tau=0.8 * 0.07).weight), _COMMON
-            ),
-        }
+    defects = {
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _PUBLISHED),
+        "a sample fewer in a batch": lambda: (replaced(samples_per_group=15), _PUBLISHED),
+        "bound a fifth too low": lambda: (
+            lab.with_method(weight=sim.methods.m2po_areal(tau=0.8 * 0.07).weight),
+            _COMMON,
+        ),
+    }

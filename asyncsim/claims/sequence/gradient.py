@@ -13,13 +13,11 @@ import math
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient
 from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, too_rare
 
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
@@ -31,11 +29,6 @@ def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
 
 def _with_total(gradient: np.ndarray) -> dict[str, float]:
     return {"total": float(gradient.sum()), **indexed("grad", gradient)}
-
-
-def _own_bit_counted(s: Gradient) -> dict[str, float]:
-    p = probabilities(s.pair.current)
-    return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
 
 
 _EFFECT = 0.02
@@ -66,6 +59,10 @@ class Gradient(PaidChains, Claim):
         norm = float(np.linalg.norm(_slope(self.pair.current, self.needed)))
         checks.require(norm > 1e-9, "fraction", self.fraction, "such that success depends on the bits", "ask for other")
 
+    def _own_bit_counted(s) -> dict[str, float]:
+        p = probabilities(s.pair.current)
+        return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
+
     def predict(s) -> dict[str, float]:
         return _with_total(_slope(s.pair.current, s.needed))
 
@@ -81,9 +78,7 @@ class Gradient(PaidChains, Claim):
     points = (_SHORT,)
     more = ({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST)
+    reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -95,9 +90,7 @@ class Gradient(PaidChains, Claim):
         gradient = trace.accumulated["gradient"][::2]
         return {"total": between(gradient.sum(axis=0)), **{f"grad[{t}]": between(gradient[t]) for t in range(bits)}}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped ratio": Defect(lab.dropped_ratio, _SHORT),
-            "token ratio in place of the sequence's": Defect(lab.token_level(), _SHORT),
-        }
+    defects = {
+        "dropped ratio": lambda: (lab.dropped_ratio, _SHORT),
+        "token ratio in place of the sequence's": lambda: (lab.token_level(), _SHORT),
+    }

@@ -10,28 +10,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from asyncsim.claims import lab
 from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare
-
-
-def _tails(s: SuccessProbability, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
-    behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
-    return {"stale_return": behavior, "weighted_return": current}
-
-
-def _normal_tail(s: SuccessProbability) -> dict[str, float]:
-    tails = []
-    for p in map(probabilities, s.pair):
-        tails.append(float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))))
-    return {"stale_return": tails[0], "weighted_return": tails[1]}
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, too_rare
 
 _EFFECT, _COMPARISONS = 0.02, 6
 
@@ -49,12 +34,6 @@ def _spread(chain: lab.Chain) -> float:
     return math.sqrt(max(1.0 / stale - 1.0, chain.moment(2.0) / current**2 - 1.0, 1e-6))
 
 
-def _one_more(spec: lab.Spec) -> lab.Spec:
-    """One right bit more than asked for is needed."""
-    task: Any = spec.task
-    return spec.replace(task=dataclasses.replace(task, fraction=(task.needed + 1) / task.horizon))
-
-
 _SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
 
@@ -66,23 +45,30 @@ class SuccessProbability(PaidChains, Claim):
 
     horizon = bits(60)
 
+    def _tails(s, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
+        behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
+        return {"stale_return": behavior, "weighted_return": current}
+
+    def _normal_tail(s) -> dict[str, float]:
+        chances = map(probabilities, s.pair)
+        tails = [float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))) for p in chances]
+        return {"stale_return": tails[0], "weighted_return": tails[1]}
+
     def predict(s) -> dict[str, float]:
-        return _tails(s, count_law)
+        return s._tails(count_law)
 
     def check(s) -> dict[str, float]:
-        return _tails(s, fourier_law)
+        return s._tails(fourier_law)
 
     wrong = {
-        "more than the needed bits": lambda s: _tails(s, count_law, 1),
+        "more than the needed bits": lambda s: s._tails(count_law, 1),
         "normal tail without half a bit": _normal_tail,
     }
 
     points = (_SHORT, {"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.1, 0.7)})
     more = ({"horizon": 200, "fraction": 0.6, "behavior_margins": (0.2, 0.7), "current_margins": (0.25, 0.75)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST)
+    reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -94,10 +80,15 @@ class SuccessProbability(PaidChains, Claim):
             "weighted_return": lab.mean_of(trace, "weighted"),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "more than the needed bits": Defect(_one_more, _SHORT),
-            "one number for all bits": Defect(lab.with_policy(lab.OneNumber), _SHORT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _SHORT),
-        }
+    defects = {
+        "more than the needed bits": lambda: (
+            (
+                lambda spec: spec.replace(
+                    task=dataclasses.replace(spec.task, fraction=(spec.task.needed + 1) / spec.task.horizon)
+                )
+            ),
+            _SHORT,
+        ),
+        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _SHORT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SHORT),
+    }

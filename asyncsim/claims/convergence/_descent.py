@@ -1,0 +1,44 @@
+"""Descent on a quadratic from a distance: what points of its bounds have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.base.declared import Declared, Draw, Integer, Positive, Real
+
+
+class Descent(Declared):
+    """Base of points with a largest curvature L, a learning rate, noise, a start and a length; a claim adds delays."""
+
+    curvature = Positive(
+        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
+    )
+    step = Positive(example=0.1, unit="parameter per gradient", doc="learning rate")
+    noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
+    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
+    updates = Integer(
+        1, typical=(1, 300), example=400, unit="updates", doc="length of the run", remedy="make at least one update"
+    )
+
+    def joint(self) -> None:
+        """A path that moves."""
+        moves = self.noise > 0.0 or self.start != 0.0
+        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+
+    @classmethod
+    def drawn(cls, draw: Draw) -> dict[str, Any]:
+        """A step up to what is surely allowed."""
+        point = {name: draw(p) for name, p in cls.parameters.items() if p.typical}
+        return point | {"step": draw(Real(typical=(0.02, 1.0))) * cls.allowed(point) / point["curvature"]}
+
+    @classmethod
+    def allowed(cls, point: dict[str, Any]) -> float:
+        """A share step L that the condition of the bound surely allows."""
+        raise NotImplementedError
+
+    def bound(self, late: float, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
+        """2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, each part times a factor."""
+        a, gap = self.step * self.curvature, self.curvature * self.start**2 / 2.0
+        floor = (noise * a + delay * a**2 * late) * self.noise**2
+        return {"bound": descent * gap / (self.step * self.updates) + floor}

@@ -1,0 +1,93 @@
+"""Ratios of many pairs of policies, ratios with a power-law tail, and wrong statistics of effective samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from asyncsim import diagnostics, methods, policies, tasks
+from asyncsim.base import rng
+from asyncsim.claims._trial import Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims.lab.chains import AFFINITY
+from asyncsim.claims.lab.runs import displaced, mean_of, population, run, share_of
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.running.spec import Spec
+from asyncsim.step import ratios
+from asyncsim.step.step import Step
+
+_DRAWN = 500
+
+
+def bandit(arms: int, metrics: list[Any], tokens: int = 1) -> Spec:
+    """Populations of one softmax, or of sequences of so many equal tokens."""
+    return population(tasks.token_bandit(arms, tokens), methods.full_is()).replace(diagnostics=metrics)
+
+
+def drawn(arms: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Two sets of normal logits, `[R, A]`."""
+    draws = rng.Stream(seed, name).normal([[k] for k in range(2 * _DRAWN)], range(arms))
+    return draws[:_DRAWN], draws[_DRAWN:]
+
+
+def two_arms(share: float, weight: float) -> tuple[np.ndarray, np.ndarray]:
+    """Current and behavior logits `[1, 2]` with the ratio `weight` at an arm that behavior draws with this share."""
+    mu = np.array([[share, 1.0 - share]])
+    pi = np.array([[share * weight, 1.0 - share * weight]])
+    return np.log(pi), np.log(mu)
+
+
+SAMPLES, BATCHES = 2048, 8
+_SPREAD = 2.1
+"""Largest relative standard deviation of one sample's quantity at the points of the trials (measured)."""
+
+
+def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[int, int, int]) -> Spec:
+    """Batches of a policy that never moves; `size`: samples of a group, batches of a replicate, replicates."""
+    place = np.zeros(dimension)
+    task = tasks.gaussian_bandit(dimension=dimension)
+    policy = policies.gaussian(dimension, temperature=temperature)
+    return displaced(task, (place, place), metrics, size).replace(policy=policy)
+
+
+def measured(point: Point, dimension: int, points: int, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    """Affinity, mean log ratio and shares of ratios above the point's levels, for a trial of so many points."""
+    spread = _SPREAD / math.sqrt(SAMPLES * BATCHES)
+    replicates = max(16, units_for(spread, effect, 4 * points))
+    above = [diagnostics.ratio_above(level) for level in point["levels"]]
+    metrics = [AFFINITY, "log_ratio_mean", *above]
+    trace = run(cooled(point["temperature"], dimension, metrics, (SAMPLES, BATCHES, replicates)), seed, plant)
+    return {
+        "affinity": mean_of(trace, "affinity"),
+        "mean_log": mean_of(trace, "log_ratio_mean"),
+        **{f"above[{k}]": share_of(trace[metric.name][1:], SAMPLES) for k, metric in enumerate(above)},
+    }
+
+
+def colder(factor: float) -> Plant:
+    """A plant: the sampler's temperature times a factor."""
+
+    def plant(spec: Spec) -> Spec:
+        policy: Any = spec.trained_policy
+        return spec.replace(policy=policies.gaussian(policy.dimension, temperature=factor * policy.temperature))
+
+    return plant
+
+
+def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:
+    """A plant: another statistic in place of "ess", beside the other metrics of the trial."""
+    return replaced(diagnostics=[Metric("ess", statistic, ("log_prob",)), *others])
+
+
+def pooled(step: Step) -> Tensor:
+    """Sums averaged over batches before they are divided, the reading of one large batch."""
+    weight = step.sequence_log_ratio.exp().flatten(1)
+    return (weight.mean() ** 2 / (weight**2).mean()).expand(len(weight))
+
+
+def clamped(step: Step) -> Tensor:
+    """The statistic taken on weights clamped to [1/2, 2]: it has a floor of 0.64."""
+    return ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0)
