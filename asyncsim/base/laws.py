@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -464,6 +464,7 @@ def _of_windows(values: np.ndarray, k: int, n: int) -> float:
     return total / len(values)
 
 
+@lru_cache(maxsize=4096)
 def _integral_of_order(law: Law, k: int, n: int) -> float:
     """E[k-th of n] in y = log x, where every law here is smooth and of bounded width, split at the median."""
     from scipy.integrate import quad
