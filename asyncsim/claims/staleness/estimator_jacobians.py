@@ -58,7 +58,7 @@ def _stale(s: EstimatorJacobians, of: dict[str, str], total: bool = True) -> dic
 
 
 _ALL = {**_STALE, **_CURRENT}
-_SHIFT = 0.005
+_SHIFT, _SIZE = 0.005, 1 << 17
 _TOLERANCE = 1e-6
 
 
@@ -153,6 +153,12 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
 
     points = (_MARKOV, _point("iid", 4, 1, 0.5))
     more = (_point("position", 3, 3, 1.0),)
+
+    @staticmethod
+    def reach(point: Point) -> str | None:
+        """Every sequence is listed once for each logit that moves; more take minutes and gigabytes."""
+        size = point["actions"] ** point["horizon"] * np.size(point["logits"])
+        return None if size <= _SIZE else f"actions**horizon times the logits at most {_SIZE}; shorten the sequences"
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
