@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import shlex
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -144,6 +145,14 @@ def test_the_guide_has_a_file_for_each_of_six_parts(monkeypatch: pytest.MonkeyPa
     for place, name in parts.items():
         made = getattr(pasted(f"asyncsim/{place}.py", monkeypatch), name)
         assert faults_of_function(made) == [] and undescribed(made) == []
+
+
+@pytest.mark.parametrize("path", [path for path in PASTED if not path.endswith("places.py")])
+def test_a_file_of_the_guide_passes_the_linter(path: str) -> None:
+    for command in (["check", "-q"], ["format", "--check", "-q"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"]
+        done = subprocess.run(ruff, input=PASTED[path], cwd=ROOT, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_metric_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
