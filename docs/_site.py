@@ -26,6 +26,7 @@ PAGES = {
     "asyncsim/systems/PRESETS.md": "reference/presets.md",
     "benchmarks/README.md": "benchmarks/README.md",
     "experiments/LOG.md": "log.md",
+    "experiments/README.md": "experiments/README.md",
     "paper_figures/README.md": "gallery/README.md",
 }
 """Pages by where they stand in the tree, and on the site; notebooks and those of docs/ besides."""

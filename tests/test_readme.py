@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import shlex
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -17,6 +18,7 @@ import asyncsim as sim
 pytestmark = pytest.mark.committed
 
 ROOT = Path(__file__).parents[1]
+GUIDE = ROOT / "asyncsim" / "EXTENDING.md"
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
@@ -108,71 +110,112 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
-def guide(name: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """The example of the extension guide that defines a name, as a module."""
-    found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
-    code = next(text for language, text in found if language == "python" and re.search(rf"(def|class) {name}\(", text))
+PASTED = dict(
+    re.findall(
+        r"`((?:asyncsim|tests)/[\w/]+\.py)`:\n```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.M | re.S
+    )
+)
+"""Files of the extension guide."""
+
+
+def pasted(path: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A file of the extension guide, as a module."""
     made = types.ModuleType("guide")
     monkeypatch.setitem(sys.modules, "guide", made)
-    exec(compile(code, "EXTENDING.md", "exec"), vars(made))
+    exec(compile(PASTED[path], path, "exec"), vars(made))
     return made
 
 
+def row(word: str) -> str:
+    """A line that the guide adds to a table of the tests."""
+    return next(text for language, text in blocks(GUIDE) if language == "python" and text.startswith(word))
+
+
+def test_the_guide_has_a_file_for_each_of_six_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.contracts.test_docstrings import faults_of_function, undescribed
+
+    parts = {
+        "advantages/own": "softened",
+        "methods/own": "smooth",
+        "tasks/ladder": "ladder",
+        "systems/own": "read_ahead",
+    }
+    places = {*parts, "diagnostics/own", "claims/systems/first_batches"}
+    assert {path for path in PASTED if path.startswith("asyncsim")} == {f"asyncsim/{place}.py" for place in places}
+    for place, name in parts.items():
+        made = getattr(pasted(f"asyncsim/{place}.py", monkeypatch), name)
+        assert faults_of_function(made) == [] and undescribed(made) == []
+
+
+@pytest.mark.parametrize("path", [path for path in PASTED if not path.endswith("places.py")])
+def test_a_file_of_the_guide_passes_the_linter(path: str) -> None:
+    for command in (["check", "-q"], ["format", "--check", "-q"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"]
+        done = subprocess.run(ruff, input=PASTED[path], cwd=ROOT, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_metric_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim.diagnostics import _diagnostic, _ranges
-    from asyncsim.step.step import Step
     from tests.contracts.laboratory import case
 
-    found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
-    code = next(text for language, text in found if language == "python" and "def mean_abs_log_ratio(" in text)
-    names = {"metric": _diagnostic.metric, "POSITIVE": _ranges.POSITIVE, "Step": Step, "Tensor": object}
-    exec(compile(code, "EXTENDING.md", "exec"), names)
+    fallen = pasted("asyncsim/diagnostics/own.py", monkeypatch).fallen
     step, _ = case().evaluate(sim.methods.reinforce())
-    known = step.token_mean(step.log_ratio.abs())
-    assert abs(names["mean_abs_log_ratio"]().measure(step) - known).max() < 1e-15
+    known = step.token_mean((step.log_ratio < 0).double())
+    assert abs(fallen.measure(step) - known).max() < 1e-15 and (known > 0).all() and (known < 1).all()
+
+
+def test_the_advantage_of_the_extension_guide_has_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    from tests.contracts.test_advantages import samples
+
+    softened = pasted("asyncsim/advantages/own.py", monkeypatch).softened
+    (formula,) = pasted("tests/contracts/families/own_advantages.py", monkeypatch).ADVANTAGES.values()
+    rewards = np.array([0.0, 1.0, -2.5, 0.5])
+    expected = formula(rewards, None, None, None)
+    np.testing.assert_allclose(softened()(samples(rewards[None, None]))[0, 0], expected)
+    assert abs(softened(2.0)(samples(rewards[None, None]))[0, 0].numpy() - expected).max() > 0.1
 
 
 def test_the_method_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    method = guide("smooth", monkeypatch).smooth(cap=4.0)
-    log_ratio = torch.tensor([[0.0], [1.0], [-2.0]], dtype=torch.float64)
-    behavior = torch.full_like(log_ratio, -3.0)
-    found = method.weigh(behavior + log_ratio, behavior, advantages=torch.tensor([1.0, -2.0, 1.0]).double())
-    ratio = log_ratio.exp()
-    expected = 5.0 * ratio / (4.0 + ratio) * torch.tensor([[1.0], [-2.0], [1.0]]).double()
-    torch.testing.assert_close(found.score_weight, expected)
-    spec = sim.Spec(sim.tasks.token_bandit(), sim.schedules.fixed(2), method, sim.chain(), updates=3, replicates=2)
-    assert (sim.run(spec).parameters != 0).any()
-
-
-def test_the_method_of_the_extension_guide_meets_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.contracts.families._paper import compared
-    from tests.contracts.test_docstrings import faults_of_function, undescribed
 
-    made = guide("smooth", monkeypatch).smooth
-    assert faults_of_function(made) == [] and undescribed(made) == []
-    monkeypatch.setattr(sim.methods, "smooth", made, raising=False)
-    found = blocks(ROOT / "asyncsim" / "EXTENDING.md")
-    code = next(text for language, text in found if language == "python" and "PAPERS = " in text)
-    family: dict = {}
-    exec(compile(code, "EXTENDING.md", "exec"), family)
-    build, objective = family["PAPERS"]["smooth"]
+    smooth = pasted("asyncsim/methods/own.py", monkeypatch).smooth
+    spec = sim.Spec(sim.tasks.token_bandit(), sim.schedules.fixed(2), smooth(), sim.chain(), updates=3, replicates=2)
+    assert (sim.run(spec).parameters != 0).any()
+    monkeypatch.setattr(sim.methods, "smooth", smooth, raising=False)
+    build, objective = pasted("tests/contracts/families/own_methods.py", monkeypatch).PAPERS["smooth"]
     settings = {"seed": 1, "samples": 4, "tokens": 3, "groups": 2, "drift": 0.5}
     assert compared(build(), objective, **settings) < 1e-12
-    assert compared(made(cap=2.0), objective, **settings) > 1e-3
+    assert compared(smooth(cap=2.0), objective, **settings) > 1e-3
 
 
-def test_the_link_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(arms=3),
-        sim.schedules.fixed(1),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(0.1)),
-        updates=3,
-        replicates=2,
-        diagnostics="none",
-    )
-    stretched = spec.replace(update=sim.chain(guide("stretch", monkeypatch).stretch(1.0), sim.updates.sgd(0.1)))
-    doubled = spec.replace(update=sim.chain(sim.updates.sgd(0.2)))
-    assert (sim.run(stretched).parameters == sim.run(doubled).parameters).all()
+def test_the_preset_of_the_extension_guide_has_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.systems import preset_table
+    from tests.systems.test_presets import settings_of, wanted
+
+    made = pasted("asyncsim/systems/own.py", monkeypatch).read_ahead
+    ((_, arguments, knobs, settings),) = eval(f"[{row('(')}]", vars(preset_table))
+    assert settings_of(made(*arguments, **knobs, length=1.0, load=0.5)) == wanted(settings)
+    assert settings_of(made(4, 2, length=1.0, load=0.5)) != wanted(settings)
+
+
+def test_the_task_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = pasted("asyncsim/tasks/ladder.py", monkeypatch).ladder()
+    spec = sim.Spec(task, sim.schedules.fixed(1), sim.methods.reinforce(), sim.chain(sim.updates.sgd(1.0)), updates=30)
+    returns = sim.run(spec, progress=False)["trained_return"]
+    assert returns[0].mean() == pytest.approx(0.5, abs=0.1) and returns[-1].mean() > 0.7
+
+
+def test_the_claim_of_the_extension_guide_holds_and_its_defect_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from asyncsim.claims._trial import untouched
+
+    claim = pasted("asyncsim/claims/systems/first_batches.py", monkeypatch).FirstBatches
+    ((place, elsewhere),) = eval("{" + row('"systems/') + "}").items()
+    (defect,) = claim.defects().values()
+    for point in (*claim.points, *({**claim.points[0], **change} for change in elsewhere)):
+        (measured,) = claim.measure(point, 0.02, 1, untouched).values()
+        assert claim(point).predict() == pytest.approx(claim(point).check())
+        assert measured.value == pytest.approx(claim(point).predict()["mean"], rel=1e-12)
+    (wrong,) = claim.measure(defect.point, 0.02, 1, defect.plant).values()
+    assert place == "systems/first-batches" and abs(wrong.value / claim(defect.point).predict()["mean"] - 1) > 0.1

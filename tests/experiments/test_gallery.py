@@ -24,7 +24,7 @@ from paper_figures import _claim_map, _claims, _gallery, _looks, _pipeline
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "paper_figures"
 PICTURES = FIGURES / "pictures"
-GUIDE = (ROOT / "asyncsim" / "EXTENDING.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
 
 
 def notes(path):

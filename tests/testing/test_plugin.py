@@ -16,7 +16,7 @@ from asyncsim.testing import plugin
 from tests.conformance.controllers import TicketsAtPublish
 from tests.test_readme import ROOT, blocks
 
-GUIDE = [text for language, text in blocks(ROOT / "asyncsim" / "EXTENDING.md") if language == "python"]
+GUIDE = [text for language, text in blocks(ROOT / "docs" / "check-your-trainer.md") if language == "python"]
 LOSS = next(text for text in GUIDE if "asyncsim_loss" in text)
 GATE = next(text for text in GUIDE if "asyncsim_controller" in text)
 PROPERTY = next(text for text in GUIDE if "sim.testing.batches" in text)
