@@ -63,7 +63,7 @@ def trained(setting: dict[str, Any]) -> dict[str, Any]:
     import asyncsim as sim
 
     if setting["mode"] == "cartpole":
-        task = sim.tasks.gym("CartPole-v1", steps=setting["steps"])
+        task: Any = sim.tasks.gym("CartPole-v1", steps=setting["steps"])
         return {"task": task, "update": sim.chain(sim.updates.adam(0.01))}
     if setting["mode"] == "characters":
         task = sim.tasks.arithmetic(digits=2, shots=0, style="char", prompts=32, part="even")

@@ -61,9 +61,8 @@ def _baseline(point: Point) -> lab.Advantage:
     out = bool(point["leave_one_out"])
     if point["baseline"] == "mean":
         return sim.advantages.leave_one_out() if out else sim.advantages.group_mean()
-    made = {"self_normalized": sim.advantages.self_normalized, "plug_in": sim.advantages.opob}[point["baseline"]]
-    advantage: lab.Advantage = made(leave_one_out=out)
-    return advantage
+    own = point["baseline"] == "self_normalized"
+    return sim.advantages.self_normalized(out) if own else sim.advantages.opob(leave_one_out=out)
 
 
 def _fourth_power(spec: lab.Spec) -> lab.Spec:
