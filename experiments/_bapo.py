@@ -25,7 +25,7 @@ BITS = sim.tasks.bit_chain(16, 0.75)
 BEST = {"bandit": float(m2po.MEANS.max(1).mean()), "graded": 1.0, "bits": 1.0}
 """The largest return."""
 GAIN = m2po.GAIN
-START = {"low": 0.6, "high": 1.2}
+START: Any = {"low": 0.6, "high": 1.2}
 METHODS: dict[str, Any] = {
     "bapo": sim.methods.bapo_paper(**START, advantage=GAIN),
     "released": sim.methods.bapo_code(advantage=GAIN),

@@ -78,7 +78,7 @@ def spec(name: str, staleness: int, rules: list[str], steps: np.ndarray, samples
     each = np.repeat(np.asarray(steps, dtype=float), samples)
     quadratic = name == "stiff"
     size = task(name).policy().size
-    rule = {key: np.repeat([knobs(own, size)[key] for own in rules], len(each)) for key in ("low", "high", "strength")}
+    rule: Any = {k: np.repeat([knobs(own, size)[k] for own in rules], len(each)) for k in ("low", "high", "strength")}
     return Spec(
         task(name),
         schedules.fixed(staleness, groups_per_batch=1 if quadratic else PROMPTS),

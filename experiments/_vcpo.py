@@ -37,7 +37,7 @@ PROBLEMS: dict[str, Any] = {
     "noisy": tasks.token_bandit(2, LENGTH, "position", success=FRACTION, rewards="gaussian", deviation=NOISE),
 }
 METHODS: dict[str, Method] = {"group mean": methods.truncated_is("sequence", cap=8.0), "opob": methods.vcpo()}
-RULES = {"adam": "sqrt", "sgd": "linear"}
+RULES: dict[str, Any] = {"adam": "sqrt", "sgd": "linear"}
 GAIN = 0.1
 """Return that a run must have gained before it can be said to have lost it."""
 

@@ -97,7 +97,7 @@ def methods(discount: float, trace: float, standard: bool) -> dict[str, tuple[An
     }
 
 
-def walk(task: str, steps: int, workers: int = 1) -> _toy_text.Walk:
+def walk(task: str, steps: int, workers: int = 1) -> Any:
     """The environment by its tables, in segments of so many steps."""
     base, scale = TABLES[task]
     return _toy_text.Walk(base, steps, DISCOUNT, scale, workers)

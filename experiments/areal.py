@@ -90,7 +90,7 @@ def speed(setting: dict[str, Any]) -> list[dict[str, Any]]:
             made = roll_flash.system({"sigma": setting["sigma"], "workload": "reasoning", "ratio": 0}, share)
         else:
             slots = round(roll_flash.POOL * (1.0 - share))
-            times = {"length": length, "train_time": roll_flash.TRAINING / share}
+            times: Any = {"length": length, "train_time": roll_flash.TRAINING / share}
             made = sim.systems.areal(setting["eta"], groups, groups * (setting["eta"] + 1), **times)
             made = made.modeled({"slots": slots})
         found = made.summaries(setting["batches"], setting["realizations"], roll_flash.SAMPLES, setting["seed"])

@@ -54,7 +54,7 @@ def spec(
     batches: int,
     replicates: int,
     staleness: int = 0,
-    anchor: str = "proximal",
+    anchor: Any = "proximal",
     epochs: int = EPOCHS,
     rate: Any = None,
     **changes: Any,

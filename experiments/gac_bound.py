@@ -85,7 +85,7 @@ def build(setting: dict[str, Any]) -> Spec:
     quadratic, tau = setting["task"] == "quadratic", setting["staleness"]
     each = np.repeat(steps(setting), setting["replicates"])
     rules = setting["rules"]
-    knobs = {key: np.repeat([RULES[rule][key] for rule in rules], len(each)) for key in ("low", "high", "strength")}
+    knobs: Any = {k: np.repeat([RULES[rule][k] for rule in rules], len(each)) for k in ("low", "high", "strength")}
     size = np.concatenate([SHARE.get(rule, 1.0) * each for rule in rules])
     constant = setting["schedule"] == "constant"
     return Spec(

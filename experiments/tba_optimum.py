@@ -63,7 +63,7 @@ def task(name: str, law: str, at: str | None) -> Any:
     """The task, its penalty taken at behavior or current log-probs, if at all."""
     reference = REFERENCES[name]
     start = NARROW[name] if law == "narrow" else reference
-    penalty = {"kl_coef": BETA if at else 0.0, "kl_at": at or "behavior", "reference": reference, "logits": start}
+    penalty: Any = {"kl_coef": BETA if at else 0.0, "kl_at": at or "behavior", "reference": reference, "logits": start}
     if name == "bandit":
         return sim.tasks.softmax_bandit(6, ARM_REWARDS, rewards="fixed", **penalty)
     return sim.tasks.token_bandit(3, 2, "markov", success=1.0, **penalty)

@@ -71,6 +71,7 @@ def spec_of(setting: dict[str, Any], staleness: int, updates: int) -> Any:
     """Truncated importance sampling on data of so many versions ago."""
     import asyncsim as sim
 
+    task: Any
     if setting["regime"] == "chain":
         task, earned = sim.tasks.bit_chain(TOKENS, 0.75, kl_coef=0.01, kl_at="current"), "exact_return"
     else:

@@ -92,7 +92,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def spec_of(setting: dict[str, Any], staleness: int, last: int) -> Spec:
     """Training up to the batch of update `last`."""
-    noisy = {"success": 0.0, "rewards": "gaussian", "deviation": NOISE} if setting["reward"] == "chance" else {}
+    noisy: Any = {"success": 0.0, "rewards": "gaussian", "deviation": NOISE} if setting["reward"] == "chance" else {}
     task: Any = tasks.token_bandit(ACTIONS, setting["length"], "iid", **noisy)
     known = [*MEANS.values(), "tail_index", "log_ratio_variance", *policies()]
     return Spec(

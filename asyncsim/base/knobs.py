@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,8 @@ from asyncsim.base import calls, checks, plugins
 
 MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
+Number = float | Sequence[float] | np.ndarray
+"""What such a knob takes."""
 
 
 def knob(

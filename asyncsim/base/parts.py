@@ -26,23 +26,36 @@ from asyncsim.base import checks, knobs
 
 @dataclasses.dataclass(frozen=True)
 class Knob:
-    """A knob: its usual value (`...`: it has to be given), its words, who reads it, whether replicates may differ."""
+    """A knob: its usual value (`...`: it has to be given), its words, what checks it, its domain, its type in stubs.
+
+    `varies`: replicates may differ; `optional`: None is accepted.
+    """
 
     usual: Any
     words: str
-    read: Callable[[str, Any], Any]
+    check: Callable[[str, Any], Any]
     domain: str = ""
+    kind: str = ""
     varies: bool = False
+    optional: bool = False
+
+    def read(self, name: str, value: Any) -> Any:
+        """The value as the part takes it. Raises `InputError`, which names None where that is accepted."""
+        if value is None and self.optional:
+            return None
+        try:
+            return self.check(name, value)
+        except checks.InputError as refused:
+            if not self.optional:
+                raise
+            bound = f"{refused.bound}, or None"
+            raise checks.InputError(refused.field, refused.value, bound, refused.remedy) from None
 
     def but(self, usual: Any, *, optional: bool = False) -> Any:
         """The same with another usual value; `optional`: None is accepted."""
         if not optional:
             return dataclasses.replace(self, usual=usual)
-        read = self.read
-        words = f"{self.words}, None for none"
-        return dataclasses.replace(
-            self, usual=usual, words=words, read=lambda name, value: None if value is None else read(name, value)
-        )
+        return dataclasses.replace(self, usual=usual, words=f"{self.words}, None for none", optional=True)
 
 
 def number(
@@ -62,14 +75,18 @@ def number(
     """
     check = knobs.knob if varies else checks.real
     advice = remedy or f"give {'' if words.startswith('how ') else 'the '}{words}"
-
-    def read(name: str, value: Any) -> Any:
-        return None if value is None and optional else check(name, value, advice, low, high, open_low=above)
-
     domain = f"{'>' if above else '>='} {low:g}" if low > -math.inf else ""
     if low > -math.inf and high < math.inf:
         domain = f"in {'(' if above else '['}{low:g}, {high:g}{']' if high == round(high, 9) else ')'}"
-    return Knob(usual, words + ", None for none" * optional, read, domain, varies)
+    return Knob(
+        usual,
+        words + ", None for none" * optional,
+        lambda name, value: check(name, value, advice, low, high, open_low=above),
+        domain,
+        "Number" if varies else "float",
+        varies,
+        optional,
+    )
 
 
 def whole(
@@ -77,20 +94,21 @@ def whole(
 ) -> Any:
     """A whole number of at least `low`."""
 
-    def read(name: str, value: Any) -> Any:
-        return None if value is None and optional else checks.integer(name, value, low, remedy or words, high)
+    def check(name: str, value: Any) -> int:
+        return checks.integer(name, value, low, remedy or words, high)
 
-    return Knob(usual, words, read, f">= {low}")
+    return Knob(usual, words, check, f">= {low}", "int", optional=optional)
 
 
 def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
     """One of some words, the first unless another is `usual`; `words` say what is chosen, as in "say how it falls"."""
-    domain = ", ".join(f'"{option}"' for option in options[:-1]) + f' or "{options[-1]}"'
+    named = [f'"{option}"' for option in options]
+    domain = f"{', '.join(named[:-1])} or {named[-1]}, {words}"
 
-    def read(name: str, value: Any) -> Any:
+    def check(name: str, value: Any) -> str:
         return checks.one_of(name, value, options, remedy or f"say {words}")
 
-    return Knob(usual or options[0], "", read, f"{domain}, {words}")
+    return Knob(usual or options[0], "", check, domain, f"Literal[{', '.join(named)}]")
 
 
 def handed_on(usual: Any, words: str, domain: str) -> Any:
@@ -100,7 +118,8 @@ def handed_on(usual: Any, words: str, domain: str) -> Any:
 
 def flag(words: str, usual: bool = False) -> Any:
     """True or False; `words` complete "whether ..."."""
-    return Knob(usual, f"whether {words}", lambda name, value: checks.boolean(name, value, f"say whether {words}"))
+    says = f"whether {words}"
+    return Knob(usual, says, lambda name, value: checks.boolean(name, value, f"say {says}"), kind="bool")
 
 
 def told(own: Mapping[str, Knob], *also: str) -> str:
@@ -149,7 +168,8 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
 
 def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
     """The public function of a part: `make` with every argument, knobs checked; others have a plain usual value."""
-    usual = {n: k.usual if isinstance(k, Knob) else k for n, k in own.items()}
+    declares = {n: k for n, k in own.items() if isinstance(k, Knob)}
+    usual = {**own, **{n: k.usual for n, k in declares.items()}}
     annotations = getattr(body, "__annotations__", {})
     empty, kind = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
     named = inspect.Signature(
@@ -165,11 +185,11 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
         every = usual | given
-        return make(**{n: k.read(n, every[n]) if isinstance(k, Knob) else every[n] for n, k in own.items()})
+        return make(**every | {n: k.read(n, every[n]) for n, k in declares.items()})
 
     functools.update_wrapper(made, body, assigned=("__module__",), updated=())
     made.__name__, made.__qualname__, made.__doc__ = name, name, doc
-    made.__signature__ = named  # type: ignore[attr-defined]
+    vars(made).update(__signature__=named, knobs=declares)
     return made
 
 

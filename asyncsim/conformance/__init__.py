@@ -16,15 +16,11 @@ what it makes of its inputs; `_loss_methods` has what it is compared with, `_los
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asyncsim.conformance.admission import check_admission
 from asyncsim.conformance.controller import Controller
 from asyncsim.conformance.reports import ConformanceError, Failure, Finding, LossReport, MetricReport, Report
-
-if TYPE_CHECKING:
-    from asyncsim.conformance.losses import check_loss
-    from asyncsim.conformance.metrics import check_metric
 
 __all__ = [
     "ConformanceError",
@@ -34,6 +30,7 @@ __all__ = [
     "LossReport",
     "MetricReport",
     "Report",
+    "adapters",
     "check_admission",
     "check_loss",
     "check_metric",
@@ -52,4 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "adapters"})
+    return sorted({*globals(), *__all__})

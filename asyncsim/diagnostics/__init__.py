@@ -1,11 +1,5 @@
 """Diagnostics: one number per replicate and recorded update."""
 
-from typing import TYPE_CHECKING, Any
-
 from asyncsim.base import plugins
 
 plugins.expose(__name__)
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...

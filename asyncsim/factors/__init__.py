@@ -1,11 +1,5 @@
 """Factors: what multiplies score weights before they are aggregated (masks, weights of samples)."""
 
-from typing import TYPE_CHECKING, Any
-
 from asyncsim.base import plugins
 
 plugins.expose(__name__)
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...

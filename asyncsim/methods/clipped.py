@@ -299,7 +299,12 @@ def cispo(
     low: Any = number(1.0, "the lower bound is 1 - low", 0.0, remedy="the lower bound is 1 - low, open from 1 on"),
     high: Any = HIGH.but(4.0),
     cap: Any = CAP.but(None, optional=True),
-    mask: Any = Knob(None, "None, or two numbers >= 0: distances below and above 1, >= 0, or None", _bounds),
+    mask: Any = Knob(
+        None,
+        "None, or two numbers >= 0: distances below and above 1, >= 0, or None",
+        _bounds,
+        kind="tuple[Number, Number] | None",
+    ),
 ) -> Weight:
     """CISPO: clipped importance weight on the score, so that no token loses its gradient.
 

@@ -26,7 +26,7 @@ _FLOOR = number(
     0.0,
     1.0,
     optional=True,
-    remedy="a floor above 1 lifts on-policy samples; give a ratio such as 0.5, or None",
+    remedy="a floor above 1 lifts on-policy samples; give a ratio such as 0.5",
 )
 _SAYS = "which ratio multiplies the score"
 _KEEPS = "which ratio multiplies what is kept"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.base import checks
-from asyncsim.base.knobs import knob, per_sample
+from asyncsim.base.knobs import Number, knob, per_sample
 from asyncsim.base.parts import choice, flag, number
 from asyncsim.methods._estimator import AT, CRITIC, ENTROPY, estimator, method, ones
 from asyncsim.methods._method import Method
@@ -67,7 +67,7 @@ def gradient(at: str = "behavior") -> Method:
     )
 
 
-def asymre(dv: Any = -0.1, value: Any = None, aggregator: str = "sequence_sum") -> Method:
+def asymre(dv: Number = -0.1, value: Number | None = None, aggregator: str = "sequence_sum") -> Method:
     """AsymRE: REINFORCE without ratios, its baseline shifted below the behavior's value.
 
     Asymmetric REINFORCE: c_i = r_i - (V + dV) on stale data, V the behavior's value.

@@ -74,7 +74,11 @@ def _behind(staleness: int, request: Request) -> np.ndarray:
 
 
 def random(
-    law: Sequence[float] | str, per: str = "update", *, groups_per_batch: int = 1, batches_per_publish: int = 1
+    law: Sequence[float] | np.ndarray | str,
+    per: str = "update",
+    *,
+    groups_per_batch: int = 1,
+    batches_per_publish: int = 1,
 ) -> Imposed:
     """Staleness min(version, s) with independent s of law P(s = k) = p_k.
 

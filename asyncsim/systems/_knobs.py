@@ -54,7 +54,8 @@ def whether(words: str, default: bool, remedy: str) -> Any:
 
 def choice(words: str, allowed: tuple[str, ...], remedy: str) -> Any:
     """One of several words, the first unless given."""
-    return Knob(words, allowed[0], lambda name, value: checks.one_of(name, value, allowed, remedy))
+    kind = f"Literal{list(allowed)}"
+    return Knob(words, allowed[0], lambda name, value: checks.one_of(name, value, allowed, remedy), kind)
 
 
 def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
@@ -134,7 +135,7 @@ def preset(
         told = f"Arguments: {words}. Returns a system. Raises `InputError`. Source: {reference}."
         text, mark, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>> ")
         build.__doc__ = f"{text}\n\n{textwrap.fill(told, 116, break_on_hyphens=False)}{mark}{example}"
-        build.__signature__ = signature  # type: ignore[attr-defined]
+        vars(build).update(__signature__=signature, knobs=knobs)
         return build
 
     return make

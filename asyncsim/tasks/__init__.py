@@ -1,11 +1,5 @@
 """Tasks: what is asked, which outcomes exist and what they earn."""
 
-from typing import TYPE_CHECKING, Any
-
 from asyncsim.base import plugins
 
 plugins.expose(__name__)
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...

@@ -76,14 +76,29 @@ class Task(Protocol):
     trajectories it is estimated where not.
     """
 
-    horizon: int
-    prompts: int
-    enumerable: bool
-    pays: bool
-    still: bool
-    segments: bool
-    tools: bool
-    solved: bool
+    @property
+    def horizon(self) -> int: ...
+
+    @property
+    def prompts(self) -> int: ...
+
+    @property
+    def enumerable(self) -> bool: ...
+
+    @property
+    def pays(self) -> bool: ...
+
+    @property
+    def still(self) -> bool: ...
+
+    @property
+    def segments(self) -> bool: ...
+
+    @property
+    def tools(self) -> bool: ...
+
+    @property
+    def solved(self) -> bool: ...
 
     @property
     def whole(self) -> Task: ...

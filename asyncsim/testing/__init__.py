@@ -14,13 +14,7 @@ Strategies for hypothesis are drawn in tests of one's own:
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from asyncsim.testing.admission import Admission, controllers
-    from asyncsim.testing.logged import LogRows, logs
-    from asyncsim.testing.tensors import Batch, DrawnLoss, batches, losses
-    from asyncsim.testing.versions import schedules, sources
+from typing import Any
 
 _MODULES = {
     **dict.fromkeys(("Admission", "controllers"), "admission"),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.base.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, Number, knob
 from asyncsim.updates._link import Record, State
 from asyncsim.updates._moments import moved
 
@@ -42,7 +42,7 @@ class Adam:
         return record, {"first": first, "second": second, "count": count}
 
 
-def adam(lr: Any, beta1: Any = 0.9, beta2: Any = 0.999, eps: float = 1e-8) -> Adam:
+def adam(lr: Number, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-8) -> Adam:
     """Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
 
     m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2; t counts updates that were not skipped. A uniform

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.base.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, Number, knob
 from asyncsim.updates._link import Record, State
 from asyncsim.updates._moments import cosine, forgotten, remembered
 
@@ -64,9 +64,9 @@ class Align:
 
 
 def align(
-    low: Any = 0.05,
-    high: Any = 0.3,
-    strength: Any = 1.0,
+    low: Number = 0.05,
+    high: Number = 0.3,
+    strength: Number = 1.0,
     reference: str = "raw",
     refresh: bool = True,
     removal: str = "project",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, rng
-from asyncsim.base.knobs import MARK, knob
+from asyncsim.base.knobs import MARK, Number, knob
 from asyncsim.step.versions import tensor
 from asyncsim.updates._link import Record, State
 
@@ -45,7 +45,7 @@ class RandomScale:
         return record, {"count": count + 1}
 
 
-def random_scale(mean: Any = 0.5, spread: Any = 0.25, seed: int = 0) -> RandomScale:
+def random_scale(mean: Number = 0.5, spread: Number = 0.25, seed: int = 0) -> RandomScale:
     """Random control: step <- (mean + spread u) step, u uniform in [-1, 1), keyed by replicate and update.
 
     Give mean and spread (sqrt(3) standard deviations) of the scales that `ess_step` reported. Then the first two

@@ -270,6 +270,16 @@ def test_defaults_are_the_published_numbers(kind, name):
     assert tuple(p.default for p in arguments if type(p.default) in (int, float)) == DEFAULTS[kind][name]
 
 
+def test_the_refusal_of_a_knob_that_may_be_none_says_so():
+    makes = [plugins.load(f"asyncsim.{kind}", name, kind) for kind, name in PLUGINS]
+    optional = [(each, *knob) for each in makes for knob in getattr(each, "knobs", {}).items() if knob[1].optional]
+    assert len(optional) > 10
+    for each, name, knob in optional:
+        assert knob.read(name, None) is None
+        with pytest.raises(InputError, match="or None; "):
+            each(**{name: "word"})
+
+
 LISTED = [(kind, name, argument) for kind in RANGES for name, row in RANGES[kind].items() for argument in row]
 
 

@@ -28,6 +28,7 @@ from scipy.stats import chi2
 
 import asyncsim as sim
 from asyncsim.base import checks
+from asyncsim.base.knobs import Number
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, Staleness, units_for, within
@@ -59,7 +60,7 @@ _SPREAD = 2.0
 """Standard deviation of one replicate's fall over its mean, times root of updates and other coordinates (measured)."""
 
 
-def _spec(point: Point, step: object, distance: float, updates_: int, replicates: int, every: int = 1) -> lab.Spec:
+def _spec(point: Point, step: Number, distance: float, updates_: int, replicates: int, every: int = 1) -> lab.Spec:
     links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
     return lab.projection.far_away(
         point["curvature"], point["noise"], point["others"], distance, links, point["staleness"], updates_,

@@ -36,8 +36,8 @@ def _baseline(point: Point) -> lab.Advantage:
     out = bool(point["leave_one_out"])
     if point["baseline"] == "mean":
         return sim.advantages.leave_one_out() if out else sim.advantages.group_mean()
-    made = {"self_normalized": sim.advantages.self_normalized, "plug_in": sim.advantages.opob}[point["baseline"]]
-    return made(leave_one_out=out)
+    own = point["baseline"] == "self_normalized"
+    return sim.advantages.self_normalized(out) if own else sim.advantages.opob(leave_one_out=out)
 
 
 _POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "leave_one_out": False}

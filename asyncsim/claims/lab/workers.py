@@ -9,14 +9,15 @@ from asyncsim.base import laws
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.paths import given, listed
 from asyncsim.running.spec import Spec
+from asyncsim.systems._system import System
 
 
-def timed(workers: int, law: str = "exponential:1") -> systems.System:
+def timed(workers: int, law: str = "exponential:1") -> System:
     """Workers with this law of times, each updating on arrival."""
     return systems.update_on_arrival(workers, laws.as_law("law", law))
 
 
-def windows(system: systems.System, updates: int, count: int, seed: int) -> np.ndarray:
+def windows(system: System, updates: int, count: int, seed: int) -> np.ndarray:
     """Versions of so many runs of the kernel's workers `[K, T, 1]`: one long run, cut where all have read anew.
 
     Memoryless times have no past: at any update the workers may be taken to have begun, and to have read, just then.

@@ -64,7 +64,7 @@ _TOLERANCE = 1e-6
 
 def _methods(baseline: float) -> dict[str, lab.Method]:
     advantage: Any = sim.advantages.offset(baseline)
-    plain = "sequence_sum"
+    plain: Any = "sequence_sum"
     return {
         "stale_none": sim.methods.reinforce(advantage),
         "stale_token": sim.methods.full_is("token", advantage),

@@ -1,0 +1,82 @@
+"""Advantages: what a sample's reward is compared with."""
+
+from typing import Literal
+
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.base.knobs import Number
+
+def gae(discount: Number = 0.99, trace: Number = 0.95, normalize: bool = False) -> Advantage:
+    """Generalized advantage estimation: discounted sums of the critic's errors along an episode."""
+
+def gdpo(limit: Number | None = None, weight: Number = 1.0, eps: float = 1e-06) -> Advantage:
+    """Reward and length standardized apart in their group, summed, then standardized over the step (GDPO)."""
+
+def group_mean(shift: Number = 0.0) -> Advantage:
+    """Group mean: A = r - (mean reward of the group + shift)."""
+
+def group_std(eps: float = 1e-06, unbiased: bool = False) -> Advantage:
+    """Group mean and standard deviation: A = (r - mean) / (std + eps)."""
+
+def leave_one_out() -> Advantage:
+    """Leave-one-out: A = r - mean reward of the other samples of the group."""
+
+def maxrl(eps: float = 1e-06) -> Advantage:
+    """Group mean, divided by it (MaxRL): A = (r - mean) / mean, so that rare successes count as in a log-likelihood."""
+
+def mean() -> Advantage:
+    """Batch mean: A = r - mean reward of the whole step."""
+
+def n_step(steps: int = 5, discount: Number = 0.99) -> Advantage:
+    """Returns of n steps, completed by the critic's value."""
+
+def none() -> Advantage:
+    """No baseline: A = r."""
+
+def offset(v: Number) -> Advantage:
+    """A fixed baseline v: A = r - v."""
+
+def opo(leave_one_out: bool = False) -> Advantage:
+    """Length-weighted group mean (OPO): A = r - sum_j T_j r_j / sum_j T_j."""
+
+def opob(
+    scope: Literal["group", "step"] = "group",
+    robust: Literal["none", "median", "winsorized"] = "none",
+    leave_one_out: bool = False,
+    standardize: bool = False,
+) -> Advantage:
+    """Plug-in optimal baseline: rewards weighted by the squared norm of the applied score vector (OPOB)."""
+
+def otb(where: Literal["inside", "outside"] = "inside", alone: Literal["none", "own"] = "none") -> Advantage:
+    """Optimal token baseline: returns of a token position weighted by the score that has piled up before it (OTB)."""
+
+def pass_at_k(k: int = 2, standardize: bool = False) -> Advantage:
+    """What a sample adds to the best of k (pass@k): A = mean over sets of k with it of their best less that without it."""
+
+def reinforce_plus_plus(
+    baseline: Literal["none", "group"] = "none", discount: Number = 1.0, unbiased: bool = False
+) -> Advantage:
+    """Returns of tokens, standardized over the whole step (REINFORCE++), with or without the group's mean."""
+
+def remax() -> Advantage:
+    """Reward of the greedy response as baseline (ReMax): A = r - r(greedy)."""
+
+def retrace(discount: Number = 0.99, trace: Number = 1.0) -> Advantage:
+    """Retrace: returns that a critic of actions corrects, cut where the policy has moved away from the action."""
+
+def returns_to_go(discount: Number = 1.0, baseline: Literal["none", "batch"] = "none") -> Advantage:
+    """Rewards from each token to the end of its episode."""
+
+def running_mean(decay: Number = 0.9) -> Advantage:
+    """Running mean: the baseline is the mean reward of earlier batches."""
+
+def self_normalized(leave_one_out: bool = False) -> Advantage:
+    """Self-normalized baseline: the ratio-weighted mean reward of the group."""
+
+def soft_value(temperature: Number = 1.0) -> Advantage:
+    """Soft value: A = r - beta log mean exp(r / beta)."""
+
+def vtrace(discount: Number = 0.99, trace: Number = 1.0, rho_cap: Number = 1.0, trace_cap: Number = 1.0) -> Advantage:
+    """V-trace: returns corrected by truncated ratios toward the values of the current policy."""
+
+def window_std(batches: int = 8, eps: float = 1e-06) -> Advantage:
+    """Window standard deviation: rewards whitened by the moments of the last few batches."""

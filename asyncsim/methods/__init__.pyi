@@ -1,0 +1,480 @@
+"""Methods: an advantage, a weight on the score and an aggregator, as one value."""
+
+from typing import Any, Literal
+
+from asyncsim.advantages._advantage import Advantage
+from asyncsim.base.knobs import Number
+from asyncsim.methods._from_loss import from_loss as from_loss
+from asyncsim.methods._method import Method
+from asyncsim.methods.regression import asymre as asymre
+from asyncsim.methods.regression import gradient as gradient
+
+def a2c(
+    advantage: Advantage | None = None,
+    critic: float = 0.5,
+    entropy: float = 0.0,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    at: str = "current",
+) -> Method:
+    """Advantage actor-critic: no ratio, returns minus the critic's values."""
+
+def a3c(
+    steps: int = 5,
+    advantage: Advantage | None = None,
+    critic: float = 0.5,
+    entropy: float = 0.0,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Asynchronous actor-critic: the whole gradient belongs to the parameters that drew the data."""
+
+def a3po(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """A-3PO: decoupled PPO whose proximal policy is interpolated, by staleness, instead of computed."""
+
+def acer(
+    cap: Number = 10.0,
+    advantage: Advantage | None = None,
+    critic: float = 0.5,
+    entropy: float = 0.0,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """ACER: a truncated ratio on the sampled action, and for all actions what the truncation took away."""
+
+def bapo_code(
+    target: Number = 1.0,
+    low: Number = 0.6,
+    low_cap: Number = 0.8,
+    high: Number = 1.2,
+    high_cap: Number = 2.0,
+    dual: Number = 3.0,
+    count: Literal["code", "gradient"] = "code",
+    low_step: Number = 0.05,
+    high_step: Number = 0.05,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """BAPO as released (a scan of the step's tokens): lower clip bound raised first, dual clip."""
+
+def bapo_paper(
+    target: Number = 0.4,
+    low: Number = 0.6,
+    low_cap: Number = 0.9,
+    high: Number = 1.2,
+    high_cap: Number = 3.0,
+    count: Literal["code", "gradient"] = "code",
+    low_step: Number = 0.02,
+    high_step: Number = 0.05,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """BAPO, paper form (a scan of the step's tokens): clip bounds raised until positive advantages have their share."""
+
+def cispo(
+    low: Number = 1.0,
+    high: Number = 4.0,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    cap: Number | None = None,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    mask: tuple[Number, Number] | None = None,
+) -> Method:
+    """CISPO: clipped importance weight on the score, so that no token loses its gradient."""
+
+def clip_cov(
+    share: Number = 0.0002,
+    lower: Number = 1.0,
+    upper: Number = 5.0,
+    low: Number = 0.2,
+    high: Number = 0.2,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Clip-Cov: PPO's clip, and of the tokens whose advantage and log-prob go together a part without gradient."""
+
+def dapo(
+    low: Number = 0.2,
+    high: Number = 0.28,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """DAPO: PPO's clip with a higher upper bound, token mean, groups of equal rewards dropped."""
+
+def decoupled_ppo(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    cap: Number | None = 5.0,
+    beyond: Literal["truncate", "drop"] = "truncate",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Decoupled PPO: clip around the start of the batch, importance weight from there to behavior."""
+
+def delight(
+    temperature: Number = 1.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Delightful policy gradient: no ratio, every token gated by advantage times surprisal."""
+
+def dppo_kl(
+    low: Number = 0.05,
+    high: Number = 0.05,
+    cap: Number | None = 10.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """DPPO with binary KL divergence: tokens that have left the trust region outward are masked."""
+
+def dppo_prime(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    kl: Number = 0.001,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """DPPO as prime-rl has it: the total-variation mask, ratios without a cap, a squared log ratio on every token."""
+
+def dppo_tv(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    cap: Number | None = 10.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """DPPO with binary total variation: tokens whose probability has moved too far outward are masked."""
+
+def dro(
+    tau: Number = 0.1,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """DRO form, token by token (also Kimi's, as coded for tokens): c = A - tau l."""
+
+def estr(
+    limit: Number = 0.5,
+    floor: Number = 0.01,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """ESTR: token ratios inside a trust region that is as wide as the token's distribution is uncertain."""
+
+def full_is(
+    level: Literal["token", "sequence"] = "sequence",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """Untruncated importance sampling: c = W A (sequence) or r A (token)."""
+
+def geometric_rs(
+    low: Any = 0.999,
+    high: Any = 1.001,
+    weight: Literal["none", "token", "sequence"] = "none",
+    cap: Number | None = None,
+    ratio: str = "r",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Rejection of sequences by their geometric mean ratio."""
+
+def gipo(
+    sigma: Number = 1.0,
+    limit: float = 5.0,
+    lowest: float = 0.0067,
+    highest: float = 148.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """GIPO: token ratios damped by a Gaussian of the log ratio."""
+
+def gmpo(
+    low: Number = 0.4,
+    high: Number = 0.4,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+) -> Method:
+    """GMPO: geometric mean of token ratios that are clipped, one by one, in log space."""
+
+def grpo(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+    critic: float = 0.0,
+    entropy: float = 0.0,
+    kl: Number = 0.0,
+) -> Method:
+    """GRPO: group-standardized rewards, clipped token ratio, sequence mean, KL on request."""
+
+def gspo(
+    low: Number = 0.0003,
+    high: Number = 0.0004,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+) -> Method:
+    """GSPO: PPO's clip on the geometric mean of a sequence's token ratios."""
+
+def icepop(
+    low: Any = 0.5,
+    high: Any = 2.0,
+    ratio: str = "r",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Token ratio inside a band, nothing outside it (IcePop, masked importance sampling)."""
+
+def ipo_mask(
+    threshold: Number = 0.1,
+    kl: Number = 0.001,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """INTELLECT policy optimization: tokens whose probability has moved, either way, are masked."""
+
+def kimi(
+    tau: Number = 0.1,
+    half: bool = True,
+    anchor: Literal["behavior", "proximal"] = "proximal",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """Kimi k1.5: policy mirror descent as a regression of the sequence, c = A - tau L."""
+
+def kl_cov(
+    share: Number = 0.0002,
+    coefficient: Number = 1.0,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of largest covariance."""
+
+def kpop(
+    threshold: Number = 0.05,
+    kl: Number = 0.001,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """KPop: tokens whose binary KL divergence from behavior is large in either direction are masked."""
+
+def m2po_areal(
+    tau: Number = 0.04,
+    low: Number = 0.2,
+    high: Number = 0.2,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """M2PO as in AReaL (a sort of the step's tokens): drop tokens by log ratio, then PPO around the proximal policy."""
+
+def m2po_mask(
+    tau: Number = 0.04,
+    over: Literal["harmful", "all"] = "harmful",
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """M2PO, mask form (a sort of the step's tokens): drop harmful tokens until the mean squared log ratio is tau."""
+
+def m2po_waterfill(
+    tau: Number = 0.04,
+    exact: bool = False,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """M2PO as released (a sort of the step's tokens): PPO's clip with bounds exp(+-theta), theta from water-filling."""
+
+def oapl(
+    beta: Number = 1.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """OAPL: squared regression of the sequence log ratio on the optimal advantage."""
+
+def opmd(
+    tau: Number = 1.0,
+    baseline: Literal["mean", "soft"] = "mean",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """OPMD: REINFORCE without ratios, divided by 1 + tau."""
+
+def p3o(
+    kl: Literal["ratio", "code"] = "ratio",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """P3O (a scan of the step's tokens): ratios capped at the token ESS of the step, KL with what it lacks of 1."""
+
+def per_decision_is(
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """Per-decision importance sampling: every reward has the ratio of the tokens up to it."""
+
+def ppo_clip(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    critic: float = 0.0,
+    entropy: float = 0.0,
+    dual: Number | None = None,
+) -> Method:
+    """PPO with a clipped token ratio to a declared anchor."""
+
+def prefix_is(
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """Importance sampling with the ratio of the prefix: c_t = P_t A_t."""
+
+def reinforce(
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+    at: str = "current",
+    entropy: float = 0.0,
+    critic: float = 0.0,
+) -> Method:
+    """Score function without ratio: c = A, data stale, scores current."""
+
+def retrace(
+    cap: Number | None = None,
+    advantage: Advantage | None = None,
+    critic: float = 0.5,
+    entropy: float = 0.0,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Actor-critic on Retrace: the full ratio times a corrected action value minus the state's."""
+
+def sapo(
+    positive: Number = 1.0,
+    negative: Number = 1.05,
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+) -> Method:
+    """SAPO: a soft gate in place of PPO's clip."""
+
+def sat(
+    low: Number = 0.2,
+    high: Number = 0.2,
+    quantile: Number = 0.9,
+    kernel: Literal["continuous", "hill"] = "continuous",
+    anchor: Literal["behavior", "proximal"] = "behavior",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    scope: Literal["step", "micro_batch"] = "step",
+    micro_batches: int = 1,
+) -> Method:
+    """SAT (a sort of the step's tokens): PPO's clip, tightened on the side of log ratios beyond a quantile."""
+
+def score_centering(
+    weight: Literal["none", "truncated"] = "none",
+    cap: Number = 2.0,
+    top: int | None = None,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Score centering: the mean score of the sampler is taken out of every token's gradient."""
+
+def sequence_mis(
+    low: Any = 0.5,
+    high: Any = 2.0,
+    weight: Literal["sequence", "token", "none"] = "sequence",
+    ratio: str = "r",
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """Sequence ratio inside a band, nothing outside it (masked importance sampling of sequences)."""
+
+def tba(
+    beta: Number = 0.014,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """TBA, the VarGrad form of trajectory balance: variance of log pi - log pi_ref - r/beta within the group."""
+
+def three_policy_tis(
+    cap: Number = 2.0,
+    low: Number = 0.2,
+    high: Number = 0.2,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    floor: Number | None = None,
+) -> Method:
+    """Truncated correction of staleness and mismatch times PPO's clip of the drift inside a batch."""
+
+def topr(
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+) -> Method:
+    """TOPR: good samples as they are, bad ones with the truncated ratio of the sequence."""
+
+def topr_roll(
+    positive: Number = 1.0,
+    negative: Number = 1.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """TOPR as ROLL has it: token ratios, split by the sign of the reward, not of the advantage."""
+
+def truncated_is(
+    level: Literal["token", "sequence", "geometric"] = "sequence",
+    cap: Number | None = None,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] | None = None,
+    normalize: Literal["none", "tokens", "sequences"] = "none",
+    floor: Number | None = None,
+) -> Method:
+    """Truncated importance sampling: c = min(W, cap) A (sequence) or min(r, cap) A (token)."""
+
+def vcpo(
+    cap: Number = 8.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+) -> Method:
+    """VCPO: truncated sequence ratios with the off-policy optimal baseline; its step rule is a link, `ess_step`."""
+
+def vespo(
+    k_positive: Number = 2.0,
+    lam_positive: Number = 3.0,
+    k_negative: Number = 3.0,
+    lam_negative: Number = 2.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """VESPO: a gamma-shaped weight of the sequence ratio, another one for each sign of the advantage."""
+
+def vtrace(
+    cap: Number = 1.0,
+    advantage: Advantage | None = None,
+    critic: float = 0.5,
+    entropy: float = 0.0,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+) -> Method:
+    """V-trace actor-critic (IMPALA): truncated ratios in the returns and on the score."""

@@ -1,0 +1,50 @@
+"""Penalties: terms of the objective that know no advantage."""
+
+from typing import Literal
+
+from asyncsim.base.knobs import Number
+from asyncsim.methods._method import Penalty
+
+def exact(
+    coefficient: Number = 0.04,
+    to: Literal["reference", "behavior", "proximal"] = "reference",
+    ratio: Literal["none", "sequence"] = "none",
+    reverse: bool = False,
+) -> Penalty:
+    """KL penalty summed over all actions of each token's state, without sampling noise in the action."""
+
+def k1(
+    coefficient: Number = 0.04,
+    to: Literal["reference", "behavior", "proximal"] = "reference",
+    ratio: Literal["none", "token", "sequence"] = "none",
+) -> Penalty:
+    """KL penalty k1 as a loss: c = -beta, whose expected gradient is zero."""
+
+def k2(
+    coefficient: Number = 0.04,
+    to: Literal["reference", "behavior", "proximal"] = "reference",
+    ratio: Literal["none", "token", "sequence"] = "none",
+    level: Literal["token", "sequence"] = "token",
+) -> Penalty:
+    """KL penalty k2 = D^2/2: its gradient is that of KL(pi || other)."""
+
+def k3(
+    coefficient: Number = 0.04,
+    to: Literal["reference", "behavior", "proximal"] = "reference",
+    ratio: Literal["none", "token", "sequence"] = "none",
+) -> Penalty:
+    """KL penalty k3 = exp(-D) - 1 + D: its gradient is that of KL(other || pi), the other direction."""
+
+def reward(
+    coefficient: Number = 0.04,
+    to: Literal["reference", "behavior", "proximal"] = "reference",
+    ratio: Literal["none", "token", "sequence"] = "none",
+) -> Penalty:
+    """KL penalty inside the reward: every token answers for the log ratios behind it."""
+
+def straight_through(
+    coefficient: Number = 0.04,
+    to: Literal["reference", "behavior", "proximal"] = "reference",
+    ratio: Literal["none", "token", "sequence"] = "none",
+) -> Penalty:
+    """KL penalty with the value of k3 and the gradient of k2."""

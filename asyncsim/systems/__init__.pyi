@@ -1,0 +1,512 @@
+"""Systems: who generates, who trains and when weights move, as discrete-event models under their own names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from asyncsim.base.laws import Law
+from asyncsim.systems._system import System
+
+def areal(
+    max_head_offpolicyness: int,
+    consumer_batch_size: int,
+    max_concurrent_rollouts: int | None = None,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted."""
+
+def buffered(
+    workers: int,
+    buffer_size: int,
+    service: Law | float | str = "exponential:1.0",
+    rates: Sequence[float] | None = None,
+    stagger: bool = False,
+    *,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """Buffered asynchronous training (FedBuff style): an update for every so many results that arrive."""
+
+def fixed_lag(
+    lag: int,
+    groups_per_batch: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """Fixed staleness: every batch is exactly so many versions stale."""
+
+def m2po(
+    train_batch_size: int,
+    stale_iteration: int = 64,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """The stale harness of M2PO: every batch is a fixed number of updates stale."""
+
+def megatron_rl(
+    grpo_prompts_per_step: int,
+    rl_generation_lag: float,
+    rl_submission_granularity: Literal["B", "G", "R"] = "B",
+    rl_consumption_granularity: str = "B",
+    grpo_group_size: int = 2,
+    rl_kv_cache_management_mode: Literal["persist", "offload", "recompute"] = "persist",
+    grpo_iterations: int = 2,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """Megatron-RL with partial rollouts: a gate of rollouts, groups or batches, consumed by groups or by batches."""
+
+def miles(
+    rollout_batch_size: int,
+    max_weight_staleness: int | None = None,
+    async_data_buffer_capacity_factor: float = 2.0,
+    async_unused_samples_handler: Literal["drop", "retry"] = "drop",
+    pause_generation_mode: Literal["retract", "in_place"] = "retract",
+    async_max_concurrent_samples: int | None = None,
+    num_steps_per_rollout: int = 1,
+    n_samples_per_prompt: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls."""
+
+def minimax_forge(
+    train_batch_size: int,
+    generation_batch_size: int,
+    window_fraction: float = 0.3,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """MiniMax's Forge: a queue of generation tasks, consumed out of order only within a window at its head."""
+
+def nemo_rl_in_order(
+    num_prompts_per_step: int,
+    max_lookahead_versions: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch."""
+
+def nemo_rl_legacy(
+    num_prompts_per_step: int,
+    max_trajectory_age_steps: int = 1,
+    in_flight_weight_updates: bool = False,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead."""
+
+def nemo_rl_ready_first(
+    num_prompts_per_step: int,
+    max_staleness_versions: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """NeMo-RL, sampler ready_first: whatever is finished is trained."""
+
+def nemo_rl_weight_fifo(
+    num_prompts_per_step: int,
+    max_staleness_versions: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first."""
+
+def nemo_rl_windowed(
+    num_prompts_per_step: int,
+    max_staleness_versions: int = 1,
+    sample_freshest_first: bool = False,
+    max_inflight_prompts: int | None = None,
+    max_buffered_rollouts: int | None = None,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped."""
+
+def oapl(
+    groups_per_batch: int,
+    period: int,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """OAPL: a period of batches from one version, then weights and buffer begin anew."""
+
+def one_step_off(
+    groups_per_batch: int = 1,
+    *,
+    length: Law | float | str = 1.0,
+    train_time: Law | float | str = 1.0,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """One step off-policy (verl one-step-off): the next batch is generated while this one trains."""
+
+def open_instruct(
+    num_unique_prompts_rollout: int,
+    async_steps: int = 8,
+    inflight_updates: bool = True,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled."""
+
+def openrlhf(
+    rollout_batch_size: int,
+    async_queue_size: int = 1,
+    partial_rollout_enable: bool = False,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """OpenRLHF asynchronous: a queue of whole batches between generator and trainer."""
+
+def pipeline_rl(
+    train_batch_size: int,
+    max_lag: int | None = None,
+    weight_update_interval: int = 1,
+    attempts: int = 8,
+    llm_max_rollouts: int = 64,
+    llms: int = 1,
+    ring_buffer_size: int = 128,
+    max_ready_samples_per_lead: int = 64,
+    pop_old_data: bool = True,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead."""
+
+def prime_rl(
+    batch_size: int,
+    max_off_policy_steps: int = 8,
+    max_inflight: int = 1024,
+    group_size: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """prime-rl since May 2026: an open loop with a fixed lead, which drops what is too many steps off-policy."""
+
+def prime_rl_before(
+    batch_size: int,
+    max_async_level: int = 1,
+    strict_async_level: bool = False,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """prime-rl until May 2026: whole batches of rollouts, each for one step, a bounded number of steps ahead."""
+
+def roll_environment_groups(
+    num_env_groups: int,
+    max_traj_per_env: int = 1,
+    async_generation_ratio: int = 1,
+    group_size_redundancy: int = 0,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps."""
+
+def roll_single_turn(
+    rollout_batch_size: int,
+    async_generation_ratio: float = 1,
+    is_use_additional_prompts: bool = False,
+    max_additional_running_prompts: int = 16,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted."""
+
+def skyrl(
+    policy_mini_batch_size: int = 256,
+    max_staleness_steps: int = 4,
+    num_parallel_generation_workers: int = 768,
+    num_steps_per_epoch: int | None = None,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """SkyRL fully asynchronous: a capacity that grows with every publish, workers that never stop."""
+
+def slime_fully_async(
+    rollout_batch_size: int,
+    sglang_server_concurrency: int = 512,
+    engines: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at."""
+
+def slime_train_async(
+    rollout_batch_size: int,
+    update_weights_interval: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """slime train_async: the next rollout runs while this one trains, weights move every few of them."""
+
+def synchronous(
+    groups_per_batch: int = 1,
+    *,
+    length: Law | float | str = 1.0,
+    train_time: Law | float | str = 1.0,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """Synchronous training: generate, then train, never both."""
+
+def tba(
+    groups_per_batch: int,
+    sync_interval: int = 2,
+    on_policy_prob: float = 0.95,
+    n_searchers: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """TBA: searchers fill a replay buffer, the trainer draws from what came last or from everything."""
+
+def tinker_cookbook(
+    groups_per_batch: int,
+    max_steps_off_policy: int,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """tinker-cookbook asynchronous: workers that never stop; a prompt whose answer is too old is asked again."""
+
+def tinker_cookbook_pipelined(
+    groups_per_batch: int,
+    max_steps_off_policy: int,
+    pipeline_depth: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """tinker-cookbook with a pipeline of batches, as proposed: the trainer waits for the oldest instead of dropping it."""
+
+def torchforge(
+    batch_size: int,
+    max_policy_age: int = 1,
+    max_buffer_size: int | None = None,
+    max_resample_count: int = 0,
+    rollout_threads: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """torchforge: a replay buffer sampled at random, from which what is older than a step or so is evicted."""
+
+def torchtitan(
+    num_prompts_per_train_step: int,
+    target_offpolicy_steps: int,
+    window_fraction: float | None = 0.3,
+    windowed_fifo_batches: int | str | None = "unset",
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """torchtitan RL: an active buffer sized by the target staleness, consumed first in first out within a window."""
+
+def trl(
+    samples_per_step: int,
+    max_staleness: int = 4,
+    max_inflight_tasks: int = -1,
+    queue_maxsize: int = 1024,
+    weight_sync_steps: int = 1,
+    num_generations: int = 8,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones."""
+
+def unirl(
+    batch_size: int,
+    weight_sync_interval: int = 1,
+    buffer_max_staleness: int | None = None,
+    max_inflight: int = 1,
+    num_updates_per_batch: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """UniRL asynchronous: whole batches are admitted on a budget of staleness in batches, and drained before a publish."""
+
+def update_on_arrival(
+    workers: int,
+    service: Law | float | str = "exponential:1.0",
+    rates: Sequence[float] | None = None,
+    stagger: bool = False,
+    *,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """Update on arrival (A3C, asynchronous SGD, parameter server): every worker's result is an update at once."""
+
+def vcpo(
+    ppo_mini_batch_size: int,
+    staleness_threshold: float = 128,
+    trigger_parameter_sync_step: int = 1,
+    require_batches: int = 1,
+    partial_rollout: bool = True,
+    concurrent_samples_per_replica: int = 16,
+    replicas: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """VCPO: the fully asynchronous recipe of verl, published after every batch, run far ahead."""
+
+def verl_fully_async(
+    ppo_mini_batch_size: int,
+    staleness_threshold: float = 0.1,
+    trigger_parameter_sync_step: int = 4,
+    require_batches: int = 1,
+    partial_rollout: bool = True,
+    concurrent_samples_per_replica: int = 16,
+    replicas: int = 1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """verl fully asynchronous: generation runs ahead by a fraction of a publish window."""
+
+def verl_separate_async(
+    train_batch_size: int,
+    num_warmup_batches: int = 1,
+    parameter_sync_step: int = 4,
+    max_off_policy_threshold: int = 8,
+    max_off_policy_strategy: Literal["drop", "wait"] = "drop",
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions."""
+
+def xtuner(
+    train_batch_size: int,
+    max_staleness: int = 0,
+    over_sample_threshold: float = 0.0,
+    sync_weights_interval: int = 1,
+    enable_partial_rollout: bool = False,
+    tail_batch_trigger_size: int = -1,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """xtuner: a producer that fills one future step after another, and expires what is too many syncs old."""

@@ -1,0 +1,50 @@
+"""Update links: transformations of the gradient or the step, composed by `chain`."""
+
+from typing import Literal
+
+from asyncsim.base.knobs import Number
+from asyncsim.updates._link import Link
+from asyncsim.updates.adam import adam as adam
+from asyncsim.updates.align import align as align
+from asyncsim.updates.random_scale import random_scale as random_scale
+
+def clip_norm(limit: Number = 1.0) -> Link:
+    """Clip the norm of the direction."""
+
+def ess_step(
+    rule: Literal["sqrt", "linear"] = "sqrt",
+    reference: Number = 1.0,
+    floor: Number = 0.1,
+    deadband: Number = 1.0,
+    on_broken: Literal["floor", "skip"] = "floor",
+) -> Link:
+    """Scale the learning rate by the effective sample size of the batch (VCPO)."""
+
+def gono(
+    lr: Number,
+    gain: Number = 0.1,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    low: Number = 0.0,
+    high: Number = 0.99,
+    eps: float = 1e-08,
+) -> Link:
+    """Adam whose momentum rises when consecutive gradients align (a reconstruction; an adversarial control)."""
+
+def lr_by_lag() -> Link:
+    """Divide the learning rate by the largest staleness of the run so far."""
+
+def momentum(beta: Number) -> Link:
+    """Heavy-ball momentum without dampening."""
+
+def scale(factor: Number = 1.0) -> Link:
+    """Multiply the learning rate by a constant: the control with the mean scale of an adaptive rule."""
+
+def sgd(lr: Number) -> Link:
+    """Multiply by a learning rate."""
+
+def skip_nonfinite() -> Link:
+    """Skip the update of a replicate whose direction is not finite."""
+
+def staleness_step() -> Link:
+    """Divide the learning rate by the staleness of the batch."""
