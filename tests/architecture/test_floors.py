@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.architecture.source import imports, modules
+from tests.architecture.source import ROOT, imports, modules
 
 FLOORS = [
     {"base", "fusing"},
@@ -121,3 +123,11 @@ def test_a_right_import_passes(module, source):
 
 def test_every_room_stands_on_one_floor():
     assert sum(map(len, FLOORS)) == len(PLACE)
+
+
+def test_the_page_of_the_design_has_the_same_floors():
+    page = (ROOT / "asyncsim" / "DESIGN.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|", page, re.M)
+    drawn = {room: int(floor) for floor, rooms in rows for room in re.findall(r"`(\w+)/`", rooms)}
+    # The page has the signals of a collapse where they are going: in `diagnosing`.
+    assert drawn == {room: floor for room, floor in PLACE.items() if room not in ("", "__main__", "predicting")}
