@@ -240,13 +240,13 @@ class Table(Parsed[np.ndarray]):
 
 
 class Declared:
-    """Base of the point of a claim: its parameters are the class attributes that are `Parameter`s."""
+    """Base of the point of a claim: its parameters are the class attributes that are `Parameter`s, of all bases."""
 
     parameters: ClassVar[dict[str, Parameter[Any]]] = {}
 
     def __init_subclass__(cls) -> None:
-        additions = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
-        cls.parameters = {**cls.parameters, **additions}
+        every = [vars(each).items() for each in reversed(cls.__mro__)]
+        cls.parameters = {name: value for own in every for name, value in own if isinstance(value, Parameter)}
 
     def __init__(self, point: Point) -> None:
         required = [name for name, p in self.parameters.items() if not p.optional]

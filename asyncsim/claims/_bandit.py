@@ -236,14 +236,12 @@ class Enumeration(NamedTuple):
     @property
     def mass(self) -> np.ndarray:
         """Probability of each sequence under the behavior policy, `[Y]`."""
-        mass: np.ndarray = np.exp(self.log_behavior.sum(axis=1))
-        return mass
+        return np.exp(self.log_behavior.sum(axis=1))
 
     @property
     def ratio(self) -> np.ndarray:
         """Sequence ratio W, `[Y]`."""
-        ratio: np.ndarray = np.exp((self.log_current - self.log_behavior).sum(axis=1))
-        return ratio
+        return np.exp((self.log_current - self.log_behavior).sum(axis=1))
 
 
 def enumerate_sequences(pair: SequencePair) -> Enumeration:
@@ -298,8 +296,7 @@ class PaidSequencePair(SequencePair):
 
     def paid(self, sequences: Enumeration) -> np.ndarray:
         """Probability under behavior times reward of every sequence, `[Y]`."""
-        products: np.ndarray = sequences.mass * reward((sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
-        return products
+        return sequences.mass * reward((sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
 
 
 def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None) -> Any:

@@ -95,5 +95,4 @@ def log_moment(pair: ChainPair, power: float) -> float:
 
 def probabilities(margins: np.ndarray) -> np.ndarray:
     """Probability of a right bit from its margin."""
-    p: np.ndarray = expit(margins)
-    return p
+    return expit(margins)

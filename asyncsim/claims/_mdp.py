@@ -88,8 +88,7 @@ class Process(Declared):
     def resolvent(self, policy: np.ndarray) -> np.ndarray:
         """(I - gamma P_pi)^-1, `[S, S]`, of a policy `[S, A]`."""
         led = np.einsum("sa,sat->st", policy, self.transition)
-        inverse: np.ndarray = np.linalg.inv(np.eye(len(policy)) - self.discount * led)
-        return inverse
+        return np.linalg.inv(np.eye(len(policy)) - self.discount * led)
 
     def visits_by_steps(self, policy: np.ndarray) -> np.ndarray:
         """The same as a sum over steps, as many more each time as there are already."""
@@ -101,14 +100,12 @@ class Process(Declared):
 
     def occupancy(self, policy: np.ndarray) -> np.ndarray:
         """Expected discounted visits d = (I - gamma P_pi)^-T start, not normalized, `[S]`."""
-        visits: np.ndarray = self.resolvent(policy)[0]
-        return visits
+        return self.resolvent(policy)[0]
 
     def advantage(self, policy: np.ndarray) -> np.ndarray:
         """A(s, a) = Q - V, `[S, A]`."""
         value = self.resolvent(policy) @ (policy * self.rewards).sum(axis=1)
-        better: np.ndarray = self.rewards + self.discount * self.transition @ value - value[:, None]
-        return better
+        return self.rewards + self.discount * self.transition @ value - value[:, None]
 
 
 class Arms(NamedTuple):
@@ -144,8 +141,7 @@ class Pair(Process):
     def distances(self) -> np.ndarray:
         """Total variation between the policies in each state, `[S]`."""
         behavior, current = self.pair
-        apart: np.ndarray = 0.5 * np.abs(current - behavior).sum(axis=1)
-        return apart
+        return 0.5 * np.abs(current - behavior).sum(axis=1)
 
     def joint(self) -> None:
         """Policies that differ."""

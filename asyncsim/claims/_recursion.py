@@ -97,8 +97,7 @@ def second_moments(curvature: float, start: float, noise: float, step: float, ta
         mean[t] = mean[t - 1] - a * (mean[source] if source >= 0 else start)
         impulse[t] = impulse[t - 1] - a * (impulse[source] if source >= 0 else 0.0)
     noise_energy = np.concatenate([[0.0], np.cumsum(impulse[:-1] ** 2)])
-    moments: np.ndarray = mean**2 + (step * noise) ** 2 * noise_energy
-    return moments
+    return mean**2 + (step * noise) ** 2 * noise_energy
 
 
 def unless_exceeded(

@@ -33,7 +33,6 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     baseline = Real(typical=(-1.0, 0.2), example=-0.3, unit="reward", doc="fixed baseline")
 
     def joint(self) -> None:
-        """Every sequence with its probability and advantage under behavior."""
         super().joint()
         self.sequences = _bandit.enumerate_sequences(self)
         self.mass = self.sequences.mass

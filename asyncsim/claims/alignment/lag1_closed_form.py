@@ -37,7 +37,8 @@ class Lag1ClosedForm(Claim):
 
     def joint(self) -> None:
         """No stationary law exists at or above the boundary."""
-        stable_share(self.step, self.curvature, self.staleness)
+        self.share = stable_share(self.step, self.curvature, self.staleness)
+        self.lags = range(1, max(self.staleness, 1) + 1)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -45,14 +46,6 @@ class Lag1ClosedForm(Claim):
         point = {name: draw(getattr(cls, name)) for name in ("staleness", "curvature", "noise")}
         share = draw(Real(typical=(0.05, 0.95)))
         return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
-
-    @property
-    def share(self) -> float:
-        return self.step * self.curvature
-
-    @property
-    def lags(self) -> range:
-        return range(1, max(self.staleness, 1) + 1)
 
     def _quantities(s, amplification: float, signal: float) -> dict[str, float]:
         """`signal` is the share of the gradient's energy that is not noise."""

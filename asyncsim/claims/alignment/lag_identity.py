@@ -41,6 +41,7 @@ class LagIdentity(Claim):
     def joint(self) -> None:
         """No stationary law exists at or above the boundary of the steepest mode."""
         stable_share(self.step, float(self.curvatures.max()), self.staleness)
+        self.lags = [lag for lag in (self.staleness, self.staleness + 1) if lag >= 1]
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -52,10 +53,6 @@ class LagIdentity(Claim):
             "noise": draw(cls.noise),
             "step": draw(Real(typical=(0.05, 0.95))) * critical(tau) / top,
         }
-
-    @property
-    def lags(self) -> list[int]:
-        return [lag for lag in (self.staleness, self.staleness + 1) if lag >= 1]
 
     def _flip(s, a: float) -> dict[str, float]:
         return {f"corr[{lag}]": a / 2.0 if lag == s.staleness else -a / 2.0 for lag in s.lags}

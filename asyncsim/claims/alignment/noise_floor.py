@@ -35,11 +35,11 @@ class NoiseFloor(Claim):
     through, effect = "loop", 0.05
 
     dimension = Integer(
-        *(2, 100_000), typical=(2, 300), example=5, doc="coordinates of a gradient",
+        2, 100_000, typical=(2, 300), example=5, doc="coordinates of a gradient",
         remedy="in one dimension every cosine is 1 or -1",
     )  # fmt: skip
     threshold = Real(
-        *(0.0, 1.0), open_low=True, typical=(0.01, 0.9), example=0.6, doc="cosine that chance is to exceed",
+        0.0, 1.0, open_low=True, typical=(0.01, 0.9), example=0.6, doc="cosine that chance is to exceed",
         remedy="give a cosine above 0 and below 1",
     )  # fmt: skip
 
@@ -59,7 +59,9 @@ class NoiseFloor(Claim):
         reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
         def moment(power: int, low: float, high: float) -> float:
-            weight = lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power  # noqa: E731
+            def weight(t: float) -> float:
+                return math.cos(t) ** (d - 2) * math.sin(t) ** power
+
             return float(quad(weight, low, high, epsabs=0.0, epsrel=1e-12)[0])
 
         total = 2.0 * moment(0, 0.0, reach)

@@ -35,13 +35,11 @@ from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point,
 from asyncsim.claims._delay import critical
 from asyncsim.claims._random import companions
 
-_FLIPS = 6
-
 
 def _multiplied(a: float, tau: int) -> float:
     """Factor per tau + 1 updates of the map without noise, from a constant history behind a gradient of other sign."""
     path, previous = [1.0] * (tau + 1), -1.0
-    flips = _FLIPS if a > 1.0 else 1
+    flips = 6 if a > 1.0 else 1
     for _ in range(flips * (tau + 1)):
         stale = path[-1 - tau]
         path.append(path[-1] - (a * stale if stale * previous < 0.0 else 0.0))
@@ -49,23 +47,16 @@ def _multiplied(a: float, tau: int) -> float:
     return float(abs(path[-1]) ** (1.0 / flips))
 
 
-def _every_second(a: float, tau: int) -> float:
-    """Spectral radius of two updates of which one moves."""
-    shift, update = companions(np.ones(tau + 1), 0.0)[0], companions(np.ones(tau + 1), a)[tau]
-    return float(np.abs(np.linalg.eigvals(shift @ update)).max())
-
-
 _FALLING = 1000
 _SPREAD = 2.0
 """Standard deviation of one replicate's fall over its mean, times root of updates and other coordinates (measured)."""
 
 
-def _spec(point: Point, step: Number, distance: float, updates_: int, replicates: int, every: int = 1) -> lab.Spec:
+def _spec(point: Point, step: Number, distance: float, *size: int) -> lab.Spec:
+    """`size`: updates, replicates, and how often to record."""
     links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
-    return lab.projection.far_away(
-        point["curvature"], point["noise"], point["others"], distance, links, point["staleness"], updates_,
-        replicates, every,
-    )  # fmt: skip
+    mode = point["curvature"], point["noise"], point["others"], distance
+    return lab.projection.far_away(*mode, links, point["staleness"], *size)
 
 
 def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
@@ -82,9 +73,9 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
 
 def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
     """Per tau + 1 updates, over as many of them as leave the mode far above the noise."""
-    a, period = point["step"] * point["curvature"], point["staleness"] + 1
+    a = point["step"] * point["curvature"]
     flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
-    trace = lab.run(_spec(point, point["step"], 1e6, flips * period, 8), seed, plant)
+    trace = lab.run(_spec(point, point["step"], 1e6, flips * (point["staleness"] + 1), 8), seed, plant)
     factor = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
     return factor._replace(tolerance=1e-3 * factor.value)
 
@@ -114,7 +105,7 @@ class ProjectionRestoresSyncBoundary(Claim):
     through, effect = "loop", 0.05
 
     staleness = Staleness(
-        1, typical=(1, 24), example=4, remedy="count updates; without any there is nothing to restore"
+        1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
     )
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
@@ -126,12 +117,9 @@ class ProjectionRestoresSyncBoundary(Claim):
 
     def joint(self) -> None:
         """A step of 1 / curvature has no factor to compare."""
+        self.share = self.step * self.curvature
         usual = abs(self.share - 1.0) > 1e-3
         checks.require(usual, "step", self.step, "not 1 / curvature", "there one update ends at the minimum")
-
-    @property
-    def share(self) -> float:
-        return self.step * self.curvature
 
     def _quantities(s, step: float, factor: float, fall: float) -> dict[str, float]:
         if s.reference == "applied":
@@ -156,7 +144,12 @@ class ProjectionRestoresSyncBoundary(Claim):
         if s.reference == "raw":
             neutral = brentq(lambda a: math.log(_multiplied(a, tau)), 1.25, 3.5, xtol=1e-14, rtol=1e-14)
         else:
-            neutral = brentq(lambda a: _every_second(a, tau) - 1.0, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
+            # Of two updates one moves.
+            def excess(a: float) -> float:
+                both = companions(np.ones(tau + 1), 0.0)[0] @ companions(np.ones(tau + 1), a)[tau]
+                return float(np.abs(np.linalg.eigvals(both)).max()) - 1.0
+
+            neutral = brentq(excess, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
         return s._quantities(neutral / s.curvature, _multiplied(s.share, s.staleness), s._integrated_fall())
 
     wrong = {

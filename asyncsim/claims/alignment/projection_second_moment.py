@@ -58,6 +58,9 @@ class ProjectionSecondMoment(Claim):
 
     def joint(self) -> None:
         """Below its boundary the mode settles without a cycle; near that of the weaker gain it grows without end."""
+        # The learning rate in units of the boundary without control.
+        self.share = self.step * self.curvature
+        self.excess = self.share / critical(self.staleness)
         low, high = 1.1, 3.0 if self.strength > 0.75 else min(3.0, 0.75 / (1.0 - self.strength))
         inside = low <= self.excess <= high
         bound = f"{low} to {high:.3g} times the boundary without control"
@@ -71,15 +74,6 @@ class ProjectionSecondMoment(Claim):
         largest = min(2.4, 0.6 / max(1.0 - point["strength"], 0.1))
         excess = 1.3 + draw(Real(typical=(0.0, 1.0))) * (largest - 1.3)
         return point | {"step": excess * critical(point["staleness"]) / point["curvature"]}
-
-    @property
-    def share(self) -> float:
-        return self.step * self.curvature
-
-    @property
-    def excess(self) -> float:
-        """The learning rate in units of the boundary without control."""
-        return self.share / critical(self.staleness)
 
     def _scaled(s, square: float, others: int | None = None) -> dict[str, float]:
         """In units of the point, from those of n / lambda."""

@@ -51,7 +51,7 @@ class RandomDelayCosine(Claim):
     def joint(self) -> None:
         """Probabilities add up to 1; at or above the mean-square boundary no stationary law exists."""
         _random.check_law(self.law, _LONGEST)
-        _random.stable(self.step, self.curvature, self.law)
+        self.share = _random.stable(self.step, self.curvature, self.law)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -61,10 +61,6 @@ class RandomDelayCosine(Claim):
         curvature = draw(cls.curvature)
         share = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1)
         return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": share / curvature}
-
-    @property
-    def share(self) -> float:
-        return self.step * self.curvature
 
     def _lags(s) -> range:
         return range(1, len(s.law) + 1)

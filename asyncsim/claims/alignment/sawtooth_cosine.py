@@ -56,35 +56,21 @@ class SawtoothCosine(Claim):
         limit = 2.0 / self.updates / self.curvature
         bound = f"below {limit:.6g} = 2/(updates curvature)"
         checks.require(self.step < limit, "step", self.step, bound, "publish more often")
+        self.share = self.step * self.curvature
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Inside the boundary, which the updates and the curvature set."""
         updates, curvature, noise = draw(cls.updates), draw(cls.curvature), draw(cls.noise)
         step = draw(Real(typical=(0.02, 0.98))) * 2.0 / updates / curvature
         return {"updates": updates, "curvature": curvature, "noise": noise, "step": step}
 
-    @property
-    def share(self) -> float:
-        return self.step * self.curvature
-
     def _quantities(s, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
         """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, without a scale."""
-        values = {"amplification": energy, "across": across}
-        if s.updates > 1:
-            values["inside"] = inside
-        if s.updates != 2:
-            values["lag1"] = lag1
-        return values
+        more = ({"inside": inside} if s.updates > 1 else {}) | ({"lag1": lag1} if s.updates != 2 else {})
+        return {"amplification": energy, "across": across} | more
 
-    def _largest_delay(s) -> dict[str, float]:
-        """One update fewer in the cycle."""
-        n, a = s.updates, s.share
-        rho = a / (2.0 - n * a)
-        return s._quantities((2.0 - n * a) / (2.0 - (n + 1) * a), rho, -rho, (n - 1) * rho / (n + 1))
-
-    def predict(s) -> dict[str, float]:
-        n, a = s.updates, s.share
+    def predict(s, longer: int = 0) -> dict[str, float]:
+        n, a = s.updates + longer, s.share
         rho = a / (2.0 - (n - 1) * a)
         return s._quantities((2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
 
@@ -118,10 +104,9 @@ class SawtoothCosine(Claim):
 
     wrong = {
         "publish between neighbors ignored": lambda s: (
-            s.predict()
-            | ({"lag1": -s.predict()["across"]} if "lag1" in s.predict() else {"across": -s.predict()["across"]})
+            s.predict() | {"across" if s.updates == 2 else "lag1": -s.predict()["across"]}
         ),
-        "cycle counted one update longer": _largest_delay,
+        "cycle counted one update longer": lambda s: SawtoothCosine.predict(s, 1),
     }
 
     points = (_AT_FOUR, {"updates": 8, "curvature": 2.0, "noise": 0.5, "step": 0.09})

@@ -158,7 +158,6 @@ class VersionIdentity(Claim):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Laws of staleness above 0 and steps inside the range of the optimizer."""
         optimizer, noise = draw(cls.optimizer), draw(cls.noise)
         weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 2 if optimizer == "sign" else 5))), 1.0]
         top = draw(Real(typical=(0.1, 5.0)))

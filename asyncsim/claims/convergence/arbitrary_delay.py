@@ -54,8 +54,7 @@ class ArbitraryDelay(Descent, Claim):
     step = Positive(example=0.05, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Refuses delays that contradict one another, a path that never moves, and learning rates above the
-        condition."""
+        """Refuses delays that contradict one another, and learning rates above the condition."""
         checks.real("mean", self.mean, "give the mean staleness in updates", 0.0, float(self.maximum))
         # A gradient as late as the largest delay is itself in flight.
         consistent = (self.maximum == 0) == (self.in_flight == 0)

@@ -88,7 +88,6 @@ class BiasSlope(Claim):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Several values of the staleness, or of the learning rate."""
         point = {name: draw(cls.parameters[name]) for name in ("curvature", "start", "noise")}
         # Parameters of their own, since optional ones would be drawn as None at times.
         if draw(Flag()):

@@ -55,14 +55,9 @@ class RandomScale(Claim):
     def joint(self) -> None:
         positive = self.spread <= self.mean
         checks.require(positive, "spread", self.spread, f"at most mean = {self.mean}", "a scale may not be negative")
-        a = self.step * self.curvature
-        inside = 1e-3 < 1.0 - a * (self.mean + self.spread) < 1.0
+        self.share = self.step * self.curvature
+        inside = 1e-3 < 1.0 - self.share * (self.mean + self.spread) < 1.0
         checks.require(inside, "step", self.step, "such that every factor is in (0.001, 1)", "lower it")
-
-    @property
-    def share(self) -> float:
-        """a, which every scale multiplies."""
-        return self.step * self.curvature
 
     def _moments(s, factor: float, square: float) -> dict[str, float]:
         times = np.arange(1, s.updates + 1)

@@ -46,7 +46,8 @@ class CutAdvantages(Claim):
 
     rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
     logits = Table(
-        *("a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"),
+        "a table of numbers, a row for each prompt",
+        "give a row for each prompt, a number for each arm",
         example=_LOGITS,
         doc="logits of the policy",
     )
@@ -69,7 +70,6 @@ class CutAdvantages(Claim):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """As many groups as minibatches divide, the first arm the likeliest."""
         point = {name: draw(cls.parameters[name]) for name in ("minibatches", "cut", "advantages_from")}
         groups = point["minibatches"] * draw(Count(2, doc="groups", typical=(2, 3)))
         point["rewards"] = draw(Vector(length=groups, typical=(-1.0, 1.0)))

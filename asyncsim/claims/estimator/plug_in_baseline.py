@@ -32,14 +32,6 @@ def _of(chance: np.ndarray, gradients: np.ndarray) -> dict[str, float]:
     return indexed("mean", mean) | {"variance": float(chance @ ((gradients - mean) ** 2).sum(axis=1))}
 
 
-def _baseline(point: Point) -> lab.Advantage:
-    out = bool(point["leave_one_out"])
-    if point["baseline"] == "mean":
-        return sim.advantages.leave_one_out() if out else sim.advantages.group_mean()
-    own = point["baseline"] == "self_normalized"
-    return sim.advantages.self_normalized(out) if own else sim.advantages.opob(leave_one_out=out)
-
-
 _POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "leave_one_out": False}
 _PLUG_IN = {**_POINT, "baseline": "plug_in"}
 _OUT = {**_PLUG_IN, "leave_one_out": True}
@@ -131,9 +123,14 @@ class PlugInBaseline(PolicyPair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        rewards = point["rewards"]
+        rewards, out = point["rewards"], bool(point["leave_one_out"])
+        baseline = {
+            "mean": sim.advantages.leave_one_out() if out else sim.advantages.group_mean(),
+            "self_normalized": sim.advantages.self_normalized(leave_one_out=out),
+            "plug_in": sim.advantages.opob(leave_one_out=out),
+        }[point["baseline"]]
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
-        spec = plant(lab.population(task, sim.methods.full_is(advantage=_baseline(point))))
+        spec = plant(lab.population(task, sim.methods.full_is(advantage=baseline)))
         found = sim.oracle.moments(task, spec.method, *lab.places(point), samples=point["samples"])
         return lab.components("mean", found.mean) | {"variance": lab.exactly(found.variance)}
 

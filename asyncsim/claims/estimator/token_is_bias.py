@@ -43,8 +43,8 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
         self.log_ratio = self.sequences.log_current - self.sequences.log_behavior
         self.paid_mass = self.paid(self.sequences)
         size, slope = (float(np.abs(x).max()) for x in (self._bias(), self._first()))
-        remedy, biased = "take rewards that do not add up over tokens, and policies that differ", size > 1e-6
-        biased = biased and slope > 1e-4
+        biased = size > 1e-6 and slope > 1e-4
+        remedy = "take rewards that do not add up over independent tokens, and policies that differ"
         checks.require(biased, "success", self.success, "such that token ratios are biased", remedy)
 
     def _token_scores(s, logits: np.ndarray) -> np.ndarray:

@@ -28,20 +28,16 @@ def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:
     return indexed("value", value) | indexed("first", first)
 
 
-def _segments(point: Point) -> tuple[np.ndarray, np.ndarray]:
-    """Every start with every sequence of actions: states `[N, n + 1]` and actions `[N, n]`."""
-    states, actions = np.shape(point["rewards"])
-    rows = np.array(list(itertools.product(range(states), *[range(actions)] * point["steps"])))
-    return np.cumsum(rows, axis=1) % states, rows[:, 1:]
-
-
 def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Step, np.ndarray, np.ndarray]:
     """All segments under critics `[R, S]`, the first states and the chances of the segments from there, `[N]`."""
     tables = [
         lab.torch.log_softmax(lab.torch.tensor(point[f"{name}_logits"], dtype=lab.torch.float64), -1)
         for name in ("current", "behavior")
     ]
-    state, action = _segments(point)
+    # Every start with every sequence of actions, `[N, n + 1]` and `[N, n]`.
+    states, actions = np.shape(point["rewards"])
+    rows = np.array(list(itertools.product(range(states), *[range(actions)] * point["steps"])))
+    state, action = np.cumsum(rows, axis=1) % states, rows[:, 1:]
     now, then = (table[state[:, :-1], action] for table in tables)
 
     def column(each: lab.Tensor) -> lab.Tensor:
@@ -94,7 +90,6 @@ class VTrace(Claim):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of one shape, and caps in their order."""
         states, actions = draw(Integer(2, 4, typical=(2, 4))), draw(Integer(2, 3, typical=(2, 3)))
         row = Vector(length=actions, typical=(-1.0, 1.0))
         point = {name: draw(cls.parameters[name]) for name in ("discount", "steps")}
@@ -141,16 +136,9 @@ class VTrace(Claim):
             found[start] += chance * total
         return found
 
-    def _not_renormalized(s) -> dict[str, float]:
+    def predict(s, value_of: np.ndarray | None = None) -> dict[str, float]:
         policy, total = s._capped(s.rho_cap)
-        return _of(s._value(total * policy), s._sweep(policy, total))
-
-    def _of_policy(s, policy: np.ndarray) -> dict[str, float]:
-        return _of(s._value(policy), s._sweep(policy, np.ones((len(policy), 1))))
-
-    def predict(s) -> dict[str, float]:
-        policy, total = s._capped(s.rho_cap)
-        return _of(s._value(policy), s._sweep(policy, total))
+        return _of(s._value(policy if value_of is None else value_of), s._sweep(policy, total))
 
     def check(s) -> dict[str, float]:
         states = len(s.mu)
@@ -160,9 +148,9 @@ class VTrace(Claim):
         return _of(np.linalg.solve(matrix, -first), first)
 
     wrong = {
-        "least of both not renormalized": _not_renormalized,
-        "value of the current policy": lambda s: s._of_policy(s.pi),
-        "value of the behavior policy": lambda s: s._of_policy(s.mu),
+        "least of both not renormalized": lambda s: VTrace.predict(s, np.minimum(s.rho_cap * s.mu, s.pi)),
+        "value of the current policy": lambda s: VTrace.predict(s, s.pi),
+        "value of the behavior policy": lambda s: VTrace.predict(s, s.mu),
         "trace cap decides the fixed point": lambda s: s.but(rho_cap=s.trace_cap).predict(),
         "a step more": lambda s: s.but(steps=s.steps + 1).predict(),
     }

@@ -83,11 +83,8 @@ class KlRegression(Arms, Claim):
         mean = s.start @ s.grown
         return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
 
-    def _tilts(s) -> int:
-        return math.ceil(s.solves / (s.lag + 1))
-
     def predict(s) -> dict[str, float]:
-        return s._stated(s._tilts(), s._bias())
+        return s._stated(math.ceil(s.solves / (s.lag + 1)), s._bias())
 
     def check(s) -> dict[str, float]:
         policies = [s.start]
@@ -109,9 +106,9 @@ class KlRegression(Arms, Claim):
         "lag ignored": lambda s: s._stated(s.solves, s._bias()),
         "one tilt however many solves": lambda s: s._stated(1, s._bias()),
         "solves rounded down": lambda s: s._stated(s.solves // (s.lag + 1), s._bias()),
-        "tilt by beta r": lambda s: s._stated(s._tilts() * s.beta**2, s._bias()),
-        "leading term of the bias": lambda s: s._stated(s._tilts(), s._leading()),
-        "unbiased value": lambda s: s._stated(s._tilts(), 0.0),
+        "tilt by beta r": lambda s: s._stated(math.ceil(s.solves / (s.lag + 1)) * s.beta**2, s._bias()),
+        "leading term of the bias": lambda s: s.predict() | {"value_bias": s._leading()},
+        "unbiased value": lambda s: s.predict() | {"value_bias": 0.0},
     }
 
     points = (_POINT,)

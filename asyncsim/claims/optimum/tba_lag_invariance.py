@@ -89,8 +89,7 @@ class TbaLagInvariance(Arms, Claim):
 
         now = jacobian(theta)
         then = basis.T @ complex_gradient(lambda x: s._field(theta, x), theta) @ basis
-        excess = lambda step: radius(then, step, s.staleness, now) - 1.0  # noqa: E731
-        lagged = float(brentq(excess, 0.5, 1e9, xtol=1e-14, rtol=1e-14))
+        lagged = float(brentq(lambda x: radius(then, x, s.staleness, now) - 1.0, 0.5, 1e9, xtol=1e-14, rtol=1e-14))
         offline = jacobian(np.cos(np.arange(A)), s.behavior_logits)
         return _stated(softmax(theta), lagged, 2.0 / float(np.abs(np.linalg.eigvals(offline)).max()))
 

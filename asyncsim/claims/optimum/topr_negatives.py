@@ -31,11 +31,6 @@ def _share(p: float, b: float) -> float:
 _UPDATES = 100
 
 
-def _gap(bandit: Point, method: lab.Method, time: float, updates: int, seed: int, plant: Plant) -> float:
-    end = lab.run(lab.frozen.offline(bandit, method, time / updates, updates), seed, plant).parameters[0]
-    return float(end[1] - end[0])
-
-
 _POINT = {"bad_mass": 0.3, "time": 6.0, "baseline": 0.5, "setback": 0.7}
 
 
@@ -112,7 +107,8 @@ class ToprNegatives(Claim):
 
         def gap(method: lab.Method) -> Estimate:
             # Two sizes of the step: their difference says what is left to the flow.
-            coarse, fine = (_gap(bandit, method, point["time"], n, seed, plant) for n in (_UPDATES // 2, _UPDATES))
+            specs = [lab.frozen.offline(bandit, method, point["time"] / n, n) for n in (_UPDATES // 2, _UPDATES)]
+            coarse, fine = (float(np.diff(lab.run(spec, seed, plant).parameters[0])[0]) for spec in specs)
             return Estimate(2.0 * fine - coarse, tolerance=0.25 * abs(fine - coarse))
 
         gaps = {

@@ -70,7 +70,6 @@ _LONG = {
 _TWO = {"behavior_logits": (0.8, 0.0), "current_logits": (1.3, 0.0), "horizon": 1}
 _STRONG = {**_LONG, **_TWO, "noise": 0.8, "noise_law": "uniform"}
 _REPORTS = {**_LONG, "horizon": 6, "noise": 0.2, "noise_in": "reports"}
-_LASTING = {**_REPORTS, "noise": 0.05, "noise_law": "uniform", "noise_per": "sequence"}
 
 
 class EngineFloor(PolicyPair, Claim):
@@ -179,7 +178,7 @@ class EngineFloor(PolicyPair, Claim):
     }
 
     points = (_LONG, _STRONG, _REPORTS)
-    more = (_LASTING,)
+    more = ({**_REPORTS, "noise": 0.05, "noise_law": "uniform", "noise_per": "sequence"},)
 
     @staticmethod
     def reach(point: Point) -> str | None:

@@ -48,7 +48,6 @@ class GaussianScale(Claim):
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, object]:
-        """Levels above the least ratio."""
         rho, dimension = draw(cls.temperature), draw(cls.dimension)
         factors = draw(Vector(typical=(0.05, 3.0), length=2))
         levels = tuple(float(rho ** (dimension / 2.0) * math.exp(x)) for x in factors)

@@ -40,7 +40,7 @@ class GaussianShift(Claim):
     through = "loop"
 
     shift = Real(
-        *(0.0, 20.0), open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",
+        0.0, 20.0, open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",
         doc="distance of the means", remedy="give the distance of the means in standard deviations",
     )  # fmt: skip
 

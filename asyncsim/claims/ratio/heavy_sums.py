@@ -83,7 +83,6 @@ class HeavySums(Claim):
 
     @property
     def index(self) -> float:
-        """alpha."""
         return 1.0 / (1.0 - self.temperature)
 
     def predict(s) -> dict[str, float]:

@@ -54,12 +54,7 @@ def _threshold_among(step: lab.Step) -> lab.Tensor:
     return sim.ratios.tail_index(step.sequence_log_ratio, step.step_mass) * (m + 1) / m
 
 
-def _read(statistic: Callable[[lab.Step], lab.Tensor]) -> Plant:
-    return replaced(diagnostics=[lab.Metric("tail_index", statistic, ("log_prob",))])
-
-
 _FEW = {"temperature": 0.5, "samples": 40, "scores": (1.0,)}
-_MANY = {"temperature": 0.3, "samples": 256, "scores": (1.5,)}
 
 
 class HillAndPsis(Claim):
@@ -83,20 +78,16 @@ class HillAndPsis(Claim):
 
     def _law(s, m: int, scale: float) -> dict[str, float]:
         """Quantities where the estimate is Gamma(m, scale), read at the right places."""
-        k, root = 1.0 - s.temperature, math.sqrt(s.largest)
-        places = k * (1.0 + s.scores / root)
-        return {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)} | indexed(
-            "below", gammainc(m, places / scale)
-        )
+        places = (1.0 - s.temperature) * (1.0 + s.scores / math.sqrt(s.largest))
+        moments = {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)}
+        return moments | indexed("below", gammainc(m, places / scale))
 
     def predict(s) -> dict[str, float]:
-        m = s.largest
-        return s._law(m, (1.0 - s.temperature) / m)
+        return s._law(s.largest, (1.0 - s.temperature) / s.largest)
 
     def check(s) -> dict[str, float]:
         k, m = 1.0 - s.temperature, s.largest
-        root = math.sqrt(m)
-        peak = m - 1.0
+        root, peak = math.sqrt(m), m - 1.0
 
         def density(x: np.ndarray) -> np.ndarray:
             """Of a sum of m standard exponentials, up to its value at the peak."""
@@ -128,7 +119,7 @@ class HillAndPsis(Claim):
     }
 
     points = (_FEW,)
-    more = (_MANY,)
+    more = ({"temperature": 0.3, "samples": 256, "scores": (1.5,)},)
 
     reach = staticmethod(lambda point: too_rare(_spread(point), _most(point)))
 
@@ -141,13 +132,15 @@ class HillAndPsis(Claim):
         index = trace["tail_index"][1:]
         shape = 1.0 / index
         numbers = {"shape": shape, "square": shape**2, "index": index}
-        cells = {f"below[{i}]": shape <= k * (1.0 + z / root) for i, z in enumerate(point["scores"])}
-        return {name: between(x.mean(axis=0)) for name, x in numbers.items()} | {
-            name: lab.share_of(cell) for name, cell in cells.items()
-        }
+        cells = [lab.share_of(shape <= k * (1.0 + z / root)) for z in point["scores"]]
+        found = {name: between(x.mean(axis=0)) for name, x in numbers.items()}
+        return found | {f"below[{i}]": cell for i, cell in enumerate(cells)}
 
     defects = {
-        "threshold counted among the largest": lambda: (_read(_threshold_among), _FEW),
+        "threshold counted among the largest": lambda: (
+            replaced(diagnostics=[lab.Metric("tail_index", _threshold_among, ("log_prob",))]),
+            _FEW,
+        ),
         "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _FEW),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FEW),
     }

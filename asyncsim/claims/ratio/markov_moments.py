@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
@@ -20,27 +20,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, drawn_tables
 from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, checks
 from asyncsim.claims._points import BEHAVIOR
-
-_LONGEST = 4096
-
-
-class _Pair(NamedTuple):
-    """Log-probabilities `[A + 1, A]` under behavior and current policy, and the number of tokens."""
-
-    behavior: np.ndarray
-    current: np.ndarray
-    horizon: int
-
-
-def _log_moment(pair: _Pair, power: float) -> float:
-    """log E_mu W^power by backward recursion, rescaled at every token."""
-    weights = np.exp(power * pair.current + (1.0 - power) * pair.behavior)
-    values, scale = np.ones(len(weights)), 0.0
-    for _ in range(pair.horizon):
-        backup = weights @ values[1:]
-        scale += math.log(backup[0])
-        values = backup / backup[0]
-    return scale
 
 
 def _quantities(log_second: float, log_half: float) -> dict[str, float]:
@@ -78,41 +57,46 @@ class MarkovMoments(Claim):
     through = "loop"
 
     actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
-    horizon = Integer(1, _LONGEST, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
+    horizon = Integer(1, 4096, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
     behavior_logits, current_logits = SequencePair.behavior_logits, SequencePair.current_logits
 
     def joint(self) -> None:
         """No batch shows the moments of policies that are farther apart."""
         shape = [self.actions + 1, self.actions]
         remedy = "give a row for the start and one per previous token"
-        behavior, current = (
+        self.behavior, self.current = (
             log_softmax(checks.finite_array(name, getattr(self, name).tolist(), shape, remedy), axis=1)
             for name in ("behavior_logits", "current_logits")
         )
-        self.pair = _Pair(behavior, current, self.horizon)
-        second = _log_moment(self.pair, 2.0)
+        second = self._log_moment(2.0)
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
         logits = self.current_logits.tolist()
         checks.require(second < math.log(1e12), "current_logits", logits, bound, "move them closer")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of the shape that the number of actions sets."""
         actions = draw(cls.actions)
         return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
 
+    def _log_moment(s, power: float) -> float:
+        """log E_mu W^power by backward recursion, rescaled at every token."""
+        weights = np.exp(power * s.current + (1.0 - power) * s.behavior)
+        values, scale = np.ones(len(weights)), 0.0
+        for _ in range(s.horizon):
+            backup = weights @ values[1:]
+            scale += math.log(backup[0])
+            values = backup / backup[0]
+        return scale
+
     def predict(s) -> dict[str, float]:
-        return _quantities(_log_moment(s.pair, 2.0), _log_moment(s.pair, 0.5))
+        return _quantities(s._log_moment(2.0), s._log_moment(0.5))
 
     def check(s) -> dict[str, float]:
-        pair = s.pair
-        mu, pi = np.exp(pair.behavior), np.exp(pair.current)
-        return _quantities(_log_coefficient(pi**2 / mu, pair.horizon), _log_coefficient(np.sqrt(pi * mu), pair.horizon))
+        mu, pi = np.exp(s.behavior), np.exp(s.current)
+        return _quantities(_log_coefficient(pi**2 / mu, s.horizon), _log_coefficient(np.sqrt(pi * mu), s.horizon))
 
     wrong = {
-        "moments taken under the current policy": lambda s: _quantities(
-            _log_moment(s.pair, 3.0), _log_moment(s.pair, 1.5)
-        ),
+        "moments taken under the current policy": lambda s: _quantities(s._log_moment(3.0), s._log_moment(1.5)),
         "row of the first token throughout": lambda s: s.but(
             behavior_logits=s.behavior_logits[[0] * (s.actions + 1)],
             current_logits=s.current_logits[[0] * (s.actions + 1)],

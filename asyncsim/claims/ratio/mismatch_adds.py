@@ -24,9 +24,8 @@ from scipy.special import log_softmax
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
-from asyncsim.claims._claim import Choice, Claim, Integer, Real, checks
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, checks, replaced
 from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
-from asyncsim.claims._trial import Estimate, Plant, Point, replaced
 
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6

@@ -124,8 +124,7 @@ class TopP(SequencePair, Claim):
         )
 
     def predict(s, kept: np.ndarray | None = None, whole: bool = False, both: bool = False) -> dict[str, float]:
-        """Without `kept` actions of its own; `whole`: ratios to probabilities that were not renormalized; `both`: the
-        trainer cut as well."""
+        """`kept` by the sampler; `whole`: ratios to probabilities not renormalized; `both`: the trainer cut as well."""
         sampler, mass, current = s._masses(s.kept if kept is None else kept)
         current = current / current.sum(1, keepdims=True) if both else current
         return s._moments(sampler, sampler * mass if whole else sampler, current)

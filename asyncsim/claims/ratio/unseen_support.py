@@ -27,18 +27,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replac
 _ATOMS, _CLEAR = 20_000, 1e-9
 
 
-class _Batches:
-    """Every batch as counts of actions `[K, A]`: its probability, M2 and mean ratio, each `[K]`."""
-
-    def __init__(self, s: UnseenSupport) -> None:
-        log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-        counts, log_mass = counted(s.samples, log_mu)
-        self.log = log_pi - log_mu
-        self.mass = np.exp(log_mass)
-        self.second = counts @ self.log**2 / s.samples
-        self.mean = counts @ np.exp(self.log) / s.samples
-
-
 def _given(mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, float]:
     """Means over batches of these probabilities."""
     accepted = math.fsum(mass)
@@ -89,36 +77,35 @@ class UnseenSupport(PolicyPair, Claim):
         atoms = math.comb(self.samples + arms - 1, arms - 1)
         bound = f"such that counts of actions ({atoms}) <= {_ATOMS}"
         checks.require(atoms <= _ATOMS, "samples", self.samples, bound, "take fewer samples or arms")
-        self.batches = _Batches(self)
-        second = self.batches.second
+        # Every batch as counts of actions: its probability, M2 and mean ratio, each `[K]`.
+        log_mu, log_pi = (log_softmax(logits) for logits in self.logits)
+        counts, log_mass = counted(self.samples, log_mu)
+        self.log = log_pi - log_mu
+        second, mean = counts @ self.log**2 / self.samples, counts @ np.exp(self.log) / self.samples
+        self.batches = np.exp(log_mass), second, mean
         between = bool(second.min() <= self.bound < second.max())
-        remedy = "let some batches pass and some not"
         bound = f"between the least and the largest M2, {second.min():.4g} and {second.max():.4g}"
-        checks.require(between, "bound", self.bound, bound, remedy)
+        checks.require(between, "bound", self.bound, bound, "let some batches pass and some not")
         clear = bool((np.abs(second - self.bound) > _CLEAR).all())
         checks.require(clear, "bound", self.bound, f"{_CLEAR:g} away from the M2 of a batch", "move it")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, object]:
-        """A bound between the least and the largest squared log ratio."""
         point = super().drawn(draw)
         log = np.subtract(*(log_softmax(point[name]) for name in ("current_logits", "behavior_logits")))
         low, high = (log**2).min(), (log**2).max()
         return point | {"bound": float(low + draw(Positive(typical=(0.05, 0.95))) * (high - low)) + 1e-7}
 
     def predict(s) -> dict[str, float]:
-        batches = s.batches
-        passes = batches.second <= s.bound
-        return _given(*(x[passes] for x in (batches.mass, batches.second, batches.mean)))
+        return _given(*(x[s.batches[1] <= s.bound] for x in s.batches))
 
     def check(s) -> dict[str, float]:
-        mu, log = np.exp(log_softmax(s.behavior_logits)), s.batches.log
         # Sums of squares and of ratios with their probabilities; sums that differ by rounding are one.
         law = {(0.0, 0.0): 1.0}
         for _ in range(s.samples):
             after: dict[tuple[float, float], float] = {}
             for (second, mean), mass in law.items():
-                for q, x in zip(mu, log, strict=True):
+                for q, x in zip(s.mu, s.log, strict=True):
                     key = round(second + x * x, 12), round(mean + math.exp(x), 12)
                     after[key] = after.get(key, 0.0) + mass * float(q)
             law = after
@@ -129,11 +116,10 @@ class UnseenSupport(PolicyPair, Claim):
     wrong = {
         "batches that pass have mean ratio 1": lambda s: s.predict() | {"mean_weight": 1.0},
         "second moment of the population in batches that pass": lambda s: (
-            s.predict() | {"second_moment": float(np.exp(log_softmax(s.behavior_logits)) @ s.batches.log**2)}
+            s.predict() | {"second_moment": float(s.mu @ s.log**2)}
         ),
         "the rare action absent from one sample": lambda s: (
-            s.predict()
-            | {"accepted": 1.0 - float(np.exp(log_softmax(s.behavior_logits))[np.abs(s.batches.log).argmax()])}
+            s.predict() | {"accepted": 1.0 - float(s.mu[np.abs(s.log).argmax()])}
         ),
     }
 

@@ -31,9 +31,6 @@ def _with_total(gradient: np.ndarray) -> dict[str, float]:
     return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
 
-_EFFECT = 0.02
-
-
 def _spread(chain: lab.Chain) -> float:
     """Standard deviation of one sample's component over the gradient's norm: W (r - 1/2) (1[right] - p), nearly.
 
@@ -50,7 +47,7 @@ class Gradient(PaidChains, Claim):
     """the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`"""
 
     kind, source = "expectation", "textbook (score identity)"
-    relative_to, through, effect = "norm", "loop", _EFFECT
+    relative_to, through = "norm", "loop"
 
     horizon = bits(30)
 

@@ -18,8 +18,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, too_rare
 
-_EFFECT, _COMPARISONS = 0.02, 6
-
 
 def _weighted(step: lab.Step) -> lab.torch.Tensor:
     """E W r."""
@@ -41,7 +39,7 @@ class SuccessProbability(PaidChains, Claim):
     """a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted"""
 
     kind, source = "expectation", "textbook (Poisson binomial)"
-    through, effect = "loop", _EFFECT
+    through = "loop"
 
     horizon = bits(60)
 
@@ -74,7 +72,7 @@ class SuccessProbability(PaidChains, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point, point["fraction"])
         metrics = ["batch_return", lab.Metric("weighted", _weighted, ("log_prob",))]
-        trace = chain.run(metrics, lab.replicates_for(_spread(chain), effect, _COMPARISONS), seed, plant)
+        trace = chain.run(metrics, lab.replicates_for(_spread(chain), effect, 6), seed, plant)
         return {
             "stale_return": lab.share_of(trace["batch_return"][1:], lab.SAMPLES),
             "weighted_return": lab.mean_of(trace, "weighted"),
