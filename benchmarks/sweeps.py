@@ -21,7 +21,7 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base.store import Store, opened, unit_file
 from asyncsim.comparing.deciding import seed_of
-from asyncsim.sweeping import carrying, grids, plans, units
+from asyncsim.sweeping import grids, plans, sweeps, units
 from benchmarks._record import Benchmark
 
 STALENESS = (0, 1, 2, 4)
@@ -97,7 +97,7 @@ def costs(count: int = MEASURED) -> dict[str, float]:
         missing = set(plan.keys)
         pool: Any = Nothing()
         left = (unit for unit in asked.units() if unit.key in missing)
-        handing, _ = timed(lambda: sum(1 for _ in carrying.carry_out(left, pool, folder)))
+        handing, _ = timed(lambda: sum(1 for _ in sweeps.carry_out(left, pool, folder)))
         memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         size, storing = stored(store, asked)
         reading, _ = timed(lambda: plans.answered(store, plan, 0, 0.0))

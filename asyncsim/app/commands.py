@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import announcing, logs, streams, wording
+from asyncsim.app import logs, streams, wording
 from asyncsim.app.options import KINDS
 from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
@@ -187,7 +187,7 @@ def run(spec: Spec, o: SimpleNamespace) -> int:
     # Run, as far as signals allow.
     stopped: running.Interrupted | None = None
     try:
-        with announcing.announced():
+        with streams.announced():
             trace = running.run(spec, o.seed, **arguments)
     except running.Interrupted as interrupted:
         if interrupted.trace is None:
@@ -271,17 +271,13 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
                 known = end["low"] is not None
                 bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
                 print(f"  {notation.whose(metric):{width}} {end['value']:12.5g}  {bounds}")
-        if not _has_errors(part):
+        # Error bars can be trusted where schedules are not random, or there are several.
+        if part.schedule.random and len(np.unique(part.realization)) == 1:
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
     if len(ends) > SETTINGS:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
-
-
-def _has_errors(trace: Trace) -> bool:
-    """Whether error bars can be trusted: schedules are not random, or there are several."""
-    return not trace.schedule.random or len(np.unique(trace.realization)) > 1
 
 
 def timeline(o: SimpleNamespace, knobs: dict[str, Any], model: dict[str, Any]) -> int:
@@ -292,7 +288,7 @@ def timeline(o: SimpleNamespace, knobs: dict[str, Any], model: dict[str, Any]) -
     from asyncsim.app import timelines
 
     system = wording.system(o.preset, knobs, model, "--model")
-    with announcing.announced():
+    with streams.announced():
         recorded = any(path for name, path in o.paths.items() if name != "json")
         result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)
     outputs = streams.Files()

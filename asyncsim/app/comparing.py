@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from asyncsim.app import announcing, commands, streams, wording
+from asyncsim.app import commands, streams, wording
 from asyncsim.base import checks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def compare(o: SimpleNamespace) -> int:
     tasks = [wording.of_words([*shared, *_task(o.set, other)], "--also").task for other in o.also]
     from asyncsim import comparing
 
-    with announcing.announced():
+    with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, **{name: vars(o)[name] for name in PASSED})
     outputs = streams.Files()
     outputs.write("--json", o.json, lambda path: commands.write_json(path, answer.row()))

@@ -117,20 +117,16 @@ def _adapt(make: Callable[..., Any], name: str, subject: Any, settings: dict[str
     from asyncsim.conformance.adapters import own_settings
 
     if inspect.isclass(subject):
-        subject = _instance(subject)
+        try:
+            subject = subject()
+        except TypeError as error:
+            remedy = f"name an instance: file.py:loss, with loss = {subject.__name__}(...) in file.py"
+            raise checks.InputError("target", subject.__name__, f"made without arguments ({error})", remedy) from error
     try:
         return make(**settings) if subject is None else make(subject, **settings)
     except TypeError as error:
         remedy = f"settings of {name} are {', '.join(own_settings(name))}"
         raise checks.InputError("--adapter", name, f"called with its settings ({error})", remedy) from error
-
-
-def _instance(kind: type) -> Any:
-    try:
-        return kind()
-    except TypeError as error:
-        remedy = f"name an instance: file.py:loss, with loss = {kind.__name__}(...) in file.py"
-        raise checks.InputError("target", kind.__name__, f"made without arguments ({error})", remedy) from error
 
 
 def _admission(

@@ -108,7 +108,9 @@ def bets(page: Page) -> list[str]:
     if not page.evidence:
         return []
     one = next(iter(page.evidence.values()))
-    against = sorted((own for own in page.evidence.items() if own[1].greatest >= one.own_limit), key=_money)
+    against = sorted(
+        (own for own in page.evidence.items() if own[1].greatest >= one.own_limit), key=lambda own: -own[1].greatest
+    )
     return [
         f"e is the money of a bet against a claim over all runs, from 1. A true claim ever brings it to "
         f"{one.own_limit:.6g} with probability at most {FALSE_FAIL:g}.",
@@ -116,10 +118,6 @@ def bets(page: Page) -> list[str]:
         "A small e is no evidence for a claim.",
         *(f"{id}: {own}" for id, own in against),
     ]
-
-
-def _money(own: tuple[str, evidence.Evidence]) -> float:
-    return -own[1].greatest
 
 
 def begun(reasons: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,7 @@
-"""What a command writes: each file by itself, and a page whose reader may go away without stopping the work."""
+"""What a command writes: each file by itself, and a page whose reader may go away without stopping the work.
+
+Also that the event kernel is being compiled: ten seconds without output look like a hang.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ LOST = 4
 """Exit status where an output that was asked for could not be written."""
 UNREAD = 5
 """Exit status where everything went well, but stdout was closed or full."""
+KERNEL = "asyncsim.systems._kernel"
+LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 
 
 class Stream:
@@ -56,20 +61,22 @@ class Stream:
             action()
         except (OSError, ValueError) as error:
             self.failure = error
-            self._discard()
-
-    def _discard(self) -> None:
-        """Let the rest of the buffer go to nowhere: it would fail again when the interpreter ends."""
-        with suppress(OSError, ValueError, AttributeError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.stream.fileno())
-            os.close(nowhere)
+            # The rest of the buffer goes to nowhere: it would fail again when the interpreter ends.
+            with suppress(OSError, ValueError, AttributeError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.stream.fileno())
+                os.close(nowhere)
 
 
 @contextmanager
 def guarded() -> Iterator[Stream]:
     """Replace stdout and stderr by streams that never raise, for as long as the context lasts; gives stdout's."""
-    _occupy()
+    # Open what a shell closed (`>&-`), else the next file that is opened would stand in for a standard stream.
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
     before = sys.stdout, sys.stderr
     out, err = Stream(before[0]), Stream(before[1])
     sys.stdout, sys.stderr = out, err
@@ -81,18 +88,30 @@ def guarded() -> Iterator[Stream]:
         sys.stdout, sys.stderr = before
 
 
-def _occupy() -> None:
-    """Open what a shell closed (`>&-`), else the next file that is opened would stand in for a standard stream."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-
-
 def complain(line: str) -> None:
     """One line on stderr, behind the name of the command."""
     print(f"asyncsim: {line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """One line on stderr where the event kernel is compiled meanwhile, nothing where its compiled code is at hand."""
+    # numba reports the start of a compilation; loading from disk is no such event.
+    from numba.core import event
+
+    class CompileListener(event.Listener):
+        reported = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.reported and event.data["dispatcher"].py_func.__module__ == KERNEL:
+                self.reported = True
+                complain(LINE)
+
+        def on_end(self, event: Any) -> None:
+            """The results that follow show that it has ended."""
+
+    with event.install_listener("numba:compile", CompileListener()):
+        yield
 
 
 class Files:

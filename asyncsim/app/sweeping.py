@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import announcing, commands, streams, wording
+from asyncsim.app import commands, streams, wording
 from asyncsim.base import checks
 from asyncsim.base.store import TRASH, opened
 
@@ -38,7 +38,7 @@ def sweep(o: SimpleNamespace) -> int:
     lines = plans.lines(chosen, o.claim, at) if o.claim else ()
     if o.dry_run:
         return _plan(question, o.json)
-    with announcing.announced():
+    with streams.announced():
         answer = sweeps.answer(question, work)
     return show(replace(answer, lines=lines), o.paths)
 
@@ -86,13 +86,9 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
         kept = [word for word in words if word.partition("=")[0].strip().replace("-", "_") not in chosen]
         return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
 
-    maybe = [name for name in values if _may_ride(name)]
-    return grids.arranged(values, build, maybe)
-
-
-def _may_ride(name: str) -> bool:
     parts = ("task", "system", "schedule", "model", "policy", "advantage")
-    return name == "lr" or ("." in name and name.partition(".")[0] not in parts)
+    maybe = [name for name in values if name == "lr" or ("." in name and name.partition(".")[0] not in parts)]
+    return grids.arranged(values, build, maybe)
 
 
 def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
@@ -145,7 +141,7 @@ def timeline(o: SimpleNamespace, knobs: Mapping[str, Any], model: Mapping[str, A
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
     grid = grids.system_grid(system, values, o.samples)
     question = plans.Question(grid, None, o.realizations, o.seed, o.updates, o.samples)
-    with announcing.announced():
+    with streams.announced():
         answer = sweeps.answer(question, sweeps.Work(workers=1))
     if knobs.get("load") is not None and "load" not in values:
         where = ", ".join(f"{name}={value}" for name, value in first.items())

@@ -58,7 +58,9 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
     # List mean, spread and range.
-    rows = [("mean", f"{stale['mean']:.4g}", _about(law) if result["steady"] else "")]
+    about = f" +-{law['approximate']:.2g}" if law["approximate"] else ""
+    expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
+    rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
@@ -67,9 +69,9 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
     # List probabilities and tail.
     for k, p in enumerate(stale["pmf"]):
-        expected = law["pmf"] is not None and k < len(law["pmf"])
-        if p >= 5e-4 or (expected and law["pmf"][k] >= 5e-4):
-            rows.append((f"P(s = {k})", f"{p:.4f}", f"{law['pmf'][k]:.4f}" if expected else ""))
+        known = law["pmf"] is not None and k < len(law["pmf"])
+        if p >= 5e-4 or (known and law["pmf"][k] >= 5e-4):
+            rows.append((f"P(s = {k})", f"{p:.4f}", f"{law['pmf'][k]:.4f}" if known else ""))
         if len(rows) > 24:
             rows.append(("...", "", ""))
             break
@@ -101,12 +103,6 @@ def _identity(result: Mapping[str, Any]) -> str:
     less = ", less what dropped, rejected or reused groups take" if lost else ""
     mean = result["outstanding"] / trained
     return f"  identity: {result['outstanding']:.4g} outstanding at an install / {trained} trained = {mean:.4g}{less}"
-
-
-def _about(law: Mapping[str, Any]) -> str:
-    if law["mean"] is None:
-        return "no formula"
-    return f"{law['mean']:.4g}" + (f" +-{law['approximate']:.2g}" if law["approximate"] else "")
 
 
 def _costs(r: Mapping[str, Any]) -> list[str]:
@@ -146,19 +142,15 @@ def _unit(settings: Mapping[str, Any]) -> str:
 
 def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:
     """Write what is asked for of `save`, `plot` and `trace`; a line for each that stands."""
+    from asyncsim.plotting import plot
+
     writers: dict[str, tuple[Callable[[Path], Any], str]] = {
         "save": (record.save, "timeline: {}"),
-        "plot": (lambda path: _plot(record, path), "plot: {}"),
+        "plot": (lambda path: plot(record, path), "plot: {}"),
         "trace": (lambda path: _trace(record, path), "trace: {} (open it at ui.perfetto.dev)"),
     }
     found = {name: outputs.write(f"--{name}", paths.get(name), put) for name, (put, _) in writers.items()}
     return [line.format(paths[name]) for name, (_, line) in writers.items() if found[name]]
-
-
-def _plot(record: records.Timeline, path: Path) -> None:
-    from asyncsim.plotting import plot
-
-    plot(record, path)
 
 
 def _trace(record: records.Timeline, path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim import claims
-from asyncsim.app import announcing, commands, judgments, page, reporting, streams, verifying
-from asyncsim.app.evidence import Evidence, Ledger
+from asyncsim.app import commands, judgments, page, reporting, streams, verifying
+from asyncsim.app.evidence import Ledger
 from asyncsim.base import checks, progress, records, stopping, workers
 from asyncsim.claims._trial import SIZES
 
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 def announced(*arguments: Any) -> records.Verdict:
     """The verdict of one claim, as `verifying.verify_one` gives it; the first worker says what delays it."""
-    with announcing.announced() if workers.number() in (None, 0) else nullcontext():
+    with streams.announced() if workers.number() in (None, 0) else nullcontext():
         return verifying.verify_one(*arguments)
 
 
@@ -58,7 +58,8 @@ def verify(request: Request, report: Path | None, json_path: Path | None = None)
     verdicts.sort(key=lambda verdict: ids.index(verdict.id))
     # Write the JSON and the report.
     report = report or (REPORT if len(verdicts) == len(verifying.every_claim()) else PART)
-    bets = {} if ledger is None else _bets(ledger, verdicts)
+    found = {} if ledger is None else ledger.processes(len(verifying.every_claim()))
+    bets = {v.id: found[v.id] for v in verdicts if v.id in found}
     whole = page.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
     result = whole.json()
     known = {v.id: claims.claim(v.id) for v in verdicts}
@@ -118,7 +119,7 @@ def _measured(
 
     size = "full" if request.size == LONG else request.size
     try:
-        with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, announcing.announced():
+        with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, streams.announced():
             verifying.verify_many(
                 ids, size, request.defects, seed, request.at, keep, request.workers, f"{__name__}:announced"
             )
@@ -127,12 +128,6 @@ def _measured(
             raise
         return verdicts, interrupted
     return verdicts, None
-
-
-def _bets(ledger: Ledger, verdicts: Sequence[records.Verdict]) -> dict[str, Evidence]:
-    """Evidence against the claims of this page."""
-    found = ledger.processes(len(verifying.every_claim()))
-    return {v.id: found[v.id] for v in verdicts if v.id in found}
 
 
 def _coverage(verdicts: Sequence[records.Verdict]) -> dict[str, Any] | None:

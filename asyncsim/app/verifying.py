@@ -8,7 +8,7 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,16 @@ from asyncsim import claims, validation
 from asyncsim.base import checks
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
-from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Defect, Plant, Trial, untouched
+from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Plant, Trial, untouched
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
 Measured = dict[str, Estimate] | Unmeasured
 """Estimates by quantity, or why there are none."""
 BROKEN = "the measurement broke off:"
+"""Beginning of the reason where a trial raised."""
 ALIKE = 1e-12
 """Standard error, of the value, below which all realizations say the same."""
-"""Beginning of the reason where a trial raised."""
 
 
 def verify(
@@ -116,13 +116,21 @@ def verify_one(
     ]
     if asked and not isinstance(own := measured[0], Unmeasured):
         measured = [_seen(own, predicted[0])]
-    verdict = _join(claim, trial, points, measured, predicted, factor)
+
+    def joined(points: Sequence[Point], found: Sequence[Measured], right: Sequence[Any], factor: float) -> Verdict:
+        return validation.join(claim, points, found, right, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
+
+    verdict = joined(points, measured, predicted, factor)
     if defects:
-        verdict = dataclasses.replace(
-            verdict,
-            defects=tuple(_planted(claim, trial, name, defect, seed) for name, defect in trial.defects.items()),
-            formula_defects=tuple(_wrong_formulas(claim, trial, points, measured, factor)),
-        )
+        planted, wrong = [], []
+        for each, defect in trial.defects.items():
+            seen = _measured(trial, defect.point, trial.effect, seed, defect.plant)
+            found = joined((defect.point,), [seen], [claim.predict(defect.point)], 1.0)
+            planted.append({"name": each, "verdict": found.verdict})
+        for each, formula in claim.formula_defects.items():
+            found = joined(points, measured, [formula(point) for point in points], factor)
+            wrong.append({"name": each, "verdict": found.verdict})
+        verdict = dataclasses.replace(verdict, defects=tuple(planted), formula_defects=tuple(wrong))
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
 
 
@@ -165,35 +173,6 @@ def _seen(estimates: dict[str, Estimate], predicted: Mapping[str, float]) -> Mea
             what = f"what moves {name} by {off:.2g} from {e.value:.6g}"
             return Unmeasured(f"none of {e.samples} realizations shows {what}; ask where it is likelier")
     return estimates
-
-
-def _planted(claim: Claim, trial: Trial, name: str, defect: Defect, seed: int) -> dict[str, str]:
-    """The verdict with a defect in a product component, at the defect's point."""
-    measured = _measured(trial, defect.point, trial.effect, seed, defect.plant)
-    verdict = _join(claim, trial, (defect.point,), [measured], [claim.predict(defect.point)], 1.0)
-    return {"name": name, "verdict": verdict.verdict}
-
-
-def _wrong_formulas(
-    claim: Claim, trial: Trial, points: Sequence[Point], measured: Sequence[Measured], factor: float
-) -> Iterable[dict[str, str]]:
-    """The verdict of each wrong formula against the right measurement."""
-    for name, formula in claim.formula_defects.items():
-        yield {
-            "name": name,
-            "verdict": _join(claim, trial, points, measured, [formula(p) for p in points], factor).verdict,
-        }
-
-
-def _join(
-    claim: Claim,
-    trial: Trial,
-    points: Sequence[Point],
-    measured: Sequence[Measured],
-    predicted: Sequence[dict[str, float]],
-    factor: float,
-) -> Verdict:
-    return validation.join(claim, points, measured, predicted, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
 
 
 def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:

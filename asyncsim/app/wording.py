@@ -123,7 +123,10 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
 
     # Build task and policy.
     grouped, parts = _group(pairs), {name: words[name] for name in PARTS}
-    _check_task(parts["task"])
+    named = parts["task"]
+    if re.search(r"-v\d+$", named) and named.replace("-", "_") not in plugins.summaries("asyncsim.tasks"):
+        # The id of a gymnasium environment: point to the task that runs it.
+        raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={named}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
     policy = _policy(parts["policy"], task, grouped.get("policy", {}))
     # Fill links and replicates by default.
@@ -182,13 +185,6 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
     return Spec.load(path, trust)
-
-
-def _check_task(name: str) -> None:
-    """Point the id of a gymnasium environment to the task that runs it."""
-    known = name.replace("-", "_") in plugins.summaries("asyncsim.tasks")
-    if not known and re.search(r"-v\d+$", name):
-        raise checks.InputError("task", name, "a task of asyncsim", f"write --task gym --set task.id={name}")
 
 
 class _Usual(NamedTuple):

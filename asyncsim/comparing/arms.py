@@ -38,7 +38,14 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
         rows = np.ndim(spec.initial) if spec.initial is not None else 1
         checks.require(rows == 1, f"initial of arm {name}", np.shape(spec.initial), "one row [P]", "give all one start")
     _refuse_equal(specs)
-    _refuse_unpaired(specs)
+    (first, base), *others = specs.items()
+    for name, spec in others:
+        remedy = "use one task for all arms; other tasks go into tasks="
+        same = content(spec.task) == content(base.task)
+        checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
+        wanted, lengths = ((each.updates, each.every) for each in (base, spec))
+        bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"
+        checks.require(lengths == wanted, f"updates, every of arm {name}", lengths, bound, remedy)
     return specs
 
 
@@ -73,14 +80,6 @@ def caution(metric: str, specs: Mapping[str, Spec]) -> str:
     return f"; the arms differ in {', '.join(unlike)}, so this compares policies of different age, not those trained"
 
 
-def _meaning(spec: Spec) -> Any:
-    """Everything that a spec depends on, comparable; two of one meaning give the same numbers."""
-    parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
-    sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
-    initial = None if spec.initial is None else np.asarray(spec.initial).tolist()
-    return content(parts), sizes, plain(spec.describe()), initial
-
-
 def content(value: Any) -> Any:
     """What a value is made of, comparable: `repr` leaves out the middle of long arrays, laws and systems.
 
@@ -107,19 +106,12 @@ def content(value: Any) -> Any:
 def _refuse_equal(arms: Mapping[str, Spec]) -> None:
     seen: list[tuple[str, Any]] = []
     for name, spec in arms.items():
-        meaning = _meaning(spec)
+        parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
+        sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
+        initial = None if spec.initial is None else np.asarray(spec.initial).tolist()
+        # All that a spec depends on, comparable: two of one meaning give the same numbers.
+        meaning = content(parts), sizes, plain(spec.describe()), initial
         twin = next((other for other, known in seen if known == meaning), None)
         remedy = "change what you want to know about: method, update, system"
         checks.require(twin is None, f"arm {name}", f"as {twin}", "different from every other arm", remedy)
         seen.append((name, meaning))
-
-
-def _refuse_unpaired(arms: Mapping[str, Spec]) -> None:
-    (first, base), *others = arms.items()
-    for name, spec in others:
-        remedy = "use one task for all arms; other tasks go into tasks="
-        same = content(spec.task) == content(base.task)
-        checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
-        wanted, lengths = ((each.updates, each.every) for each in (base, spec))
-        bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"
-        checks.require(lengths == wanted, f"updates, every of arm {name}", lengths, bound, remedy)

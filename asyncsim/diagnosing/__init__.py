@@ -1,8 +1,7 @@
 """Diagnosing training runs: telemetry beside what claims predict, and whether a signal told of a collapse before."""
 
-from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose
+from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose, log_law
 from asyncsim.diagnosing.findings import Finding
-from asyncsim.diagnosing.logged import log_law
 from asyncsim.diagnosing.predicting import predict
 from asyncsim.diagnosing.signals import Signal
 

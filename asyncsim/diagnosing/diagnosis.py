@@ -1,16 +1,22 @@
-"""`diagnose`: a run's telemetry in, one finding for every question out."""
+"""`diagnose`: a run's telemetry in, one finding for every question out; `log_law` asks one of a trainer's log."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.diagnosing import ages, gradients, mismatch, mistakes, sizes
-from asyncsim.diagnosing.findings import LEVEL, VERDICTS, Draft, Finding, settle
+from asyncsim.diagnosing.findings import LEVEL, VERDICTS, Draft, Finding, missing, settle
 from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
 
+if TYPE_CHECKING:
+    from asyncsim.schedules._log import Log
+
+IDENTITY = "systems/mean-staleness-identity"
 QUESTIONS = (
     ages.distribution,
     ages.stamps,
@@ -145,3 +151,36 @@ def expected_law(value: Any) -> str | None:
     bound = "a number of versions, or constant, sawtooth, uniform, geometric or capped, with :mean"
     checks.require(known and digits.replace(".", "", 1).isdigit(), "staleness", value, bound, "write constant:4")
     return str(value)
+
+
+def log_law(log: Log, staleness: str | int | None = None) -> Finding:
+    """Which named distribution the head staleness of a log follows, its batches taken as steps.
+
+    Candidates and test are those of `diagnose`. Where the log stamps no first token the newest token's staleness
+    stands in. One sample of unknown staleness is enough for "cannot tell": those that are known are a selection.
+
+    Arguments: `log`, that of `schedules.replay(..., unknown="keep")`; `staleness`, what is expected, as in `diagnose`.
+    Returns a `Finding` in versions, with verdict, 95 percent interval and claim. Raises `InputError` for an
+    expectation that is none. Assumes batches long enough apart that stretches of a 24th of them are independent.
+    Source: this package.
+
+    >>> import pathlib, tempfile, asyncsim as sim
+    >>> rows = [f"{k},{max(k - 2, 0)},{max(k - 2, 0)},{k}" for k in range(40)]
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "log.csv")
+    >>> _ = path.write_text("sample_id,start_version,end_version,train_version\\n" + "\\n".join([*rows, ""]))
+    >>> found = log_law(sim.schedules.replay(path, unit="publishes").log)
+    >>> found.verdict, found.cause, found.measured
+    ('as predicted', 'constant staleness', 2.0)
+    """
+    expected = expected_law(staleness)
+    used = log.samples["trained"]
+    head = log.samples["head"][used]
+    if not np.isfinite(head).any():
+        head = log.samples["newest"][used]
+    unknown = int((~np.isfinite(head)).sum())
+    if unknown:
+        text = f"The staleness of {unknown} of {len(head)} trained samples is not known."
+        draft = missing(ages.QUESTION, IDENTITY, text, "Log start_version of every sample.")
+    else:
+        draft = ages.followed(ages.after_warm_up(log.samples["batch"][used], head.astype(np.int64)), expected)
+    return settle([draft])[0]

@@ -131,14 +131,9 @@ def above(estimate: Estimate, limit: float) -> float:
 
 def below(estimate: Estimate, limit: float) -> float:
     """P of so small an estimate where the truth is at least the limit."""
-    return above(replace_value(estimate, -estimate.value), -limit)
+    return above(estimate._replace(value=-estimate.value), -limit)
 
 
 def outside(estimate: Estimate, low: float, high: float) -> float:
     """P of so far an estimate where the truth is in [low, high]; twice the smaller tail."""
     return min(1.0, 2.0 * min(below(estimate, low), above(estimate, high)))
-
-
-def replace_value(estimate: Estimate, value: float) -> Estimate:
-    """The same error around another value."""
-    return estimate._replace(value=value)

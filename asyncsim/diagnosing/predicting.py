@@ -121,13 +121,26 @@ def predict(
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
     begin = _number("start", start, np.nanmean(earned[0]) if np.isfinite(earned[0]).any() else None)
-    earned = fallen(earned, begin)
+    # A run that has no returns any more (it diverged) is back where it began.
+    gone = np.logical_and.accumulate(~np.isfinite(earned)[::-1], axis=0)[::-1]
+    earned = np.where(gone, begin, earned)
     top = _number("best", best, np.nanmax(trailing(earned, window)))
     remedy = "give start= and best= of the task: no run has gained anything"
     checks.require(top > begin, "best", top, f"above start = {begin:g}", remedy)
     found = alarms.course(earned, begin, top, window)
-    pairs = _pairs(found, len(earned), leads, watch, window if confirm is None else confirm, cut, seed, window)
-    counts = _counts(found)
+    kinds = {
+        "collapsed": found.collapsed >= 0,
+        "recovered": found.recovered,
+        "healthy": alarms.healthy(found),
+        "never learned": found.learned < 0,
+    }
+    # Find collapses and healthy runs; without a watch scores still need one update ahead of the largest lead.
+    ahead, behind = max(leads) + 1 if watch is None else watch, window if confirm is None else confirm
+    pairs = alarms.matched(found, kinds["healthy"], len(earned), ahead, behind, seed, window)
+    if cut == "end":
+        whole = np.flatnonzero(kinds["healthy"])
+        pairs = pairs._replace(controls=whole, control_times=np.full((1, len(whole)), len(earned)))
+    counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
     if min(len(pairs.cases), len(pairs.controls)) < LEAST:
         few = f"{len(pairs.cases)} collapses to be told from {len(pairs.controls)} healthy runs"
         text = f"{few}: at least {LEAST} of each"
@@ -167,29 +180,6 @@ def _number(field: str, given: float | None, default: Any) -> float:
     remedy = f"give {field}= in units of the return"
     checks.require(given is not None or default is not None, field, None, "known", remedy)
     return checks.real(field, default if given is None else given, remedy)
-
-
-def _pairs(
-    found: Course, updates: int, leads: list[int], watch: int | None, confirm: int, cut: str, seed: int, window: int
-) -> Matched:
-    """Collapses and healthy runs with the times before which their scores are read."""
-    # Without a watch scores still need one update ahead of the largest lead.
-    ahead = max(leads) + 1 if watch is None else watch
-    pairs = alarms.matched(found, alarms.healthy(found), updates, ahead, confirm, seed, window)
-    if cut == "matched":
-        return pairs
-    whole = np.flatnonzero(alarms.healthy(found))
-    return pairs._replace(controls=whole, control_times=np.full((1, len(whole)), updates))
-
-
-def _counts(found: Course) -> dict[str, int]:
-    kinds = {
-        "collapsed": found.collapsed >= 0,
-        "recovered": found.recovered,
-        "healthy": alarms.healthy(found),
-        "never learned": found.learned < 0,
-    }
-    return {name: int(is_.sum()) for name, is_ in kinds.items()}
 
 
 def _alarm(
@@ -263,9 +253,3 @@ def _column(field: str, cells: Any) -> np.ndarray:
     whole = array.ndim in (1, 2) and array.size > 0
     checks.require(whole, field, array.shape, "of shape [U] or [U, R]", "give one number for each recorded update")
     return array.reshape(len(array), -1)
-
-
-def fallen(returns: np.ndarray, start: float) -> np.ndarray:
-    """Returns in which a run that has none any more (it diverged) is back where it began."""
-    gone = np.logical_and.accumulate(~np.isfinite(returns)[::-1], axis=0)[::-1]
-    return np.where(gone, start, returns)

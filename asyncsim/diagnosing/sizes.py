@@ -19,8 +19,19 @@ CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
 """Clamps that are tried where the user names none."""
 NEAR = 2e-3
 """Relative distance within which two series of ESS are the same; logs are rounded."""
-
-
+WORDS = {
+    "plain ESS": "all tokens of the step",
+    "ESS of sequences": "products over sequences",
+    "ESS within sequences": "tokens inside a sequence, averaged",
+    "ESS clamped": "clamped weights",
+    "ESS averaged over micro-batches": "micro-batches, averaged",
+    "mask ignored": "all tokens, those of the mask included",
+}
+REMEDIES = {
+    "ESS clamped": "Take the ESS of the weights before the clamp; a clamped one has a floor.",
+    "ESS averaged over micro-batches": "Sum weights and squares over the step before dividing.",
+    "mask ignored": "Multiply weights and counts by the loss mask.",
+}
 CLOSER = 4.0
 """How many times nearer to the log than the plain quantity another one must be."""
 
@@ -100,28 +111,9 @@ def named(telemetry: Telemetry) -> Draft:
 
 def _match(cause: str, claim: str, logged: np.ndarray, plain: np.ndarray, expected: bool) -> Draft:
     true = float(np.nanmean(plain))
-    words = f"The logged ESS is that of {_words(cause)}; the plain one is {true:.3g}."
-    saying = Saying(cause, words, HARMLESS if expected else _remedy(cause))
+    words = f"The logged ESS is that of {WORDS[cause]}; the plain one is {true:.3g}."
+    saying = Saying(cause, words, HARMLESS if expected else REMEDIES[cause])
     return Draft(NAMED, claim, saying, saying, 1.0 if expected else 0.0, mean(logged), (true, true), "ESS/N")
-
-
-def _words(cause: str) -> str:
-    return {
-        "plain ESS": "all tokens of the step",
-        "ESS of sequences": "products over sequences",
-        "ESS within sequences": "tokens inside a sequence, averaged",
-        "ESS clamped": "clamped weights",
-        "ESS averaged over micro-batches": "micro-batches, averaged",
-        "mask ignored": "all tokens, those of the mask included",
-    }[cause]
-
-
-def _remedy(cause: str) -> str:
-    return {
-        "ESS clamped": "Take the ESS of the weights before the clamp; a clamped one has a floor.",
-        "ESS averaged over micro-batches": "Sum weights and squares over the step before dividing.",
-        "mask ignored": "Multiply weights and counts by the loss mask.",
-    }[cause]
 
 
 def _variants(telemetry: Telemetry, tokens: Tokens) -> Iterator[tuple[str, bool, str, np.ndarray]]:

@@ -142,16 +142,14 @@ def _of_file(path: Path) -> dict[str, Any]:
     """Columns of a file that are understood, and the names of the others without cells."""
     places = _log_places.found(path, "")
     table = _log_files.read(places, aliases.steps().keys() | aliases.tokens().keys(), files.Budget(path))
-    cells = {name: _whole_or_listed(column) for name, column in table.cells.items()}
+    cells: dict[str, Any] = {}
+    for name, column in table.cells.items():
+        whole = isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
+        cells[name] = column if whole else _log_cells.listed(column)
     for place in places:
         _refuse_words(place.path, cells)
     rows = [None] * table.rows
     return {name: cells.get(name, rows) for name in table.names if name != _log_files.NUMBERED}
-
-
-def _whole_or_listed(column: _log_cells.Cells) -> Any:
-    whole = isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
-    return column if whole else _log_cells.listed(column)
 
 
 def _refuse_words(path: Path, cells: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ from html import escape
 from asyncsim.base import notation
 from asyncsim.base.records import Comparison
 from asyncsim.plotting._curves import Panel, logarithmic
-from asyncsim.plotting._scaled import scaled
 
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 26, 40
@@ -18,6 +17,7 @@ EFFECT = 24
 """Pixels of one effect there."""
 ALIKE = 1e-3
 """Relative span below which the values of an axis count as one."""
+ONE_SIDED = ("bound", "ordering")
 CLASSES = {"held": "m", "holds, not tight": "loose"}
 
 
@@ -26,7 +26,9 @@ def panel(drawn: Panel) -> str:
 
     Marks carry the number of their point where there is more than one curve.
     """
-    ranges = _range([x for line in drawn.lines for x, _ in line], 0.04), _range(_heights(drawn), 0.08, near=0.35)
+    heights = [y for line in drawn.lines for _, y in line]
+    heights += [each for _, _, row in drawn.rows for each in (row.low, row.high, row.measured) if math.isfinite(each)]
+    ranges = _range([x for line in drawn.lines for x, _ in line], 0.04), _range(heights, 0.08, near=0.35)
     across = _Axis(*ranges[0], LEFT, WIDTH - RIGHT, whole=all(float(x).is_integer() for x, _, _ in drawn.rows))
     upward = _Axis(*ranges[1], HEIGHT - BOTTOM, TOP)
     parts = [f'<path class="a" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
@@ -62,6 +64,22 @@ def deviation(row: Comparison, kind: str) -> str:
     return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i>'
 
 
+def scaled(row: Comparison, kind: str) -> tuple[float, float]:
+    """Deviation and half of the interval in units of the effect; in units of that half where there is none."""
+    if not math.isfinite(row.measured):
+        return math.inf, 0.0
+    reach = (row.high - row.low) / 2.0
+    unit = effect_of(row, kind) or reach or 1.0
+    return (row.measured - row.predicted) / unit, reach / unit
+
+
+def effect_of(row: Comparison, kind: str) -> float:
+    """The deviation D that a row had to see, from margin = (reach - deviation) / D; 0 where it cannot be told."""
+    signed = row.measured - row.predicted
+    room = (row.high - row.low) / 2.0 - (signed if kind in ONE_SIDED else abs(signed))
+    return room / row.margin if math.isfinite(room) and math.isfinite(row.margin) and room and row.margin else 0.0
+
+
 class _Axis:
     """A place on the screen for each value, linear or logarithmic."""
 
@@ -88,12 +106,6 @@ class _Axis:
             first = math.ceil(self.low / step - 1e-9)
             values = [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
         return [(value, notation.number(float(f"{value:.12g}"))) for value in values]
-
-
-def _heights(drawn: Panel) -> list[float]:
-    """Everything an upward axis must show: predictions, and measurements with their intervals."""
-    edges = [edge for _, _, row in drawn.rows for edge in (row.low, row.high, row.measured) if math.isfinite(edge)]
-    return [*(y for line in drawn.lines for _, y in line), *edges]
 
 
 def _range(values: list[float], pad: float, near: float = 0.0) -> tuple[float, float]:

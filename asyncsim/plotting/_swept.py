@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from asyncsim.base import checks
 from asyncsim.base.swept import PACE, Boundary, Sweep, cell
@@ -39,6 +40,13 @@ COSTS = (
     (("trainer_idle", "generator_idle"), "share of time idle"),
 )
 """Panels of a system's sweep: what is drawn in each, and its axis."""
+LABELS = {
+    "staleness": "mean",
+    "staleness_p99": "99th percentile",
+    "trainer_idle": "trainer",
+    "generator_idle": "generators",
+}
+"""Lines of a panel of costs that has several."""
 
 
 def draw_sweep(sweep: Sweep) -> Figure:
@@ -62,7 +70,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
     for ax, (metrics, label) in zip(figure.subplots(2, 2).flat, COSTS, strict=True):
         for number, metric in enumerate(metrics):
             _errorbars(
-                ax, [row for row in sweep.summary if row["metric"] == metric], name, number, _costs_label(metric)
+                ax, [row for row in sweep.summary if row["metric"] == metric], name, number, LABELS.get(metric, "")
             )
         _scaled(ax, sweep.values[name])
         ax.set_xlabel(name)
@@ -76,15 +84,6 @@ def _draw_costs(sweep: Sweep) -> Figure:
             f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour", ha="left", x=0.02
         )
     return figure
-
-
-def _costs_label(metric: str) -> str:
-    return {
-        "staleness": "mean",
-        "staleness_p99": "99th percentile",
-        "trainer_idle": "trainer",
-        "generator_idle": "generators",
-    }.get(metric, "")
 
 
 def _draw_lines(sweep: Sweep, name: str) -> Figure:
@@ -219,13 +218,7 @@ def _scaled(ax: Axes, values: Sequence[float], axis: Any = None) -> None:
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
     if len(values) <= TICKS:
         axis.set_ticks(list(values), [f"{value:.3g}" for value in values])
-        axis.set_minor_locator(_no_ticks())
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
+        axis.set_minor_locator(NullLocator())
 
 
 def draw_boundary(boundary: Boundary) -> Figure:

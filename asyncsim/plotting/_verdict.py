@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from asyncsim.base import notation
 from asyncsim.base.records import Comparison, Verdict
 from asyncsim.plotting import _style
-from asyncsim.plotting._scaled import effect_of, scaled
+from asyncsim.plotting._svg import effect_of, scaled
 
 PANELS = 6
 ROWS = 40

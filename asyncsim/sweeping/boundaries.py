@@ -21,7 +21,7 @@ from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 from asyncsim.sweeping import grids
-from asyncsim.sweeping.predicting import predicted
+from asyncsim.sweeping.plans import predicted
 
 INSIDE = 7
 """Values tried between two brackets in one run."""

@@ -105,7 +105,9 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
             spec = with_setting(spec, name, chosen[name])
         return spec
 
-    return arranged(values, build, [name for name in values if not _is_structure(name)])
+    parts = ("task.", "system.", "schedule.", "model.", "policy.")
+    structure = {*_fields(), "staleness"}
+    return arranged(values, build, [name for name in values if name not in structure and not name.startswith(parts)])
 
 
 def arranged(
@@ -178,11 +180,6 @@ def _once(names: Mapping[str, str]) -> None:
 def _whole_first(names: Iterable[str]) -> list[str]:
     """Whole parts before their arguments, which a part that comes later would undo."""
     return sorted(names, key=lambda name: (name not in _fields(), _argument(name).count(".")))
-
-
-def _is_structure(name: str) -> bool:
-    parts = ("task.", "system.", "schedule.", "model.", "policy.")
-    return name in _fields() or name.startswith(parts) or name == "staleness"
 
 
 def _fields() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim import claims
 from asyncsim.base import checks, digests, feeds
 from asyncsim.base import store as storing
 from asyncsim.base.manifest import manifest
@@ -21,7 +22,6 @@ from asyncsim.base.swept import Sweep, summarized
 from asyncsim.comparing.beforehand import refuse
 from asyncsim.comparing.readings import Reading
 from asyncsim.sweeping import grids, units
-from asyncsim.sweeping.predicting import predicted
 from asyncsim.sweeping.units import BLOCK, Unit
 
 SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
@@ -255,3 +255,19 @@ def _failure(
     own = {name: (values[0] if len(set(values)) == 1 else f"{values[0]:g} to {values[-1]:g}") for name, values in
            {name: [each[name] for each in riders] for name in riders[0]}.items()}  # fmt: skip
     return {"setting": plain({**cell, **own}), "reason": known[0] if known else "not done yet", "units": len(keys)}
+
+
+def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> float:
+    """The one number that a claim predicts at a setting; `at` gives the parameters that the setting does not have.
+
+    >>> round(predicted("staleness/stability-boundary", {"staleness": 0, "method": "gradient"},
+    ...                 {"curvatures": (2.0,)}), 3)
+    1.0
+    """
+    claim = claims.claim(name)
+    known = [row["name"] for row in claim.point.described()]
+    for key in at:
+        checks.one_of(f"--at of {claim.id}", key, known, f"see `asyncsim list claims {claim.id}`")
+    numbers = claim.predict({**{key: value for key, value in setting.items() if key in known}, **at})
+    checks.require(len(numbers) == 1, "claim", claim.id, "one that predicts one number", "choose another claim")
+    return float(next(iter(numbers.values())))

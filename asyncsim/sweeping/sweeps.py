@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,13 +20,14 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store, opened
 from asyncsim.base.swept import Sweep
-from asyncsim.base.workers import cores
+from asyncsim.base.workers import Died, cores
 from asyncsim.running.spec import Spec
-from asyncsim.sweeping import carrying, grids, plans, pools, units
-from asyncsim.sweeping.carrying import Outcome
+from asyncsim.sweeping import grids, plans, pools, units
 from asyncsim.sweeping.plans import BLOCK, Plan, Question
 from asyncsim.sweeping.units import Unit
 
+ATTEMPTS = 3
+"""How often a unit is tried that fails for reasons outside what it was told."""
 REALIZATIONS = 16
 """Realizations of a system at each setting, unless replicates are given."""
 PILOTS = 2
@@ -178,7 +182,9 @@ def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
     with Progress("units", len(missing), work.progress) as shown:
         for outcome in _outcomes(left, len(missing), work, store):
             if outcome.reason:
-                carrying.record_failure(store, outcome)
+                told = {name: outcome.unit.content[name] for name in ("setting", "riders", "block")}
+                entry = {**told, "reason": outcome.reason, "attempts": outcome.unit.tried}
+                store.write(units.failure_of(outcome.unit.key), (json.dumps(entry, indent=1) + "\n").encode())
             else:
                 made += 1
             warned |= dict.fromkeys(outcome.warned)
@@ -194,7 +200,7 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
     if work.workers is None and work.backend == "processes":
         quickest = math.inf
         for unit in itertools.islice(left, min(count, PILOTS)):
-            for outcome in carrying.carry_out(iter([unit]), pools.Here(), store.where):
+            for outcome in carry_out(iter([unit]), pools.Here(), store.where):
                 quickest = min(quickest, outcome.seconds or math.inf)
                 count -= 1
                 yield outcome
@@ -207,6 +213,48 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
     else:
         pool = pools.pool(work.backend, work.workers, work.address)
     try:
-        yield from carrying.carry_out(left, pool, store.where)
+        yield from carry_out(left, pool, store.where)
     finally:
         pool.close()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a unit ended: its seconds, why it failed ("" where its file stands), what it warned of."""
+
+    unit: Unit
+    seconds: float
+    reason: str = ""
+    warned: tuple[str, ...] = ()
+
+
+def carry_out(left: Iterator[Unit], pool: pools.Pool, where: str) -> Iterator[Outcome]:
+    """Do units and say of each how it ended, in the order in which they end.
+
+    A unit whose worker dies, or that fails otherwise than by what it was told, is tried again, up to `ATTEMPTS` times.
+    Raises `InputError` where the store cannot be written.
+    """
+    again: deque[Unit] = deque()
+    flying: dict[Future[dict[str, Any]], Unit] = {}
+    while True:
+        while len(flying) < pool.places:
+            unit = again.popleft() if again else next(left, None)
+            if unit is None:
+                break
+            flying[pool.submit(where, unit.content)] = unit
+        if not flying:
+            return
+        for future in wait(flying, return_when=FIRST_COMPLETED).done:
+            unit = flying.pop(future)
+            unit = replace(unit, tried=unit.tried + 1)
+            try:
+                ended = future.result()
+            except Died as died:
+                ended = {"failed": str(died), "final": False}
+            if "stop" in ended:
+                remedy = "mend that and start the sweep again: finished units count"
+                raise checks.InputError("store", where, ended["stop"], remedy)
+            if "failed" in ended and not ended["final"] and unit.tried < ATTEMPTS:
+                again.append(unit)
+                continue
+            yield Outcome(unit, ended.get("seconds", 0.0), ended.get("failed", ""), tuple(ended.get("warned", ())))

@@ -112,7 +112,10 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """
     start = time.monotonic()
     try:
-        _as_planned(content)
+        # Refuse a unit whose code is another than its key says: it changed since, or this machine has another.
+        odd = spec_code.changed(content["code"], spec_code.code_of(content["subject"], __name__))
+        remedy = "start the sweep again; give every machine the same files"
+        checks.require(not odd, "code", ", ".join(odd), "as it was when the sweep was planned", remedy)
         # The cores belong to the units, wherever they are done.
         with warnings.catch_warnings(record=True) as caught, workers.alone():
             warnings.simplefilter("always", checks.ShortRunWarning)
@@ -129,13 +132,6 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
     except checks.InputError as error:
         return {"stop": error.bound}
     return {"seconds": time.monotonic() - start, "warned": [str(each.message) for each in caught]}
-
-
-def _as_planned(content: Mapping[str, Any]) -> None:
-    """Refuse a unit whose code is another than its key says: it changed since, or this machine has another."""
-    odd = spec_code.changed(content["code"], spec_code.code_of(content["subject"], __name__))
-    remedy = "start the sweep again; give every machine the same files"
-    checks.require(not odd, "code", ", ".join(odd), "as it was when the sweep was planned", remedy)
 
 
 def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -91,6 +91,8 @@ def judge(
         verdict = LOOSE
     else:
         verdict, reason = "inconclusive", _shortfall(estimate, smallest, crit, false_pass)
+    room = reach - deviation
+    edge = math.copysign(math.inf, room) if room else 0.0
     return Comparison(
         measured=float(value),
         low=value - reach,
@@ -98,7 +100,7 @@ def judge(
         verdict=verdict,
         false_fail=alpha if error else 0.0,
         false_pass=missed,
-        margin=_margin(reach - deviation, smallest),
+        margin=room / smallest if smallest else edge,
         p=p_value(deviation - tolerance, error, freedom, sides(kind)),
         reason=reason,
         **row,
@@ -142,12 +144,6 @@ def _refuse(
     if math.isfinite(estimate.value):
         checks.real("estimate.error", estimate.error, "estimate it between independent units", 0.0, finite=False)
         checks.real("estimate.tolerance", estimate.tolerance, "give the systematic allowance", 0.0)
-
-
-def _margin(distance: float, smallest: float) -> float:
-    if smallest == 0.0:
-        return math.copysign(math.inf, distance) if distance else 0.0
-    return distance / smallest
 
 
 def _shortfall(estimate: Estimate, smallest: float, crit: float, false_pass: float) -> str:

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import asyncsim as sim
-from asyncsim.app import announcing
+from asyncsim.app import streams
 from asyncsim.base import progress
 from tests.cli.test_cli import call
 
@@ -66,12 +66,12 @@ def kernel(name: str) -> object:
 
 
 def test_compiling_is_said_when_the_kernel_compiles_and_once(capsys: pytest.CaptureFixture[str]) -> None:
-    function = kernel(announcing.KERNEL)
-    with announcing.announced():
+    function = kernel(streams.KERNEL)
+    with streams.announced():
         assert function(2) == 4 and function(2.0) == 4.0  # type: ignore[operator]
-        assert capsys.readouterr().err == f"asyncsim: {announcing.LINE}\n"
+        assert capsys.readouterr().err == f"asyncsim: {streams.LINE}\n"
         assert function(3) == 6  # type: ignore[operator]
-    with announcing.announced():
+    with streams.announced():
         assert function(4) == 8 and kernel("somewhere.else")(2) == 4  # type: ignore[operator]
     assert capsys.readouterr().err == ""
 
@@ -79,7 +79,7 @@ def test_compiling_is_said_when_the_kernel_compiles_and_once(capsys: pytest.Capt
 def test_the_name_of_the_kernel_is_right() -> None:
     from asyncsim.systems import _kernel
 
-    assert _kernel.advance_plain_at.py_func.__module__ == _kernel.advance_at.py_func.__module__ == announcing.KERNEL
+    assert _kernel.advance_plain_at.py_func.__module__ == _kernel.advance_at.py_func.__module__ == streams.KERNEL
 
 
 def test_a_kernel_at_hand_is_not_announced_however_slow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,4 +107,4 @@ def test_an_empty_cache_is_announced_by_the_installed_command(tmp_path: Path) ->
         variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
         done = subprocess.run(words, capture_output=True, text=True, env=variables, timeout=600, check=True)
         said.append(done.stderr)
-    assert said == [f"asyncsim: {announcing.LINE}\n", ""]
+    assert said == [f"asyncsim: {streams.LINE}\n", ""]

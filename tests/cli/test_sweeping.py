@@ -122,19 +122,19 @@ def test_a_swept_system_prints_its_knee(tmp_path):
 
 
 def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):
-    from asyncsim.sweeping import carrying
+    from asyncsim.sweeping import sweeps
 
-    once = carrying.carry_out
+    once = sweeps.carry_out
 
     def stopped(units, pool, where):
         yield next(once(units, pool, where))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(carrying, "carry_out", stopped)
+    monkeypatch.setattr(sweeps, "carry_out", stopped)
     result = call("sweep", "--grid", "staleness=0,1,2", *SMALL)
     assert result.exit_code == 130
     assert "stopped by Ctrl-C: 1 of 3 units are kept in asyncsim-results; the same command" in result.stderr
-    monkeypatch.setattr(carrying, "carry_out", once)
+    monkeypatch.setattr(sweeps, "carry_out", once)
     assert "2 made, 1 were there" in call("sweep", "--grid", "staleness=0,1,2", *SMALL).output
 
 

@@ -83,7 +83,7 @@ drawn(276, "systems", "staleness: every realization is the first", f"{S}._system
      "samples_per_group, m, seed)", "samples_per_group, 0, seed)")  # fmt: skip
 drawn(277, "predicting", "trailing mean over one number less", f"{R}.signals:trailing",
      "range(min(width, len(values)))", "range(min(width, len(values)) - 1)",
-     killer="diagnosing/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3-200]")  # fmt: skip
+     killer="diagnosing/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3]")  # fmt: skip
 drawn(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",
      "groups_per_batch, lag, ", "groups_per_batch, lag, groups_per_batch, ")  # fmt: skip
 drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}._mdp:TabularMDP.exact",

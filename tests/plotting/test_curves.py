@@ -13,7 +13,7 @@ from asyncsim import validation
 from asyncsim.app import reporting
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import Claim, Estimate
-from asyncsim.plotting import _curves, _scaled, _svg
+from asyncsim.plotting import _curves, _svg
 
 
 def square(point):
@@ -152,7 +152,7 @@ def test_an_axis_has_few_round_ticks_that_differ(values):
 
 def test_a_deviation_is_drawn_in_units_of_the_effect():
     row = of([{"x": 2}], [{"q": Estimate(4.2, 0.01)}]).points[0]
-    middle, reach = _scaled.scaled(row, "expectation")
+    middle, reach = _svg.scaled(row, "expectation")
     text = _svg.deviation(row, "expectation")
     assert middle == pytest.approx(0.5) and f"--x:{_svg.EFFECT * middle:.3g}" in text
     assert f"--h:{_svg.EFFECT * reach:.3g}" in text

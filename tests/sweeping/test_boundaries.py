@@ -14,7 +14,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.comparing import intervals
 from asyncsim.comparing.readings import Reading
 from asyncsim.sweeping.boundaries import Search
-from asyncsim.sweeping.predicting import predicted
+from asyncsim.sweeping.plans import predicted
 from tests.sweeping.laboratory import bandit
 
 TRUE = 0.3

@@ -17,7 +17,7 @@ from asyncsim.base import stopping, swept
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
 from asyncsim.comparing.deciding import seed_of
-from asyncsim.sweeping import carrying, keeping, pools, units
+from asyncsim.sweeping import keeping, pools, sweeps, units
 from tests.sweeping.laboratory import bandit
 
 GRID = {"staleness": [0, 4], "method": [sim.methods.grpo(), sim.methods.reinforce()], "lr": [0.1, 0.5]}
@@ -159,7 +159,7 @@ def test_a_unit_that_fails_is_recorded_with_its_reason_and_the_others_stand(tmp_
     (failure,) = found.failed
     assert failure["setting"] == {"method": "bad", "staleness": 0} and "no good" in failure["reason"]
     (name,) = Store("s").names("failed")
-    assert json.loads(Store("s").read(name))["attempts"] == carrying.ATTEMPTS
+    assert json.loads(Store("s").read(name))["attempts"] == sweeps.ATTEMPTS
     assert "failed at method=bad, staleness=0: " in str(found)
 
 
@@ -324,13 +324,13 @@ def test_replicates_without_a_value_are_left_out():
 
 
 def test_a_stopped_sweep_counts_what_a_store_keeps_and_promises_nothing_without_one(tmp_path, monkeypatch):
-    once = carrying.carry_out
+    once = sweeps.carry_out
 
     def stopped(units, pool, where):
         yield next(once(units, pool, where))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(carrying, "carry_out", stopped)
+    monkeypatch.setattr(sweeps, "carry_out", stopped)
     with pytest.raises(stopping.Kept, match="1 of 2 units are kept"):
         sim.sweep(bandit(), {"staleness": [0, 1]}, replicates=4, store=str(tmp_path), workers=1)
     with pytest.raises(KeyboardInterrupt) as error:
