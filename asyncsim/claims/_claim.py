@@ -29,7 +29,25 @@ import numpy as np
 from asyncsim.base import records
 from asyncsim.base.declared import Declared
 from asyncsim.base.records import Estimate, Point
-from asyncsim.claims._trial import Defect, Plant, Trial
+from asyncsim.claims._trial import (
+    Defect,
+    Plant,
+    Trial,
+    Wrapped,
+    heavy,
+    named,
+    replaced,
+    sampled,
+    units_for,
+    untouched,
+    within,
+)
+
+__all__ = [
+    "Claim", "Defect", "Estimate", "Plant", "Point", "Quantities", "Wrapped", "heavy", "indexed", "named", "replaced",
+    "sampled", "stated", "tried", "units_for", "untouched", "within",
+]  # fmt: skip
+"""What the file of a claim takes from here."""
 
 Quantities = dict[str, float]
 

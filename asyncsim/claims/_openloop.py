@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 from scipy.stats import poisson
 
 from asyncsim.base import checks
@@ -39,13 +38,9 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
     else:
         chance = poisson.sf(capacity + (_PERIODS - 1) * groups, _PERIODS * ratio * groups).max()
         event = "that a run of many arrivals finds it full"
-    checks.require(
-        float(chance) <= _RARE,
-        "capacity",
-        capacity,
-        f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}",
-        "enlarge the buffer or the batch, or move the two rates apart",
-    )
+    bound = f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}"
+    remedy = "enlarge the buffer or the batch, or move the two rates apart"
+    checks.require(float(chance) <= _RARE, "capacity", capacity, bound, remedy)
 
 
 def with_buffer(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
@@ -114,23 +109,10 @@ def mean_floor_by_density(law: Law, n: int, unit: float, low: float, high: float
         return float(atoms[1] @ mean_floor(atoms[0] / unit))
     t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
     x = t * unit
-    density = n * (1.0 - law.survival(x)) ** (n - 1) * _density(law, x) * unit
+    density = n * (1.0 - law.survival(x)) ** (n - 1) * _lengths.frozen(law).pdf(x) * unit
     return float((weight * density * mean_floor(t)).sum())
 
 
 def _integral_of_floor(x: np.ndarray) -> np.ndarray:
     whole = np.floor(x)
     return whole * (whole - 1.0) / 2.0 + whole * (x - whole)
-
-
-def _density(law: Law, x: np.ndarray) -> np.ndarray:
-    p = law.parameters
-    if law.kind == "exponential":
-        return np.exp(-x / p[0]) / p[0]
-    if law.kind == "lognormal":
-        z = np.log(x / p[0]) / p[1] + p[1] / 2.0
-        return np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * p[1] * x)
-    if law.kind == "gamma":
-        scaled = x * p[1] / p[0]
-        return np.exp((p[1] - 1.0) * np.log(scaled) - scaled - gammaln(p[1])) * p[1] / p[0]
-    return np.where(x >= p[0], p[1] * p[0] ** p[1] / x ** (p[1] + 1.0), 0.0)
