@@ -25,7 +25,11 @@ _SETTINGS = {"places", *(each.name for each in fields(System))}
 def realizations_for(
     spread: float, effect: float, tolerance: float, comparisons: int, kind: str = "expectation"
 ) -> int:
-    """Realizations of that relative spread that see the effect beside a tolerance, which a verdict counts twice."""
+    """Realizations that see the effect beside a tolerance, which a verdict counts twice.
+
+    `spread`: the relative standard deviation of one realization's number, at most, at the points of a claim; measured
+    and rounded up.
+    """
     net_effect = max(effect - 2.0 * tolerance, effect / 4.0)
     return max(_FEWEST, units_for(spread, net_effect, comparisons, kind))
 

@@ -39,8 +39,6 @@ def _pair(a: float, tau: int) -> np.ndarray:
 
 _PERIODS, _GRID, _LATE = 150, 4096, 3e-4
 """Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""
-
-
 _point = named("staleness", curvature=2.0)
 
 

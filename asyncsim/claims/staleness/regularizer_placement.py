@@ -25,8 +25,6 @@ from asyncsim.claims.staleness._soft import SoftBandit, centered
 
 _PLACES = ("behavior", "behavior_weighted", "current", "current_weighted", "loss")
 """Of the penalty: in the reward at which log-probs, without and with the exact ratio; or beside the reward."""
-
-
 _point = named("placement", "staleness", "kl", rewards=(1.0, 0.0), reference_logits=(0.5, 0.0), kl=0.4)
 _LOSS = _point("loss", 2)
 

@@ -82,8 +82,6 @@ _NARROW = 0.009
 """Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
 _CLOCK = {"mean_length": 0.5, "kept": 0.25, "period": 0.25}
 """How far P kept deliveries are from a clock, by 1/P (measured)."""
-
-
 _point = named("length", "places", "groups_per_batch", "max_age")
 _EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
 

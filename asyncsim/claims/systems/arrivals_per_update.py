@@ -60,8 +60,6 @@ def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
 _DELIVERIES = 12_000
 _SPREAD = 0.05
 """Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
-
-
 _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
 _EIGHT = _point(8, 4, "exponential:1.0", 6)
 

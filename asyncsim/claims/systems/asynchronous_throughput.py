@@ -33,7 +33,6 @@ def _at(seconds: float) -> dict[str, float]:
 
 
 _SPREAD = 0.009
-"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _TOLERANCE = 0.003
 """A buffer of two batches is empty or full by chance for as large a share of the time, at most."""
 _POINT = {

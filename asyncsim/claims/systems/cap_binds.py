@@ -41,9 +41,6 @@ _FEW = {"length": "lognormal:1:0.8", "samples_per_group": 4}
 """Settings for `places` that hold fewer groups than there are tickets, fast enough to use all tickets."""
 _BATCHES = 400
 _SPREAD = 0.01
-"""Relative standard deviation of one realization's mean at the points below (measured)."""
-
-
 _point = named("tickets", "publish_groups", "release", "zero_train_time", release="publish", zero_train_time=False)
 _CROWDED = _point(40, 8, places=16, period=2.5, **_FEW)
 

@@ -41,7 +41,6 @@ def _waiting(s: CapIdle) -> float:
 _GROUPS = 24_000
 """Groups that one realization trains, and a tenth more for the start to be forgotten."""
 _SPREAD = 0.012
-"""Largest relative standard deviation of one realization's mean at the points below (measured)."""
 _MANY = 0.002
 """The same where the places are many and the trainer has time to spare."""
 _POISSON = 0.004

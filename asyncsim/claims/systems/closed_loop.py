@@ -40,7 +40,6 @@ def _one_queue(s: ClosedLoop, at_once: int) -> dict[str, float]:
 
 
 _SPREAD = 0.02
-"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
 _SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
 

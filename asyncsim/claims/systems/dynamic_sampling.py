@@ -37,7 +37,6 @@ def _more_than(s: DynamicSampling, rounds: np.ndarray) -> np.ndarray:
 
 _BATCHES = 1000
 _SPREAD = 0.013
-"""Largest relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
 
 
 def _numbers(record: Timeline, point: Point) -> dict[str, float]:

@@ -45,7 +45,6 @@ def _of_values(law: Law, n: int, k: int) -> tuple[float, float]:
 _PLACES, _GROUPS, _TRAINED = 8, 4, 1000
 """Places, groups of a batch, and groups that one realization trains."""
 _SPREAD = 0.02
-"""Largest relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
 
 
 def _numbers(record: Timeline) -> dict[str, float]:

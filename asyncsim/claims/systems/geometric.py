@@ -32,7 +32,6 @@ def _mixed(s: Geometric, late: int = 0) -> dict[str, float]:
 
 _UPDATES = 8000
 _SPREAD = 0.1
-"""Largest relative standard deviation of one realization's cell at the points below (measured)."""
 _FOUR = {"workers": 4, "rates": None, "cells": 8}
 
 

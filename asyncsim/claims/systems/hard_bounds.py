@@ -154,8 +154,6 @@ def _of(regime: str) -> Callable[[HardBounds, float], dict[str, float]]:
 _BATCHES = 400
 _REALIZATIONS = 8
 """Stragglers of a heavy tail reach every bound at the points below in the first of them (measured)."""
-
-
 _point = named(
     "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
     groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,

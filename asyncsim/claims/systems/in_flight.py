@@ -48,8 +48,6 @@ _COMPLETIONS = 6000
 """Samples of one realization."""
 _SPREAD = 0.045
 """Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
-
-
 _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=6)
 _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 

@@ -33,7 +33,6 @@ def _bound(parts: Iterable[float]) -> dict[str, float]:
 _BATCHES = 240
 _WARM = 40
 _SPREAD = 0.04
-"""Relative standard deviation of one realization's mean at the points below (measured, rounded up)."""
 _POINT = {
     "slots": 64, "groups_per_batch": 65, "samples_per_group": 1, "ahead": 0, "length": "constant:1", "train_time": 2.0,
 }  # fmt: skip

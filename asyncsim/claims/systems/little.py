@@ -50,7 +50,6 @@ _GROUPS = 20_000
 _ROUNDING = 1e-9
 """Of sums over all events, relative to the sums of all stamps."""
 _SPREAD = 0.03
-"""Relative standard deviation of one realization's level or delay at the points below (measured, rounded up)."""
 
 
 def _levels(record: Timeline, samples: int, warm: int) -> dict[str, float]:

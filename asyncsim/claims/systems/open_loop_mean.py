@@ -46,7 +46,6 @@ def _waited(s: OpenLoopMean, waiting: float) -> dict[str, float]:
 
 
 _SPREAD = 0.005
-"""Relative standard deviation of one realization's means at the points below (measured, rounded up)."""
 _BLUR = 0.14
 """Times 1/P: share by which arrivals by chance move the means (0.4 percent at P = 32, 0.7 at P = 16, measured)."""
 

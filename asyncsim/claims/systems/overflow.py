@@ -26,7 +26,6 @@ def _quantities(ratio: float, length: float) -> dict[str, float]:
 
 
 _SPREAD = 0.015
-"""Relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
 _TOLERANCE = 0.002
 """A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
 

@@ -48,8 +48,6 @@ _SPREAD = 0.06
 """Largest standard deviation of one realization's tail at the points below, by the norm of all (measured)."""
 _FINITE = 0.005
 """How far batches of the fewest groups within reach are from infinitely many, by the norm (measured)."""
-
-
 _point = named(
     "tickets", "groups_per_batch", "length", "levels", "release", "samples_per_group",
     release="publish", samples_per_group=1, period=1.0,

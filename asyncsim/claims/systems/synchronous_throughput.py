@@ -23,7 +23,6 @@ def _step(s: SynchronousThroughput, work: float) -> dict[str, float]:
 
 _STEPS = 400
 _SPREAD = 0.03
-"""Relative standard deviation of one realization's mean at the points below (measured, rounded up)."""
 _point = named("groups_per_batch", "samples_per_group", "length", "rate", "train_time", "sync_time")
 _POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 

@@ -45,7 +45,6 @@ def _in_turn(s: TicketThroughput) -> dict[str, float]:
 
 
 _SPREAD = 0.015
-"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "tickets": 64,
     "release": "publish", "length": "lognormal:1.0:0.8", "train_time": 1.0, "sync_time": 0.0, "generator_pauses": False,

@@ -51,8 +51,6 @@ _COMPLETIONS = 8000
 _SPREAD = {"exponential": 0.02, "gamma": 0.02}
 _WIDE = 0.05
 """Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
-
-
 _point = named("length", "period", "places", groups_per_batch=8)
 _EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 

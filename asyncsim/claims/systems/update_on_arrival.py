@@ -18,7 +18,6 @@ from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
 from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, units_for
 
 _SPREAD = 0.02
-"""Relative standard deviation of one realization's mean at the points below (measured)."""
 
 
 def _between(point: Point) -> list[float]:
