@@ -18,6 +18,7 @@ long it takes. Source: derived.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,87 +64,62 @@ class _Game:
     """The order of events without a clock: who finishes next is the adversary's choice, batches form when they can."""
 
     def __init__(self, s: HardBounds) -> None:
-        self.s, self.version, self.batch, self.admitted = s, 0, 0, 0
-        self.running: dict[int, int] = {}
+        self.s, self.version, self.batch, self.admitted = s, 0, 0, s.tickets
+        self.running = dict.fromkeys(range(s.tickets), 0)
         self.ready: list[tuple[int, int]] = []
-        self.admit(s.tickets)
 
-    def admit(self, groups: int) -> None:
-        self.running |= dict.fromkeys(range(self.admitted, self.admitted + groups), self.version)
-        self.admitted += groups
-
-    def finish(self, group: int) -> None:
-        self.ready.append((group, self.running.pop(group)))
+    def finish(self, groups: list[int]) -> None:
+        self.ready += [(group, self.running.pop(group)) for group in groups]
 
     def choose(self) -> list[tuple[int, int]]:
         """The next batch, (number, version) of each group; empty where the rule lets none form."""
-        s, first = self.s, min(self.running, default=self.admitted)
-        if s.rule.name == "drain":
-            candidates = self.ready
-        elif s.rule.name == "version_strict":
-            # With nothing in generation every version is complete.
-            candidates = [g for g in self.ready if g[1] <= self.running.get(first, self.version)]
-            candidates.sort(key=lambda g: g[1])
-        elif s.rule.name == "target":
-            candidates = sorted(g for g in self.ready if g[0] // s.groups_per_batch == self.batch)
-        elif s.rule.name == "wait":
-            late = first in self.running and self.version - self.running[first] >= s.rule.number
-            candidates = [] if late else sorted(self.ready)
-        else:
-            candidates = sorted(g for g in self.ready if g[0] < first + s.rule.number)
+        s, first, in_order = self.s, min(self.running, default=self.admitted), sorted(self.ready)
+        # With nothing in generation every version is complete.
+        oldest = self.running.get(first, self.version)
+        candidates = {
+            "drain": self.ready,
+            "version_strict": sorted((g for g in self.ready if g[1] <= oldest), key=lambda g: g[1]),
+            "target": [g for g in in_order if g[0] // s.groups_per_batch == self.batch],
+            "wait": in_order if self.version - oldest < s.rule.number else [],
+            "window": [g for g in in_order if g[0] < first + s.rule.number],
+        }[s.rule.name]
         return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
     def train(self) -> list[int]:
         """Staleness of the groups of the next batch, if there is one. A publish follows where it is due."""
-        batch = self.choose()
-        if not batch:
-            return []
+        s, batch = self.s, self.choose()
         self.ready = [g for g in self.ready if g not in batch]
         staleness = [self.version - version for _, version in batch]
-        self.batch += 1
-        if self.batch % self.s.batches_per_publish == 0:
-            for group in list(self.running) if self.s.rule.name == "drain" else []:
-                self.finish(group)
+        self.batch += bool(batch)
+        if batch and self.batch % s.batches_per_publish == 0:
+            self.finish(list(self.running) if s.rule.name == "drain" else [])
             self.version += 1
-            self.admit(self.s.publish)
+            self.running |= dict.fromkeys(range(self.admitted, self.admitted + s.publish), self.version)
+            self.admitted += s.publish
         return staleness
 
 
-def _play(s: HardBounds, publishes: int, pick: Callable[[_Game], list[int]]) -> list[int]:
+def _play(s: HardBounds, pick: Callable[[_Game], list[int]]) -> list[int]:
     """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
-    game, stalenesses = _Game(s), []
-    while game.version < publishes:
-        for group in pick(game):
-            game.finish(group)
+    game, stalenesses, warm = _Game(s), [], 2 * (_largest(s) + s.tickets // s.publish) + 2
+    while game.version < 3 * warm + 4:
+        game.finish(pick(game))
         # One batch at a time: groups admitted behind a publish may finish before the next.
         staleness = game.train()
-        stalenesses += staleness if game.version > _warm_up(s) else []
+        stalenesses += staleness if game.version > warm else []
     return stalenesses
 
 
-def _warm_up(s: HardBounds) -> int:
-    return 2 * (_largest(s) + s.tickets // s.publish) + 2
-
-
-def _stragglers(residue: int, s: HardBounds) -> Callable[[_Game], list[int]]:
+def _stragglers(residue: int, game: _Game) -> list[int]:
     """All finish at once but numbers of one residue modulo so many publishes, which finish when nothing else can."""
-    cycle = s.publish * (_largest(s) + 2 + s.tickets // s.publish)
-
-    def pick(game: _Game) -> list[int]:
-        others = [g for g in game.running if g % cycle != residue]
-        return others or (list(game.running) if not game.choose() else [])
-
-    return pick
+    cycle = game.s.publish * (_largest(game.s) + 2 + game.s.tickets // game.s.publish)
+    others = [g for g in game.running if g % cycle != residue]
+    return others or (list(game.running) if not game.choose() else [])
 
 
-def _chance(seed: int) -> Callable[[_Game], list[int]]:
-    generator = np.random.default_rng(seed)
-
-    def pick(game: _Game) -> list[int]:
-        count = min(len(game.running), int(generator.geometric(0.5)))
-        return generator.choice(list(game.running), count, replace=False).tolist() if game.running else []
-
-    return pick
+def _chance(generator: np.random.Generator, game: _Game) -> list[int]:
+    count = min(len(game.running), int(generator.geometric(0.5)))
+    return generator.choice(list(game.running), count, replace=False).tolist() if game.running else []
 
 
 def _of(regime: str) -> Callable[[HardBounds, float], dict[str, float]]:
@@ -220,10 +196,10 @@ class HardBounds(_engines.Engines, Claim):
         return _bounds(s, _largest(s))
 
     def check(s) -> dict[str, float]:
-        publishes = _warm_up(s) + 4 * (_largest(s) + s.tickets // s.publish + 2)
         # Residues of one publish cover every position of a group in its version and in its batch.
-        picks = [_stragglers(residue, s) for residue in range(s.publish)] + [_chance(seed) for seed in range(4)]
-        stalenesses = [staleness for pick in picks for staleness in _play(s, publishes, pick)]
+        picks = [partial(_stragglers, residue) for residue in range(s.publish)]
+        picks += [partial(_chance, np.random.default_rng(seed)) for seed in range(4)]
+        stalenesses = [staleness for pick in picks for staleness in _play(s, pick)]
         spread = {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
         return {"largest": float(max(stalenesses))} | spread
 

@@ -81,14 +81,7 @@ def _surplus(point: Point) -> float:
 
 
 _point = named(
-    "mode",
-    "places",
-    places=4,
-    batches_per_publish=2,
-    seconds=0.7,
-    train_time=1.0,
-    sync_time=0.25,
-    generator_pauses=False,
+    "mode", places=4, batches_per_publish=2, seconds=0.7, train_time=1.0, sync_time=0.25, generator_pauses=False
 )
 _RESTART, _DRAIN = _point("restart"), _point("drain", generator_pauses=True)
 _KEEP = _point("keep", seconds=1.3717)
