@@ -13,17 +13,37 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer
+from asyncsim.base.declared import Declared, Draw, Integer
 from asyncsim.base.laws import Law
-from asyncsim.claims import _lengths, _work
+from asyncsim.claims import _engines, _lengths, _work
 
 STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
 """Works under which many places deliver about as many groups in every period."""
+_SUPPLY = 1.25
+"""Groups generated for each one trained, at least, from which a trainer never waits."""
 _RARE = 3e-3
 """Chance of an empty or full buffer below which it costs less than that share of the throughput."""
 _PERIODS = np.arange(1, 400)
 
 Nodes = tuple[np.ndarray, np.ndarray]
+
+
+class Clocked(Declared):
+    """An open loop of single samples under a clock: a trainer that never waits publishes every `period` seconds.
+
+    Places start again at once, so a sample's start falls anywhere in a period, independently of how long it will take.
+    """
+
+    length = _engines.smooth_length(example="lognormal:1.0:0.8")
+    period = _engines.period(typical=(0.1, 3.0), example=0.4)
+    places = _engines.places(typical=(16, 512), example=64)
+    groups_per_batch = _engines.groups(typical=(1, 8), example=8)
+
+    def joint(self) -> None:
+        """Where generation feeds the trainer by less than a quarter too much it would wait, and the clock stop."""
+        least = _SUPPLY * self.groups_per_batch * self.length.mean() / self.period
+        remedy = "the trainer must never wait; give more places (generator slots) or a longer period"
+        checks.real("places", self.places, remedy, least)
 
 
 def refuse_chance(ratio: float, groups: int, capacity: int) -> None:

@@ -2,7 +2,7 @@ r"""Publishes every tau seconds, starts at any phase: in-flight staleness is D =
 
 With x = L/tau and phi uniform on a period, independent of L: P(D = 0) = E (1 - x)^+, P(D = k) = E (1 - |x - k|)^+, P(D
 >= k) = E clip(x - k + 1, 0, 1), E D = E[L]/tau. Derivation: given L, D is floor(x), or one more with probability
-frac(x). Domain: a clock that generation cannot stop (a trainer that never waits, `_clocked`). Starts are not tied to
+frac(x). Domain: a clock that generation cannot stop (a trainer that never waits, `Clocked`). Starts are not tied to
 publishes, as tickets would tie them; lengths have a density. It holds for all completions: those that survive a full
 buffer, or an age cut, have another phase. First route: moments of L between multiples of tau in closed form. Second
 route: quadrature over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi) tau) dphi, and of the density for the
@@ -19,9 +19,8 @@ import numpy as np
 from scipy.integrate import quad
 
 from asyncsim.base import laws
-from asyncsim.claims import _engines, _lengths, lab
+from asyncsim.claims import _engines, _lengths, _openloop, lab
 from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, named, replaced
-from asyncsim.claims._clocked import Clocked
 
 _MOST = 64
 
@@ -52,7 +51,7 @@ _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=
 _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 
 
-class InFlight(Clocked, Claim):
+class InFlight(_openloop.Clocked, Claim):
     """with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`"""
 
     kind, source = "distribution", "derived: uniform phase"

@@ -16,9 +16,8 @@ import math
 import numpy as np
 
 from asyncsim.base import checks, laws
-from asyncsim.claims import _engines, _lengths, lab
+from asyncsim.claims import _engines, _lengths, _openloop, lab
 from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
-from asyncsim.claims._clocked import Clocked
 
 _SIGMA = 1.5
 
@@ -55,7 +54,7 @@ _point = named("length", "period", "places", groups_per_batch=8)
 _EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 
 
-class TokenStaircase(Clocked, Claim):
+class TokenStaircase(_openloop.Clocked, Claim):
     """a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau
     E[L])` over tokens, half of the head's
     """
