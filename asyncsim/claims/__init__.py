@@ -13,7 +13,7 @@ from asyncsim.claims._papers import papers
 from asyncsim.claims._registry import claim, claims, trial
 
 if TYPE_CHECKING:
-    from asyncsim.claims._settings import PredictedStaleness
+    from asyncsim.claims.staleness_rules._predicted import PredictedStaleness
 
 __all__ = ["claim", "claims", "papers", "predicted_staleness", "trial"]
 
@@ -25,6 +25,6 @@ def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> 
     a `PredictedStaleness` (law, mean, support, pmf, tail, approximate, also, reason) of the head staleness of trained
     groups, in versions; `law` None where no law's conditions hold. Raises `InputError` where a setting is missing.
     """
-    from asyncsim.claims import _settings
+    from asyncsim.claims.staleness_rules import _predicted
 
-    return _settings.predicted(settings, samples_per_group)
+    return _predicted.predicted(settings, samples_per_group)

@@ -64,9 +64,7 @@ def service(**details: Any) -> Parsed[Law]:
 def _law(field: str, value: Any) -> Law:
     is_text = isinstance(value, str) and ":" in value
     checks.require(is_text, field, value, "the text of a distribution of service times", "write it as name:numbers")
-    law = _work.independent(field, Law.parse(value))
-    law.mean()
-    return law
+    return _work.law_of(field, value)
 
 
 def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: int = 0) -> np.ndarray:
@@ -98,15 +96,16 @@ def lags_and_ages(workers: int, sequence: np.ndarray) -> tuple[np.ndarray, np.nd
     return lags, len(sequence) - versions
 
 
-def cyclic_mean_lag(sequence: np.ndarray) -> float:
-    """Mean delay when the order is repeated forever and every worker occurs in it.
+def cyclic_mean_lag(sequence: np.ndarray, groups: int = 1) -> float:
+    """Mean versions, of so many deliveries each, that pass while a worker is out, when the order repeats for ever.
 
     >>> cyclic_mean_lag(np.array([0, 1, 0, 2]))
     2.0
     """
-    length, total = len(sequence), 0
-    for w in np.unique(sequence):
-        positions = np.flatnonzero(sequence == w)
-        gaps = np.diff(positions, append=positions[0] + length)
-        total += int((gaps - 1).sum())
-    return total / length
+    # So many rounds close a cycle of versions, behind as many in which every worker has begun.
+    deliveries = np.tile(sequence, 2 * groups)
+    restarts, stalenesses = dict.fromkeys(sequence.tolist(), 0), []
+    for t, worker in enumerate(deliveries.tolist()):
+        stalenesses.append(t // groups - restarts[worker])
+        restarts[worker] = (t + 1) // groups
+    return sum(stalenesses[len(deliveries) // 2 :]) / (len(deliveries) // 2)

@@ -42,7 +42,20 @@ from asyncsim.base.declared import (  # noqa: F401
     Vector,
 )
 from asyncsim.base.records import Estimate, Point
-from asyncsim.claims._trial import Defect, Plant, Trial, Wrapped, replaced, too_rare, units_for, within  # noqa: F401
+from asyncsim.claims._trial import (  # noqa: F401
+    Defect,
+    Plant,
+    Trial,
+    Wrapped,
+    heavy,
+    named,
+    replaced,
+    sampled,
+    too_rare,
+    units_for,
+    untouched,
+    within,
+)
 
 Quantities = dict[str, float]
 

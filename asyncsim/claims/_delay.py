@@ -84,11 +84,6 @@ def covariance_share(a: float, tau: int, lag: int) -> float:
 def stable_share(step: float, curvature: float, tau: int) -> float:
     """a = step * curvature, refused at or above the boundary, where no stationary law exists."""
     a = step * curvature
-    checks.require(
-        a < critical(tau),
-        "step",
-        step,
-        f"below {critical(tau) / curvature:.6g} = a_c({tau}) / curvature",
-        "lower the learning rate (step) or the staleness",
-    )
+    bound = f"below {critical(tau) / curvature:.6g} = a_c({tau}) / curvature"
+    checks.require(a < critical(tau), "step", step, bound, "lower the learning rate (step) or the staleness")
     return a

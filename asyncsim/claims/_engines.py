@@ -5,9 +5,10 @@ A claim adds `example` and `typical`, and changes what differs there.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from asyncsim.base.declared import Choice, Count, Declared, Draw, Flag, Integer, Parsed, Real
+from asyncsim.base.declared import Choice, Count, Declared, Draw, Flag, Integer, Parsed, Positive, Real
 from asyncsim.base.laws import Law
 from asyncsim.claims import _lengths, _work
 
@@ -28,93 +29,57 @@ class Engines(Declared):
         """The same by a second route."""
         return _work.longest_by_quantiles(self.length, self.samples_per_group)
 
+    @property
+    def batch(self: Any) -> int:
+        """Q, samples of a batch."""
+        return int(self.groups_per_batch * self.samples_per_group)
+
+    @property
+    def publish(self: Any) -> int:
+        """M, groups of a publish."""
+        return int(self.groups_per_batch * self.batches_per_publish)
+
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
         """What is typical by itself."""
         return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
 
 
-def places(**details: Any) -> Integer:
-    """Groups in generation at once."""
-    return Count(1, None, **{"unit": "groups", "doc": "groups in generation", **details})
-
-
-def tickets(high: int | None = None, **details: Any) -> Integer:
-    """Groups that may be out at once."""
-    return Count(1, high, **{"unit": "groups", "doc": "groups that are out", **details})
-
-
-def groups(low: int = 1, high: int | None = None, **details: Any) -> Integer:
-    """Groups of a batch."""
-    return Count(low, high, **{"unit": "groups", "doc": "groups of a batch", **details})
-
-
-def batches(high: int | None = None, **details: Any) -> Integer:
-    """Batches of a publish."""
-    return Count(1, high, **{"unit": "batches", "doc": "batches of a publish", **details})
-
-
-def samples(high: int | None = None, **details: Any) -> Integer:
-    """Samples of a group."""
-    return Count(1, high, **{"unit": "samples", "doc": "samples of a group", **details})
-
-
-def slots(low: int = 1, **details: Any) -> Integer:
-    """Samples decoded at once."""
-    return Count(low, None, **{"unit": "samples", "doc": "samples decoded at once", **details})
-
-
-def capacity(**details: Any) -> Integer:
-    """Room of the buffer."""
-    return Count(1, None, **{"unit": "groups", "doc": "finished groups that the buffer holds", **details})
-
-
-def cells(most: int | None = None, **details: Any) -> Integer:
-    """Cells of a law."""
-    return Integer(
-        1,
-        most,
-        **{"doc": "cells of the distribution that are asked for", "remedy": "ask for at least one cell", **details},
-    )
-
-
-def work(**details: Any) -> Parsed[Law]:
-    """Law of the work of a sample, of finite mean: seconds at rate 1."""
-    doc = "distribution of the work of a sample, seconds at rate 1"
-    accepts = "the text of a distribution of finite mean, or a positive number"
-    return Parsed(_work.law_of, accepts, **{"typical": WORKS, "unit": "seconds", "doc": doc, **details})
-
-
-def smooth_length(**details: Any) -> Parsed[Law]:
-    """Law of the generation seconds of a sample, with a density."""
-    accepts = f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}"
-    doc = "distribution of the seconds of a sample"
-    return Parsed(_lengths.read_law, accepts, **{"typical": _lengths.HEAVY, "unit": "seconds", "doc": doc, **details})
-
-
-def train_time(least: str = ">= 0", **details: Any) -> Parsed[float]:
-    """Mean seconds of the training of a batch; `least`: ">= 0" or "> 0"."""
-    parse = {">= 0": _work.seconds, "> 0": _work.some_seconds}[least]
-    defaults = {"unit": "seconds", "doc": "training time of a batch"}
-    return Parsed(parse, f"number {least}, or the text of a distribution", **defaults | details)
-
-
-def sync_time(**details: Any) -> Real:
-    """Seconds of a synchronization."""
-    doc = "seconds of a synchronization, from the snapshot to the install"
-    return Real(0.0, **{"unit": "seconds", "doc": doc, **details})
-
-
-def generator_pauses(**details: Any) -> Flag:
-    """Whether a synchronization stops the generators."""
-    doc = "whether a synchronization stops the generators"
-    return Flag(**{"doc": doc, "remedy": f"say {doc}", **details})
-
-
-def release(**details: Any) -> Choice:
-    """When a ticket returns."""
-    return Choice(
-        "publish",
-        "dequeue",
-        **{"doc": "when a group permit returns", "remedy": "say when a group permit returns", **details},
-    )
+places = partial(Count, 1, unit="groups", doc="groups in generation")
+tickets = partial(Count, 1, unit="groups", doc="groups that are out")
+groups = partial(Count, low=1, unit="groups", doc="groups of a batch")
+batches = partial(Count, 1, unit="batches", doc="batches of a publish")
+samples = partial(Count, 1, unit="samples", doc="samples of a group")
+slots = partial(Count, low=1, unit="samples", doc="samples decoded at once")
+capacity = partial(Count, 1, unit="groups", doc="finished groups that the buffer holds")
+cells = partial(Integer, 1, doc="cells of the distribution that are asked for", remedy="ask for at least one cell")
+work = partial(
+    Parsed[Law],
+    _work.law_of,
+    "the text of a distribution of finite mean, or a positive number",
+    typical=WORKS,
+    unit="seconds",
+    doc="distribution of the work of a sample, seconds at rate 1",
+)
+smooth_length = partial(
+    Parsed[Law],
+    _lengths.read_law,
+    f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}",
+    typical=_lengths.HEAVY,
+    unit="seconds",
+    doc="distribution of the seconds of a sample",
+)
+OF_ONE_GROUP = "training time of a batch of one group"
+_training: dict[str, Any] = {"unit": "seconds", "doc": "training time of a batch"}
+train_time = partial(Parsed[float], _work.seconds, "number >= 0, or the text of a distribution", **_training)
+some_train_time = partial(Parsed[float], _work.some_seconds, "number > 0, or the text of a distribution", **_training)
+period = partial(Positive, unit="seconds", doc="time from publish to publish, the training of a batch")
+sync_time = partial(Real, 0.0, unit="seconds", doc="seconds of a synchronization, from the snapshot to the install")
+generator_pauses = partial(
+    Flag,
+    doc="whether a synchronization stops the generators",
+    remedy="say whether a synchronization stops the generators",
+)
+release = partial(
+    Choice, "publish", "dequeue", doc="when a group permit returns", remedy="say when a group permit returns"
+)

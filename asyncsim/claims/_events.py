@@ -39,10 +39,8 @@ class Loop:
         self.writing: list[tuple[float, int]] = []
         self.ready: deque[int] = deque()
         self.blocked: deque[int] = deque()
-        self.free = settings.places
-        self.tickets = settings.tickets
+        self.free, self.tickets = settings.places, settings.tickets
         self.training_until = self.syncing_until = np.inf
-        self.dropped = 0
         self.started: list[float] = []
         self.finished: dict[int, float] = {}
         self.trained: dict[int, float] = {}
@@ -57,12 +55,13 @@ class Loop:
 
     def _step(self) -> None:
         s = self.settings
-        halted = s.generator_pauses and np.isfinite(self.syncing_until)
         # Ends are kept on a clock that stands still during a pause.
-        group_end = self.writing[0][0] + self.paused if self.writing and not halted else np.inf
+        group_end = self.writing[0][0] + self.paused if self.writing and not self._halted() else np.inf
         self.now = min(group_end, self.training_until, self.syncing_until)
         if group_end == self.now:
-            self._finish(heapq.heappop(self.writing)[1])
+            group = heapq.heappop(self.writing)[1]
+            self.finished[group] = self.now
+            self.blocked.append(group)
         elif self.training_until == self.now:
             self.training_until = np.inf
             self.ends.append(self.now)
@@ -73,23 +72,7 @@ class Loop:
             self.paused += s.sync_time if s.generator_pauses else 0.0
             if self.tickets is not None and not s.early:
                 self.tickets += s.groups_per_batch * s.batches_per_publish
-        self._settle()
-
-    def _finish(self, group: int) -> None:
-        s = self.settings
-        self.finished[group] = self.now
-        full = s.capacity is not None and len(self.ready) >= s.capacity
-        if full and not s.drop:
-            self.blocked.append(group)
-            return
-        if full:
-            self.ready.popleft()
-            self.dropped += 1
-        self.ready.append(group)
-        self.free += 1
-
-    def _settle(self) -> None:
-        s = self.settings
+        self._enter()
         idle = np.isinf(self.training_until) and np.isinf(self.syncing_until)
         if idle and len(self.ready) >= s.groups_per_batch:
             for _ in range(s.groups_per_batch):
@@ -97,22 +80,26 @@ class Loop:
             self.training_until = self.now + next(self.training)
             if self.tickets is not None and s.early:
                 self.tickets += s.groups_per_batch
-        while self.blocked and s.capacity is not None and len(self.ready) < s.capacity:
-            self.ready.append(self.blocked.popleft())
-            self.free += 1
+        self._enter()
         self._admit()
 
-    def _admit(self) -> None:
+    def _enter(self) -> None:
+        """Groups that have ended enter the buffer, in place of the oldest where a full one drops, and free a place."""
         s = self.settings
-        while self.free and (self.tickets is None or self.tickets) and self.writing_may_begin():
+        while self.blocked and (s.drop or s.capacity is None or len(self.ready) < s.capacity):
+            if s.capacity is not None and len(self.ready) >= s.capacity:
+                self.ready.popleft()
+            self.ready.append(self.blocked.popleft())
+            self.free += 1
+
+    def _admit(self) -> None:
+        left = np.inf if self.settings.total is None else self.settings.total
+        while self.free and self.tickets != 0 and not self._halted() and len(self.started) < left:
             heapq.heappush(self.writing, (self.now - self.paused + next(self.generation), len(self.started)))
             self.started.append(self.now)
             self.free -= 1
             self.tickets = None if self.tickets is None else self.tickets - 1
-        assert s.places >= len(self.writing)
 
-    def writing_may_begin(self) -> bool:
-        """Whether groups are left to admit and no synchronization holds the generators."""
-        s = self.settings
-        halted = s.generator_pauses and np.isfinite(self.syncing_until)
-        return not halted and (s.total is None or len(self.started) < s.total)
+    def _halted(self) -> bool:
+        """Whether a synchronization holds the generators."""
+        return self.settings.generator_pauses and bool(np.isfinite(self.syncing_until))

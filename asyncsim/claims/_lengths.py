@@ -86,11 +86,11 @@ def expectation(
     >>> round(expectation(laws.pareto(1.0, 3.0), lambda x: x), 10)
     1.5
     """
-    frozen, low, high = _density(law, power)
+    low, high = _range(law, power)
     kinks = [math.log(b) for b in breaks if b > 0.0 and low < math.log(b) < high]
     log_x, weights = panels(np.unique(np.concatenate([np.linspace(low, high, _PANELS + 1), kinks])))
     x = np.exp(log_x)
-    return float(weights @ (frozen.pdf(x) * x * function(x)))
+    return float(weights @ (frozen(law).pdf(x) * x * function(x)))
 
 
 def panels(edges: np.ndarray, nodes: int = 16) -> tuple[np.ndarray, np.ndarray]:
@@ -100,16 +100,23 @@ def panels(edges: np.ndarray, nodes: int = 16) -> tuple[np.ndarray, np.ndarray]:
     return ((edges[:-1] + half)[:, None] + half[:, None] * places).ravel(), (half[:, None] * weights).ravel()
 
 
-def _density(law: laws.Law, power: float) -> tuple[Any, float, float]:
-    """The law as SciPy has it, and the range of log L beyond which at most rounding of E L^power lies."""
+def frozen(law: laws.Law) -> Any:
+    """The law as SciPy has it."""
     if law.kind == "pareto":
-        minimum, alpha = law.parameters
-        return stats.pareto(alpha, scale=minimum), math.log(minimum), math.log(minimum) + 34.0 / (alpha - power)
+        return stats.pareto(law.parameters[1], scale=law.parameters[0])
     if law.kind == "lognormal":
         mean, sigma = law.parameters
-        centre = math.log(mean) - 0.5 * sigma**2
-        high = centre + power * sigma**2 + 8.5 * sigma
-        return stats.lognorm(sigma, scale=math.exp(centre)), centre - 8.5 * sigma, high
+        return stats.lognorm(sigma, scale=math.exp(math.log(mean) - 0.5 * sigma**2))
     mean, shape = (*law.parameters, 1.0)[:2]
-    frozen = stats.gamma(shape, scale=mean / shape)
-    return frozen, float(np.log(frozen.ppf(1e-17))), float(np.log(frozen.isf(1e-20)))
+    return stats.gamma(shape, scale=mean / shape)
+
+
+def _range(law: laws.Law, power: float) -> tuple[float, float]:
+    """The range of log L beyond which at most rounding of E L^power lies."""
+    first, last = law.parameters[0], law.parameters[-1]
+    if law.kind == "pareto":
+        return math.log(first), math.log(first) + 34.0 / (last - power)
+    if law.kind == "lognormal":
+        centre = math.log(first) - 0.5 * last**2
+        return centre - 8.5 * last, centre + power * last**2 + 8.5 * last
+    return float(np.log(frozen(law).ppf(1e-17))), float(np.log(frozen(law).isf(1e-20)))

@@ -10,21 +10,40 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer
+from asyncsim.base.declared import Declared, Draw, Integer
 from asyncsim.base.laws import Law
-from asyncsim.claims import _lengths, _work
+from asyncsim.claims import _engines, _lengths, _work
 
 STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
 """Works under which many places deliver about as many groups in every period."""
+_SUPPLY = 1.25
+"""Groups generated for each one trained, at least, from which a trainer never waits."""
 _RARE = 3e-3
 """Chance of an empty or full buffer below which it costs less than that share of the throughput."""
 _PERIODS = np.arange(1, 400)
 
 Nodes = tuple[np.ndarray, np.ndarray]
+
+
+class Clocked(Declared):
+    """An open loop of single samples under a clock: a trainer that never waits publishes every `period` seconds.
+
+    Places start again at once, so a sample's start falls anywhere in a period, independently of how long it will take.
+    """
+
+    length = _engines.smooth_length(example="lognormal:1.0:0.8")
+    period = _engines.period(typical=(0.1, 3.0), example=0.4)
+    places = _engines.places(typical=(16, 512), example=64)
+    groups_per_batch = _engines.groups(typical=(1, 8), example=8)
+
+    def joint(self) -> None:
+        """Where generation feeds the trainer by less than a quarter too much it would wait, and the clock stop."""
+        least = _SUPPLY * self.groups_per_batch * self.length.mean() / self.period
+        remedy = "the trainer must never wait; give more places (generator slots) or a longer period"
+        checks.real("places", self.places, remedy, least)
 
 
 def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
@@ -39,13 +58,9 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
     else:
         chance = poisson.sf(capacity + (_PERIODS - 1) * groups, _PERIODS * ratio * groups).max()
         event = "that a run of many arrivals finds it full"
-    checks.require(
-        float(chance) <= _RARE,
-        "capacity",
-        capacity,
-        f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}",
-        "enlarge the buffer or the batch, or move the two rates apart",
-    )
+    bound = f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}"
+    remedy = "enlarge the buffer or the batch, or move the two rates apart"
+    checks.require(float(chance) <= _RARE, "capacity", capacity, bound, remedy)
 
 
 def with_buffer(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
@@ -114,23 +129,10 @@ def mean_floor_by_density(law: Law, n: int, unit: float, low: float, high: float
         return float(atoms[1] @ mean_floor(atoms[0] / unit))
     t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
     x = t * unit
-    density = n * (1.0 - law.survival(x)) ** (n - 1) * _density(law, x) * unit
+    density = n * (1.0 - law.survival(x)) ** (n - 1) * _lengths.frozen(law).pdf(x) * unit
     return float((weight * density * mean_floor(t)).sum())
 
 
 def _integral_of_floor(x: np.ndarray) -> np.ndarray:
     whole = np.floor(x)
     return whole * (whole - 1.0) / 2.0 + whole * (x - whole)
-
-
-def _density(law: Law, x: np.ndarray) -> np.ndarray:
-    p = law.parameters
-    if law.kind == "exponential":
-        return np.exp(-x / p[0]) / p[0]
-    if law.kind == "lognormal":
-        z = np.log(x / p[0]) / p[1] + p[1] / 2.0
-        return np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * p[1] * x)
-    if law.kind == "gamma":
-        scaled = x * p[1] / p[0]
-        return np.exp((p[1] - 1.0) * np.log(scaled) - scaled - gammaln(p[1])) * p[1] / p[0]
-    return np.where(x >= p[0], p[1] * p[0] ** p[1] / x ** (p[1] + 1.0), 0.0)

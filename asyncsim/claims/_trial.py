@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsim import validation
+from asyncsim.base import laws
 from asyncsim.base.records import Estimate, Point
 
 Plant = Callable[[Any], Any]
@@ -82,6 +83,15 @@ def replaced(**settings: Any) -> Plant:
     return lambda spec: spec.replace(**settings)
 
 
+def named(*names: str, **fixed: Any) -> Callable[..., dict[str, Any]]:
+    """A maker of points: values of these names in their order, beside what is the same in all; changes by name.
+
+    >>> named("staleness", "step", curvature=2.0)(4, 0.1)
+    {'curvature': 2.0, 'staleness': 4, 'step': 0.1}
+    """
+    return lambda *values, **changes: fixed | dict(zip(names, values, strict=False)) | changes
+
+
 def within(**limits: float) -> Callable[[Point], str | None]:
     """A reach: numbers of a point that are at most so large; beyond, runs or lists are too long.
 
@@ -94,6 +104,28 @@ def within(**limits: float) -> Callable[[Point], str | None]:
         return next((f"{name} of at most {most:g}, not {point[name]:g}; lower it" for name, most in above), None)
 
     return reach
+
+
+def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:
+    """Why a mean of works or training times cannot be sampled in a run of reasonable length.
+
+    `index` of a Pareto law and `shape` of a gamma law at least.
+    """
+    for name in names:
+        law = laws.as_law(name, point[name]) if isinstance(point[name], str) else laws.constant(1.0)
+        last, reason = law.parameters[-1], "errors of heavier tails are not normal"
+        if law.kind == "pareto" and last < index:
+            return f"a Pareto index of {name} of at least {index:g}; {reason}"
+        if law.kind == "lognormal" and last > 1.5:
+            return f"a log-normal sigma of {name} of at most 1.5; {reason}"
+        if law.kind == "gamma" and last < shape:
+            return f"a gamma shape of {name} of at least {shape:g}; {reason}"
+    return None
+
+
+def sampled(*names: str, **limits: float) -> Callable[[Point], str | None]:
+    """A reach: works of these names whose means a run shows, and numbers of a point that are at most so large."""
+    return lambda point: heavy(point, *names) or within(**limits)(point)
 
 
 def too_rare(spread: float, most: float) -> str | None:

@@ -40,6 +40,17 @@ def law_of(field: str, value: Any) -> Law:
     return law
 
 
+def text(field: str, value: Any) -> str:
+    """The text of any distribution, as it is.
+
+    >>> text("length", "pareto:1:0.5")
+    'pareto:1:0.5'
+    """
+    given = isinstance(value, str) and ":" in value
+    checks.require(given, field, value, "the text of a distribution", "write it as name:numbers")
+    return str(value)
+
+
 def seconds(field: str, value: Any) -> float:
     """Mean seconds, >= 0: a number, or the mean of a law given as text.
 

@@ -11,7 +11,7 @@ from scipy.stats import poisson
 from asyncsim import claims
 from asyncsim import systems as presets
 from asyncsim.base.laws import Law, constant, empirical, exponential, gamma, lognormal, pareto
-from asyncsim.claims import _few_places
+from asyncsim.claims.staleness_rules import _few_places
 from asyncsim.systems._system import System
 
 LENGTH = lognormal(1.0, 0.8)

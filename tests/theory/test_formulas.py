@@ -9,7 +9,7 @@ import pytest
 
 from asyncsim import claims
 from asyncsim.app.formulas import GREEK, rendered
-from asyncsim.claims import _unticketed
+from asyncsim.claims.staleness_rules import _unticketed
 from asyncsim.plotting import plot
 from tests.test_reporting import verdict
 

@@ -11,7 +11,7 @@ import numpy as np
 from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
-from asyncsim.claims.lab.windows import places
+from asyncsim.claims.lab.windows import engine
 from asyncsim.systems._system import System
 
 RARE = 1e-6
@@ -48,9 +48,8 @@ def crowded(point: Point) -> str | None:
 
 def open_loop(point: Point) -> System:
     """Places that start again at once, a trainer under a clock, a buffer that overflows."""
-    batch = point["groups_per_batch"]
-    settings = {"train_time": point["period"], "capacity": 2 * batch, "overflow": "drop_oldest", "mode": "keep"}
-    return places(point, point["places"], batch, **settings)
+    capacity = 2 * point["groups_per_batch"]
+    return engine(point, train_time=point["period"], capacity=capacity, overflow="drop_oldest", mode="keep")
 
 
 def slow_installs(system: System) -> System:

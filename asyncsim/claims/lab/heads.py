@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base.records import Estimate
+from asyncsim.base.records import Estimate, Timeline
 from asyncsim.base.uncertainty import between
-from asyncsim.claims._trial import Wrapped
+from asyncsim.claims._trial import Plant, Wrapped
 
 
 def stationary_heads(
@@ -25,15 +26,32 @@ def mean_over_realizations(values: np.ndarray) -> Estimate:
     return estimate._replace(tolerance=1e-12 * max(1.0, abs(estimate.value)))
 
 
-class LateStamp(Wrapped):
-    """A system that stamps samples with the version current at their end instead of their start."""
+class _Stamped(Wrapped):
+    """A system whose record has another stamp in place of one of its own."""
 
-    def timeline(self, *arguments: Any, **options: Any) -> Any:
-        """The system's timeline with start versions overwritten."""
-        record = self._inner.timeline(*arguments, **options)
-        stamps = np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"])
-        record.samples["v_start"] = stamps
+    def __init__(self, system: Any, table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
+        super().__init__(system)
+        self._change = table, column, stamp
+
+    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
+        """The system's timeline with one column overwritten."""
+        record: Timeline = self._inner.timeline(*arguments, **options)
+        table, column, stamp = self._change
+        getattr(record, table)[column] = stamp(record)
         return record
+
+
+def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
+    """A plant: what `stamp` makes of a record in place of a column of its "samples" or "groups"."""
+    return lambda system: _Stamped(system, table, column, stamp)
+
+
+late_stamp = stamped(
+    "samples",
+    "v_start",
+    lambda record: np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"]),
+)
+"""Samples are stamped with the version current at their end instead of their start."""
 
 
 def law_of(heads: np.ndarray, cells: int) -> dict[str, Estimate]:

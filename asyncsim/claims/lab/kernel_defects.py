@@ -119,6 +119,11 @@ def place_freed_twice(system: Mistaken, state: State) -> None:
         row = group.after[row]
 
 
+def eight_places_freed_twice(system: System) -> Mistaken:
+    """Eight places are freed once too often."""
+    return place_freed_twice(system, times=8)
+
+
 @_plant()
 def slot_freed_twice(system: Mistaken, state: State) -> None:
     """Every server frees a slot once too often: it decodes a sample more than it has slots."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from asyncsim import live, methods, tasks, updates
 from asyncsim.base import laws
 from asyncsim.base.records import Point
-from asyncsim.claims._trial import Plant, within
+from asyncsim.claims._trial import Plant
 from asyncsim.running.spec import Spec
 from asyncsim.systems._system import System
 from asyncsim.updates._link import chain
@@ -55,7 +55,3 @@ def on_systems(change: Any) -> Plant:
 def on_runs(change: Any) -> Plant:
     """A plant in what a live run leaves behind."""
     return lambda given: change(given) if isinstance(given, live.Live) else given
-
-
-few = within(tickets=32)
-"""Permits that two processes do not hold up."""

@@ -15,6 +15,7 @@ from asyncsim.claims._trial import Estimate, Plant, Point
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.claims.lab.threshold import crossing, grown
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.running.spec import Spec
 from asyncsim.schedules._imposed import Imposed
 
 ITERATE = Metric("iterate", lambda step: step.weights["iterate"][:, 0])
@@ -35,17 +36,16 @@ def given(version: np.ndarray) -> Imposed:
     return Imposed("given", {}, lambda request: version[..., None], random=True, groups_per_batch=version.shape[2])
 
 
+def from_one(curvature: float, system: Any, step: Any, **settings: Any) -> Spec:
+    """Noiseless descent from 1 under staleness by a system."""
+    task = tasks.quadratic((curvature,), noise=0.0, start=1.0)
+    return descent(task, system, updates.sgd(step), **{"sampling": "enumerate", "diagnostics": "none", **settings})
+
+
 def drawn(point: Point, system: Any, replicates: int, seed: int, plant: Plant) -> Trace:
-    """Noiseless descent from 1 under staleness that a system draws anew for every replicate."""
-    spec = descent(
-        tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
-        system,
-        updates.sgd(point["share"] / point["curvature"]),
-        updates=point["updates"],
-        replicates=replicates,
-        sampling="enumerate",
-        diagnostics="none",
-    )
+    """Descent under staleness that a system draws anew for every replicate."""
+    step = point["share"] / point["curvature"]
+    spec = from_one(point["curvature"], system, step, updates=point["updates"], replicates=replicates)
     return run(spec, seed, plant)
 
 
@@ -65,16 +65,9 @@ def moment_boundary(
     paths, count = version.shape[:2]
 
     def excess(steps: np.ndarray) -> np.ndarray:
-        spec = descent(
-            tasks.quadratic((curvature,), noise=0.0, start=1.0),
-            given(version),
-            updates.sgd(tuple(np.repeat(steps, paths))),
-            updates=count,
-            replicates=paths * len(steps),
-            realizations=paths,
-            sampling="enumerate",
-            diagnostics=[ITERATE],
-        )
+        size = {"updates": count, "replicates": paths * len(steps), "realizations": paths}
+        rates = tuple(np.repeat(steps, paths))
+        spec = from_one(curvature, given(version), rates, **size, diagnostics=[ITERATE])
         iterates = run(spec, seed, plant)["iterate"].reshape(count, len(steps), paths)
         return grown(iterates**power @ chance, count // 2, 1e-12)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -58,9 +58,13 @@ dropped_ratio = with_method(weight=NoRatio())
 """The method without its ratio."""
 
 
-def momentum_inserted(spec: Spec) -> Spec:
-    """A heavy ball in front of the chain."""
-    return spec.replace(update=_link.Chain((updates.momentum(0.5), *spec.update.links)))
+def relinked(change: Callable[..., tuple[_link.Link, ...]]) -> Plant:
+    """A plant: other links, made of those of the chain."""
+    return lambda spec: spec.replace(update=_link.Chain(change(*spec.update.links)))
+
+
+momentum_inserted = relinked(lambda *links: (updates.momentum(0.5), *links))
+"""A heavy ball in front of the chain."""
 
 
 class PolicyDefect(Wrapped):

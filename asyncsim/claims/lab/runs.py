@@ -75,6 +75,10 @@ def displaced(
     )
 
 
+PLACE = Metric("place", lambda step: step.parameters[:, 0])
+"""First parameter before the update, `[R]`."""
+
+
 class MeanGradient:
     """An instrument: "gradient", the mean of the gradients behind the displacement, `[P, R]`."""
 

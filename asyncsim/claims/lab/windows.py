@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,24 @@ import numpy as np
 from asyncsim import systems
 from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.claims._trial import Plant, replaced, units_for
+from asyncsim.claims._trial import replaced, units_for
 from asyncsim.systems._system import System
 
 _ROUNDING = 1e-9
 """Relative rounding of a mean over thousands of differences of times."""
 _FEWEST = 16
 """Realizations at least, for a reliable error estimate."""
+_SETTINGS = {"places", *(each.name for each in fields(System))}
 
 
 def realizations_for(
     spread: float, effect: float, tolerance: float, comparisons: int, kind: str = "expectation"
 ) -> int:
-    """Realizations of that relative spread that see the effect beside a tolerance, which a verdict counts twice."""
+    """Realizations that see the effect beside a tolerance, which a verdict counts twice.
+
+    `spread`: the relative standard deviation of one realization's number, at most, at the points of a claim; measured
+    and rounded up.
+    """
     net_effect = max(effect - 2.0 * tolerance, effect / 4.0)
     return max(_FEWEST, units_for(spread, net_effect, comparisons, kind))
 
@@ -44,13 +50,11 @@ def seconds_or_law(name: str, value: Any) -> Any:
     return laws.as_law(name, value) if isinstance(value, str) else float(value)
 
 
-def places(point: Point, count: int, groups: int, **settings: Any) -> System:
-    """So many places that write one unit a second, batches of so many groups; work, and training unless that is a
-    setting, of the point."""
-    if "train_time" not in settings:
-        settings["train_time"] = seconds_or_law("train_time", point["train_time"])
-    length = laws.as_law("length", point["length"])
-    return System("places", {}, length, (1.0,) * count, groups_per_batch=groups, **settings)
+def engine(point: Point, **settings: Any) -> System:
+    """The system of a point's settings, with "places" that write one unit a second; `settings` beside or in place."""
+    given = {name: value for name, value in point.items() if name in _SETTINGS} | settings
+    rates, train_time = (1.0,) * given.pop("places"), seconds_or_law("train_time", given.pop("train_time"))
+    return System("places", {}, laws.as_law("length", given.pop("length")), rates, train_time=train_time, **given)
 
 
 def synchronous(point: Point, **settings: Any) -> System:
@@ -83,12 +87,13 @@ def interval(record: Timeline, warm: int) -> tuple[int, float]:
 
 def groups_per_second(
     system: System, batches: int, samples: int, warm: int, realizations: int, seed: int, tolerance: float = 0.0
-) -> Estimate:
+) -> dict[str, Estimate]:
     """Groups trained a second behind the warm-up, over all realizations; `tolerance` is a share of it."""
     intervals = [interval(record, warm) for record in timelines(system, batches, samples, realizations, seed)]
     counts, seconds = np.array(intervals, dtype=np.float64).T
     groups = system.groups_per_batch * counts
-    return allowed(uncertainty.ratio(groups, seconds, np.arange(realizations), random=True), tolerance)
+    rate = uncertainty.ratio(groups, seconds, np.arange(realizations), random=True)
+    return {"groups_per_second": allowed(rate, tolerance)}
 
 
 def allowed(estimate: Estimate, tolerance: float = 0.0) -> Estimate:
@@ -96,29 +101,18 @@ def allowed(estimate: Estimate, tolerance: float = 0.0) -> Estimate:
     return estimate._replace(tolerance=(tolerance + _ROUNDING) * abs(estimate.value))
 
 
+def means(
+    records: Iterable[Timeline], numbers: Callable[[Timeline], Mapping[str, float]], tolerance: float = 0.0
+) -> dict[str, Estimate]:
+    """Means over realizations of the `numbers` of each record, by name."""
+    rows = [numbers(record) for record in records]
+    return {name: mean_of((row[name] for row in rows), tolerance) for name in rows[0]}
+
+
 def mean_of(values: Iterable[float], tolerance: float = 0.0) -> Estimate:
     """Mean of one number for each realization, with its error between them."""
     rows = np.fromiter(values, dtype=np.float64)
     return allowed(uncertainty.between(rows, np.arange(len(rows)), random=True), tolerance)
-
-
-def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:
-    """Why a mean of works or training times cannot be sampled in a run of reasonable length.
-
-    `index` of a Pareto law and `shape` of a gamma law at least.
-    """
-    for name in names:
-        value = point[name]
-        law = laws.as_law(name, value) if isinstance(value, str) else None
-        if law is None:
-            continue
-        if law.kind == "pareto" and law.parameters[1] < index:
-            return f"a Pareto index of {name} of at least {index:g}; errors of heavier tails are not normal"
-        if law.kind == "lognormal" and law.parameters[1] > 1.5:
-            return f"a log-normal sigma of {name} of at most 1.5; errors of heavier tails are not normal"
-        if law.kind == "gamma" and law.parameters[1] < shape:
-            return f"a gamma shape of {name} of at least {shape:g}; errors of heavier tails are not normal"
-    return None
 
 
 def overproduced(point: Point) -> str | None:
@@ -130,13 +124,3 @@ def overproduced(point: Point) -> str | None:
 
 blocks = replaced(overflow="block")
 """A full buffer makes its generators wait."""
-
-
-def slot_lost(system: Any) -> Any:
-    """One slot fewer than the server should have."""
-    return system.replace(slots=system.slots - 1)
-
-
-def trains_longer(factor: float) -> Plant:
-    """A plant: a batch trains so many times as long as it should."""
-    return lambda system: system.replace(train_time=factor * system.mean_train_time(1))

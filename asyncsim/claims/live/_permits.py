@@ -14,7 +14,7 @@ class Permits(_engines.Engines):
     """K permits with a generator slot for each, M groups a batch, every batch published."""
 
     tickets = _engines.tickets(64, example=6)
-    publish_groups = _engines.groups(1, 32, typical=(1, 5), example=2)
+    publish_groups = _engines.groups(high=32, typical=(1, 5), example=2)
     release = _engines.release(example="publish", typical=("publish", "dequeue"))
 
     def joint(self) -> None:

@@ -17,8 +17,7 @@ from typing import Any
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
 from asyncsim.claims.live._permits import Path, Permits, path
 
 _BATCHES = 40
@@ -77,9 +76,7 @@ class Learning(Permits, Claim):
 
     points = (_POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.live_runs.few(point)
+    reach = staticmethod(within(tickets=32))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

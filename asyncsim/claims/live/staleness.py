@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
 from asyncsim.claims.live._permits import Permits, path
 
 _BATCHES = 40
@@ -56,9 +55,7 @@ class Staleness(Permits, Claim):
     points = (_POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.live_runs.few(point)
+    reach = staticmethod(within(tickets=32))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -69,10 +66,8 @@ class Staleness(Permits, Claim):
         versions = np.arange(1, _TRAINED)[:, None]
         levels = ((first < versions) & (versions <= last)).sum(1) / point["publish_groups"]
         numbers = {"mean": levels.mean(), "least": levels.min(), "most": levels.max()}
-        return {
-            name: Estimate(float(value), tolerance=1e-12 * float(value), samples=len(levels))
-            for name, value in numbers.items()
-        }
+        each = {name: float(value) for name, value in numbers.items()}
+        return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
     @staticmethod
     def defects() -> dict[str, Defect]:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
 from asyncsim.claims.live._permits import Permits, path
 
 _BATCHES = 40
@@ -63,9 +62,7 @@ class Throughput(Permits, Claim):
     points = (_POINT, _EARLY)
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.live_runs.few(point)
+    reach = staticmethod(within(tickets=32))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

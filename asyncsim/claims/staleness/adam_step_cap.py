@@ -19,8 +19,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
 
 
 def _memory(s: AdamStepCap, ratio: float) -> float:
@@ -53,21 +52,8 @@ class _Fed:
         return record, {"read": state["read"] + 1.0}
 
 
-def _without_correction(spec: lab.Spec) -> lab.Spec:
-    """Moments that are not corrected for their start at 0."""
-    fed, adam = spec.update.links
-    T, beta1, beta2 = spec.updates, adam.beta1, adam.beta2  # type: ignore[attr-defined]
-    return spec.replace(update=lab.Links((fed, adam, sim.updates.scale((1.0 - beta1**T) / (1.0 - beta2**T) ** 0.5))))
-
-
-def _slower(spec: lab.Spec) -> lab.Spec:
-    """The second moment forgets as the first does."""
-    fed, adam = spec.update.links
-    beta1 = adam.beta1  # type: ignore[attr-defined]
-    return spec.replace(update=lab.Links((fed, lab.adam(1.0, beta1, beta1, eps=0.0))))
-
-
-_POINT = {"beta1": 0.9, "beta2": 0.99, "updates": 200}
+_point = named("beta1", "beta2", "updates")
+_POINT, _EARLY = _point(0.9, 0.99, 200), _point(0.9, 0.99, 100)
 
 
 class AdamStepCap(Claim):
@@ -86,9 +72,8 @@ class AdamStepCap(Claim):
         """A bounded step, and gradients whose squares are numbers."""
         checks.require(self.beta1**2 < 0.999 * self.beta2, "beta1", self.beta1, "below sqrt(0.999 beta2)", "lower it")
         grown = self.updates * abs(math.log(self.beta2 / self.beta1))
-        checks.require(
-            grown < 300.0, "updates", self.updates, "such that gradients grow by less than e^300", "lower it"
-        )
+        bound = "such that gradients grow by less than e^300"
+        checks.require(grown < 300.0, "updates", self.updates, bound, "lower it")
 
     def predict(s) -> dict[str, float]:
         return {"largest_step": _memory(s, s.beta1**2 / s.beta2) * _correction(s)}
@@ -110,7 +95,7 @@ class AdamStepCap(Claim):
     }
 
     points = (_POINT,)
-    more = ({"beta1": 0.9, "beta2": 0.999, "updates": 400}, {"beta1": 0.5, "beta2": 0.95, "updates": 60})
+    more = (_point(0.9, 0.999, 400), _point(0.5, 0.95, 60))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -130,7 +115,7 @@ class AdamStepCap(Claim):
             replicates=len(script),
             samples_per_group=1,
             sampling="enumerate",
-            diagnostics=[lab.Metric("place", lambda step: step.parameters[:, 0])],
+            diagnostics=[lab.PLACE],
         )
         trace = lab.run(spec, seed, plant)
         largest = float(np.abs(trace.parameters[:, 0] - trace["place"][-1]).max())
@@ -138,7 +123,10 @@ class AdamStepCap(Claim):
 
     @staticmethod
     def defects() -> dict[str, Defect]:
+        uncorrected = sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5)
         return {
-            "no bias correction": Defect(_without_correction, {**_POINT, "updates": 100}),
-            "second moment as short as the first": Defect(_slower, _POINT),
+            "no bias correction": Defect(lab.relinked(lambda fed, adam: (fed, adam, uncorrected)), _EARLY),
+            "second moment as short as the first": Defect(
+                lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))), _POINT
+            ),
         }

@@ -19,10 +19,9 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Real, Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 
 
@@ -30,14 +29,7 @@ def _step(s: BaselineOffsetImmunity, share: float) -> dict[str, float]:
     return {"step": mixed_critical(s.staleness, share) / s.curvature}
 
 
-def _group_baseline(spec: lab.Spec) -> lab.Spec:
-    """The group's own mean in place of the fixed baseline."""
-    return spec.replace(method=spec.method.replace(advantage=sim.advantages.group_mean()))
-
-
-def _point(offset: float, staleness: int) -> Point:
-    point = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
-    return {**point, "staleness": staleness, "offset": offset}
+_point = named("offset", "staleness", rewards=(0.0, 0.4, 1.0), reference_logits=(0.5, 0.0, -0.5), kl=0.5)
 
 
 class BaselineOffsetImmunity(SoftBandit, Claim):
@@ -83,9 +75,7 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
     points = (_point(0.15, 3), _point(0.35, 2), _point(-0.25, 2))
     more = (_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.soft.reach(point)
+    reach = staticmethod(lambda point: lab.soft.reach(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -99,6 +89,6 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
     def defects() -> dict[str, Defect]:
         return {
             "off-by-one version": Defect(lab.off_by_one_version, _point(0.15, 3)),
-            "baseline of the group": Defect(_group_baseline, _point(0.15, 3)),
+            "baseline of the group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _point(0.15, 3)),
             "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point(-0.25, 2)),
         }

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
 from asyncsim.claims.staleness._draws import RandomDelays
 
 

@@ -17,18 +17,17 @@ from scipy.optimize import brentq
 from asyncsim.base import checks
 from asyncsim.base.declared import Positive, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
-def _quantities(s: CriticalDamping, a: float, radius: float) -> dict[str, float]:
-    return {"step": a / s.curvature, "radius": radius}
+def _quantities(s: CriticalDamping, a: float, radius: float | None = None) -> dict[str, float]:
+    return {"step": a / s.curvature, "radius": s.staleness / (s.staleness + 1) if radius is None else radius}
 
 
-def _closed(s: CriticalDamping) -> tuple[float, float]:
+def _closed(s: CriticalDamping) -> float:
     tau = s.staleness
-    return math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1)), tau / (tau + 1)
+    return math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1))
 
 
 def _pair(a: float, tau: int) -> np.ndarray:
@@ -40,10 +39,7 @@ def _pair(a: float, tau: int) -> np.ndarray:
 
 _PERIODS, _GRID, _LATE = 150, 4096, 3e-4
 """Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""
-
-
-def _point(staleness: int) -> Point:
-    return {"staleness": staleness, "curvature": 2.0}
+_point = named("staleness", curvature=2.0)
 
 
 class CriticalDamping(Claim):
@@ -58,7 +54,7 @@ class CriticalDamping(Claim):
     curvature = Positive(typical=(0.1, 9.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
 
     def predict(s) -> dict[str, float]:
-        return _quantities(s, *_closed(s))
+        return _quantities(s, _closed(s))
 
     def check(s) -> dict[str, float]:
         def difference(a: float) -> float:
@@ -69,12 +65,10 @@ class CriticalDamping(Claim):
         return _quantities(s, a, float(_pair(a, s.staleness).mean().real))
 
     wrong = {
-        "limit of long delays 1/(e (tau + 1))": lambda s: _quantities(
-            s, 1.0 / (math.e * (s.staleness + 1)), _closed(s)[1]
-        ),
-        "exponents exchanged": lambda s: _quantities(s, _closed(s)[0] * (s.staleness + 1) / s.staleness, _closed(s)[1]),
-        "a quarter of the largest stable step": lambda s: _quantities(s, critical(s.staleness) / 4.0, _closed(s)[1]),
-        "one update of memory fewer": lambda s: _quantities(s, _closed(s)[0], 1.0 - 1.0 / s.staleness),
+        "limit of long delays 1/(e (tau + 1))": lambda s: _quantities(s, 1.0 / (math.e * (s.staleness + 1))),
+        "exponents exchanged": lambda s: _quantities(s, _closed(s) * (s.staleness + 1) / s.staleness),
+        "a quarter of the largest stable step": lambda s: _quantities(s, critical(s.staleness) / 4.0),
+        "one update of memory fewer": lambda s: _quantities(s, _closed(s), 1.0 - 1.0 / s.staleness),
     }
 
     points = (_point(1), _point(2), _point(4))
@@ -84,14 +78,12 @@ class CriticalDamping(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         delay = point["staleness"] + 1
         steps = np.geomspace(0.05, 1.0, _GRID) / delay / point["curvature"]
-        spec = lab.noiseless_descent((point["curvature"],), lab.fixed(point["staleness"]), plant)(
-            tuple(steps), _PERIODS * delay
-        )
-        gradients = lab.running.run(spec.replace(diagnostics=[lab.PROBE]), seed=seed, progress=False)["probe"]
+        build = lab.noiseless_descent((point["curvature"],), lab.fixed(point["staleness"]), plant)
+        spec = build(tuple(steps), _PERIODS * delay).replace(diagnostics=[lab.PROBE])
+        gradients = lab.running.run(spec, seed=seed, progress=False)["probe"]
         first = int(np.argmax((gradients * gradients[0] < 0.0).any(axis=0)))
-        checks.require(
-            first > 0, "step from which gradients change their sign", first, "inside the grid", "ask elsewhere"
-        )
+        subject = "step from which gradients change their sign"
+        checks.require(first > 0, subject, first, "inside the grid", "ask elsewhere")
         found = math.sqrt(steps[first - 1] * steps[first])
         # Late in a run two roots are left, nearly equal: values a delay apart obey a recurrence with their product.
         rows = gradients[20 * delay : 24 * delay : delay, first]

@@ -20,9 +20,8 @@ import asyncsim as sim
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed
 from asyncsim.claims._points import BEHAVIOR
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 _STALE = {"none": "none", "token": "token", "prefix": "prefix", "clipped": "token"}
 _CURRENT = {"sequence": "sequence", "per_decision": "sequence", "truncated": "sequence"}
@@ -127,14 +126,9 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         def field(ratio: str, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
             (mu, _), (pi, score) = _tokens(s, behavior), _tokens(s, theta)
             token = pi / mu
-            weight = {
-                "none": np.ones_like(token),
-                "token": token,
-                "prefix": token.cumprod(axis=1),
-                "sequence": token.prod(axis=1, keepdims=True) + 0.0 * token,
-            }[ratio]
-            drift: np.ndarray = np.einsum("y,yt,yti->i", mu.prod(axis=1) * s.advantage, weight, score)
-            return drift
+            whole, prefix = token.prod(axis=1, keepdims=True) + 0.0 * token, token.cumprod(axis=1)
+            weight = {"none": np.ones_like(token), "token": token, "prefix": prefix, "sequence": whole}[ratio]
+            return np.asarray(np.einsum("y,yt,yti->i", mu.prod(axis=1) * s.advantage, weight, score))
 
         flat = s.logits.ravel()
         found: dict[str, float] = {}
@@ -165,9 +159,8 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
         found: dict[str, Estimate] = {}
         for name, method in _methods(point["baseline"]).items():
-            jacobian = _jacobian(
-                plant(lab.population(task, method)), np.ravel(point["logits"]), name.startswith("stale")
-            )
+            spec, flat = plant(lab.population(task, method)), np.ravel(point["logits"])
+            jacobian = _jacobian(spec, flat, name.startswith("stale"))
             # Besides what the fourth order leaves, h^4/30 times a fifth derivative: it stays where the first cancels.
             tolerance = _TOLERANCE * float(np.linalg.norm(jacobian)) + _SHIFT**4 / 30.0
             found |= {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(jacobian.ravel())}

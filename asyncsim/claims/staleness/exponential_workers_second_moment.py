@@ -14,12 +14,10 @@ import math
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_crossing
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
 from asyncsim.claims.staleness._orders import ExponentialWorkers, paths, share_of_run
 
 
@@ -86,23 +84,15 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         curvature = point["curvature"]
         # Train on cuts of one run of the kernel.
-        version = lab.workers.windows(
-            lab.workers.timed(point["workers"]), point["updates"], units_for(_SPREAD, effect, 6), seed
-        )
-        task = sim.tasks.quadratic((curvature,), noise=0.0, start=1.0)
-        settings = {
-            "sampling": "enumerate",
-            "diagnostics": "none",
-            "updates": point["updates"],
-            **lab.workers.on(version),
-        }
-        spec = lab.descent(task, lab.paths.given(version), sim.updates.sgd(point["share"] / curvature), **settings)
+        system, count = lab.workers.timed(point["workers"]), units_for(_SPREAD, effect, 6)
+        version = lab.workers.windows(system, point["updates"], count, seed)
+        settings = {"updates": point["updates"], **lab.workers.on(version)}
+        spec = lab.paths.from_one(curvature, lab.paths.given(version), point["share"] / curvature, **settings)
         second = lab.paths.mean_of(lab.run(spec, seed, plant).parameters[:, 0] ** 2)
         # List all orders for the boundary.
         bracket = (0.1 / point["workers"] / curvature, 2.5 / curvature)
-        step = lab.paths.moment_boundary(
-            *lab.workers.orders(point["workers"], _VALUES), curvature, bracket, seed, plant
-        )
+        orders = lab.workers.orders(point["workers"], _VALUES)
+        step = lab.paths.moment_boundary(*orders, curvature, bracket, seed, plant)
         return {"step": step, "second_moment": second}
 
     @staticmethod

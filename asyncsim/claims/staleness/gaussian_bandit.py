@@ -17,10 +17,9 @@ from __future__ import annotations
 import asyncsim as sim
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims._delay import excess
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
 
 
 def _from(s: GaussianBandit, second: float) -> dict[str, float]:
@@ -56,9 +55,7 @@ class GaussianBanditClaim(GaussianBandit, Claim):
     points = (_POINT,)
     more = ({**_POINT, "staleness": 3, "step": 0.075},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.gaussian.settled(point)
+    reach = staticmethod(lambda point: lab.gaussian.settled(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

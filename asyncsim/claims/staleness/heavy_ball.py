@@ -18,9 +18,8 @@ from scipy.optimize import brentq
 import asyncsim as sim
 from asyncsim.base.declared import Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 
 
 def _boundary(tau: int, beta: float) -> float:
@@ -49,14 +48,7 @@ def _as_delay(s: HeavyBall) -> dict[str, float]:
     return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * delay + 1.0))) / s.curvature}
 
 
-def _dampened(spec: lab.Spec) -> lab.Spec:
-    """The gradient enters the velocity with a factor 1 - beta."""
-    link, *rest = spec.update.links
-    return spec.replace(update=lab.Links((link, sim.updates.scale(1.0 - link.beta), *rest)))  # type: ignore[attr-defined]
-
-
-def _point(staleness: int, momentum: float) -> Point:
-    return {"staleness": staleness, "momentum": momentum, "curvatures": (1.0, 0.25)}
+_point = named("staleness", "momentum", curvatures=(1.0, 0.25))
 
 
 class HeavyBall(Claim):
@@ -69,13 +61,9 @@ class HeavyBall(Claim):
 
     staleness = Staleness(0, 64, typical=(0, 24), example=4)
     momentum = Real(
-        0.0,
-        0.99,
-        typical=(0.0, 0.99),
-        example=0.5,
-        doc="share of the update before that is kept",
+        0.0, 0.99, typical=(0.0, 0.99), example=0.5, doc="share of the update before that is kept",
         remedy="nearer to 1 the roots are too close together to be separated",
-    )
+    )  # fmt: skip
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
     @property
@@ -122,5 +110,7 @@ class HeavyBall(Claim):
     def defects() -> dict[str, Defect]:
         return {
             "off-by-one version": Defect(lab.off_by_one_version, _point(4, 0.5)),
-            "factor 1 - beta on the gradient": Defect(_dampened, _point(1, 0.5)),
+            "factor 1 - beta on the gradient": Defect(
+                lab.relinked(lambda ball, *rest: (ball, sim.updates.scale(0.5), *rest)), _point(1, 0.5)
+            ),
         }

@@ -18,9 +18,8 @@ import asyncsim as sim
 from asyncsim.base.declared import Draw, Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, units_for, within
 from asyncsim.claims._recursion import first_crossing
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
 from asyncsim.claims.staleness._orders import ExponentialWorkers, paths
 
 
@@ -28,18 +27,19 @@ def _quantities(s: ImplicitMomentum, boundary: float, logits: np.ndarray) -> dic
     return {"step": boundary / s.curvature} | indexed("logit", logits)
 
 
-def _momentum(s: ImplicitMomentum, keep: float, scale: float, boundary: float) -> dict[str, float]:
+def _momentum(
+    s: ImplicitMomentum, keep: float | None = None, scale: float | None = None, boundary: float | None = None
+) -> dict[str, float]:
     """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
+    keep = 1.0 - 1.0 / s.workers if keep is None else keep
+    scale = 1.0 / s.workers if scale is None else scale
+    boundary = 2.0 * (2 * s.workers - 1) if boundary is None else boundary
     forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
     mean, change = s.step * forces[0], s.step * forces[0]
     for force in forces[1:-1]:
         change = keep * change + s.step * scale * force
         mean = mean + change
     return _quantities(s, boundary, mean)
-
-
-def _of_more_workers(s: ImplicitMomentum) -> dict[str, float]:
-    return _momentum(s, s.workers / (s.workers + 1.0), 1.0 / s.workers, 2.0 * (2 * s.workers - 1))
 
 
 _SPREAD = 0.06
@@ -80,7 +80,7 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         return paths(self.workers, self.updates, np.zeros(3), lambda read: self.step * self.ascent(read))
 
     def predict(s) -> dict[str, float]:
-        return _momentum(s, 1.0 - 1.0 / s.workers, 1.0 / s.workers, 2.0 * (2 * s.workers - 1))
+        return _momentum(s)
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
@@ -91,12 +91,10 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         return _quantities(s, first_crossing(excess, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
 
     wrong = {
-        "momentum 1 - 1/(M + 1)": _of_more_workers,
-        "full learning rate beside the momentum": lambda s: _momentum(
-            s, 1.0 - 1.0 / s.workers, 1.0, 2.0 * (2 * s.workers - 1)
-        ),
+        "momentum 1 - 1/(M + 1)": lambda s: _momentum(s, keep=s.workers / (s.workers + 1.0)),
+        "full learning rate beside the momentum": lambda s: _momentum(s, scale=1.0),
         "boundary of momentum with the full learning rate": lambda s: _momentum(
-            s, 1.0 - 1.0 / s.workers, 1.0 / s.workers, 2.0 * (2.0 - 1.0 / s.workers)
+            s, boundary=2.0 * (2.0 - 1.0 / s.workers)
         ),
     }
 
@@ -110,17 +108,15 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         # Train on cuts of one run of the kernel.
         count = units_for(_SPREAD, effect, 12)
         version = lab.workers.windows(lab.workers.timed(point["workers"]), point["updates"], count, seed)
-        task, method = sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed"), sim.methods.reinforce()
-        spec = lab.ascent(
-            task, lab.paths.given(version), method, point["step"], point["updates"], **lab.workers.on(version)
-        )
+        task, steps = sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed"), (point["step"], point["updates"])
+        system, settings = lab.paths.given(version), lab.workers.on(version)
+        spec = lab.ascent(task, system, sim.methods.reinforce(), *steps, **settings)
         logits = lab.run(spec, seed, plant).parameters
         found = {f"logit[{k}]": lab.paths.mean_of(logits[:, k]) for k in range(3)}
         # The mean of a linear gradient has two roots; a defect may add one.
         bracket = (0.05 / point["curvature"], 5.0 * point["workers"] / point["curvature"])
-        step = lab.paths.moment_boundary(
-            *lab.workers.orders(point["workers"], 6), point["curvature"], bracket, seed, plant, power=1
-        )
+        orders = lab.workers.orders(point["workers"], 6)
+        step = lab.paths.moment_boundary(*orders, point["curvature"], bracket, seed, plant, power=1)
         return {"step": step, **found}
 
     @staticmethod

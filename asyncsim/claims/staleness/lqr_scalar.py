@@ -22,10 +22,9 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
 
 
 def _step(s: LqrScalar, curvature: float, late: int = 0) -> dict[str, float]:
@@ -34,11 +33,6 @@ def _step(s: LqrScalar, curvature: float, late: int = 0) -> dict[str, float]:
 
 _NUDGE = 1e-7
 _SETTINGS = ("drift", "control", "state_cost", "action_cost", "begins", "width", "horizon")
-
-
-def _unpaid_end(spec: lab.Spec) -> lab.Spec:
-    """What follows the last step is not paid for."""
-    return spec.replace(task=dataclasses.replace(spec.task, closing=0.0))  # type: ignore[type-var]
 
 
 _BASE = {"drift": 0.9, "control": 0.5, "state_cost": 1.0, "action_cost": 0.5, "begins": 1.0, "width": 0.6, "horizon": 2}
@@ -144,7 +138,10 @@ class LqrScalar(Claim):
     def defects() -> dict[str, Defect]:
         return {
             "off-by-one version": Defect(lab.off_by_one_version, {"staleness": 4, **_BASE, "horizon": 1}),
-            "end not paid for": Defect(_unpaid_end, {"staleness": 1, **_UNSTABLE}),
+            "end not paid for": Defect(
+                lambda spec: spec.replace(task=dataclasses.replace(spec.task, closing=0.0)),
+                {"staleness": 1, **_UNSTABLE},
+            ),
             "whole returns without a baseline, scores of the trainer": Defect(
                 replaced(method=sim.methods.reinforce(sim.advantages.none(), at="current")),
                 {"staleness": 1, **_UNSTABLE},

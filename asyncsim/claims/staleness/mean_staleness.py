@@ -15,10 +15,10 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Integer, Parsed
+from asyncsim.base.records import Timeline
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import lags_and_ages, order
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
 
 
 def _text(name: str, value: Any) -> str:
@@ -27,15 +27,10 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-class _Censored(Wrapped):
-    """Ages of gradients in flight are not counted."""
-
-    def timeline(self, *arguments: Any, **options: Any) -> Any:
-        """The system's timeline whose unfinished samples look as if they had just begun."""
-        record = self._inner.timeline(*arguments, **options)
-        newest = record.publishes["version"].max()
-        record.samples["v_start"] = np.where(record.samples["batch"] < 0, newest, record.samples["v_start"])
-        return record
+def _censored(record: Timeline) -> np.ndarray:
+    """Unfinished samples look as if they had just begun, so that ages of gradients in flight are not counted."""
+    newest = record.publishes["version"].max()
+    return np.where(record.samples["batch"] < 0, newest, record.samples["v_start"])
 
 
 _POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
@@ -88,6 +83,6 @@ class MeanStaleness(Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "stamp taken at completion": Defect(lab.heads.LateStamp, _POINT),
-            "staleness in flight forgotten": Defect(_Censored, _POINT),
+            "stamp taken at completion": Defect(lab.heads.late_stamp, _POINT),
+            "staleness in flight forgotten": Defect(lab.heads.stamped("samples", "v_start", _censored), _POINT),
         }

@@ -19,10 +19,9 @@ import asyncsim as sim
 from asyncsim.base import records
 from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, Wrapped, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_crossing
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, units_for
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
 
 
@@ -32,11 +31,6 @@ def _quantities(s: RandomMean, law: np.ndarray, boundary: float) -> dict[str, fl
 
 def _constant(s: RandomMean, tau: int) -> dict[str, float]:
     return _quantities(s, np.eye(tau + 1)[-1], critical(tau))
-
-
-def _uniform(s: RandomMean) -> dict[str, float]:
-    n = len(s.law)
-    return _quantities(s, np.full(n, 1.0 / n), 2.0 * n * math.sin(math.pi / (2.0 * n)) ** 2)
 
 
 _SPREAD = 0.3
@@ -86,7 +80,9 @@ class RandomMean(RandomDelays, Claim):
     wrong = {
         "one draw for the whole run": lambda s: _constant(s, len(s.law) - 1),
         "mean staleness taken as constant": lambda s: _constant(s, round(float(s.law @ np.arange(len(s.law))))),
-        "law taken as uniform": _uniform,
+        "law taken as uniform": lambda s: _quantities(
+            s, np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
+        ),
     }
 
     points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})

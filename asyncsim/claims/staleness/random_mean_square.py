@@ -18,9 +18,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for
 from asyncsim.claims._recursion import first_crossing
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
 
 
@@ -75,10 +74,9 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
 
 
 def _one_draw(spec: lab.Spec) -> lab.Spec:
-    """All groups of a batch share one draw."""
-    knobs = spec.system.knobs
-    law = sim.schedules.random(knobs["law"], groups_per_batch=spec.groups) if "law" in knobs else spec.system
-    return spec.replace(system=law)
+    """All groups of a batch share one draw; where orders are listed nothing is drawn."""
+    law = spec.system.knobs.get("law")
+    return spec.replace(system=sim.schedules.random(law, groups_per_batch=spec.groups)) if law else spec
 
 
 _TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}

@@ -18,30 +18,15 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
-from asyncsim.claims.staleness._soft import Field, SoftBandit, centered
+from asyncsim.claims.staleness._soft import SoftBandit, centered
 
 _PLACES = ("behavior", "behavior_weighted", "current", "current_weighted", "loss")
 """Of the penalty: in the reward at which log-probs, without and with the exact ratio; or beside the reward."""
-
-
-def _field(s: RegularizerPlacement) -> Field:
-    def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
-        pi, mu = softmax(theta), softmax(behavior)
-        if s.placement == "loss":
-            return centered(mu, s.rewards.astype(complex)) + centered(pi, s.soft_rewards(pi) - s.rewards)
-        read = mu if s.placement.startswith("behavior") else pi
-        return centered(pi if s.placement.endswith("weighted") else mu, s.soft_rewards(read))
-
-    return field
-
-
-def _point(placement: str, staleness: int, kl: float = 0.4) -> Point:
-    point = {"rewards": (1.0, 0.0), "reference_logits": (0.5, 0.0), "kl": kl}
-    return {**point, "staleness": staleness, "placement": placement}
+_point = named("placement", "staleness", "kl", rewards=(1.0, 0.0), reference_logits=(0.5, 0.0), kl=0.4)
+_LOSS = _point("loss", 2)
 
 
 class RegularizerPlacement(SoftBandit, Claim):
@@ -78,7 +63,14 @@ class RegularizerPlacement(SoftBandit, Claim):
         return {"step": critical(s.staleness if kind == "behavior" else 0) / s.curvature}
 
     def check(s) -> dict[str, float]:
-        return {"step": marginal_step_mixed(*s.jacobians(_field(s)), s.staleness)}
+        def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+            pi, mu = softmax(theta), softmax(behavior)
+            if s.placement == "loss":
+                return centered(mu, s.rewards.astype(complex)) + centered(pi, s.soft_rewards(pi) - s.rewards)
+            read = mu if s.placement.startswith("behavior") else pi
+            return centered(pi if s.placement.endswith("weighted") else mu, s.soft_rewards(read))
+
+        return {"step": marginal_step_mixed(*s.jacobians(field), s.staleness)}
 
     wrong = {
         "all stale": lambda s: {"step": critical(s.staleness) / s.curvature},
@@ -88,12 +80,10 @@ class RegularizerPlacement(SoftBandit, Claim):
         },
     }
 
-    points = (_point("behavior_weighted", 2), _point("current", 2), _point("loss", 2), _point("loss", 1, 0.8))
+    points = (_point("behavior_weighted", 2), _point("current", 2), _LOSS, _point("loss", 1, 0.8))
     more = (_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.soft.reach(point)
+    reach = staticmethod(lambda point: lab.soft.reach(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -108,10 +98,8 @@ class RegularizerPlacement(SoftBandit, Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point("loss", 2)),
+            "off-by-one version": Defect(lab.off_by_one_version, _LOSS),
             "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
             "penalty at behavior log-probs": Defect(lab.soft.penalty_at("behavior"), _point("current", 2)),
-            "stale rewards weighted by the ratio": Defect(
-                lab.with_method(weight=lab.Ratio("sequence")), _point("loss", 2)
-            ),
+            "stale rewards weighted by the ratio": Defect(lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
         }

@@ -16,9 +16,8 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Count, Integer, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
 
 
 def _growth(a: float, s: Sawtooth) -> float:
@@ -37,8 +36,7 @@ def _step(s: Sawtooth, boundary: float) -> dict[str, float]:
     return {"step": boundary / s.curvature}
 
 
-def _point(updates: int, versions: int) -> Point:
-    return {"updates": updates, "versions": versions, "curvatures": (2.0,)}
+_point = named("updates", "versions", curvatures=(2.0,))
 
 
 class Sawtooth(Claim):
@@ -77,7 +75,7 @@ class Sawtooth(Claim):
         "updates of a cycle not counted": lambda s: _step(s, critical(s.versions)),
     }
 
-    points = (_point(4, 1), _point(8, 0), {**_point(3, 2), "curvatures": (2.0, 1.0)})
+    points = (_point(4, 1), _point(8, 0), _point(3, 2, curvatures=(2.0, 1.0)))
     more = (_point(1, 1), _point(16, 0), _point(12, 2))
 
     reach = staticmethod(within(versions=8))

@@ -18,8 +18,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, Wrapped, indexed, named, replaced
 
 
 def _quantities(path: list[float], mean: float, largest: float) -> dict[str, float]:
@@ -42,21 +41,7 @@ class _EveryBatch(Wrapped):
     batches_per_publish = 1
 
 
-def _one_pass(spec: lab.Spec) -> lab.Spec:
-    """Every batch is gone through once, and as many updates are made."""
-    return spec.replace(epochs=1)
-
-
-def _recut(spec: lab.Spec) -> lab.Spec:
-    """Batches are not cut, and as many updates are made."""
-    return spec.replace(minibatches=1)
-
-
-def _point(batches: int, epochs: int, minibatches: int, versions: int, publishes: int = 5) -> dict[str, Any]:
-    counts = {"batches": batches, "epochs": epochs, "minibatches": minibatches}
-    return {**counts, "versions": versions, "publishes": publishes, "step": 0.02, "curvature": 1.5}
-
-
+_point = named("batches", "epochs", "minibatches", "versions", "publishes", publishes=5, step=0.02, curvature=1.5)
 _POINT = _point(2, 3, 2, 1)
 
 
@@ -124,18 +109,11 @@ class SeveralBatchesAPublish(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cycle = point["batches"] * point["epochs"] * point["minibatches"]
-        spec = lab.descent(
-            sim.tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
-            _system(point),
-            sim.updates.sgd(point["step"]),
-            updates=cycle * point["publishes"],
-            epochs=point["epochs"],
-            minibatches=point["minibatches"],
-            cut="samples",
-            samples_per_group=point["minibatches"],
-            replicates=1,
-            diagnostics=[lab.paths.ITERATE, "update_staleness"],
-        )
+        settings = {name: point[name] for name in ("epochs", "minibatches")}
+        settings |= {"cut": "samples", "samples_per_group": point["minibatches"], "replicates": 1}
+        settings |= {"updates": cycle * point["publishes"], "diagnostics": [lab.paths.ITERATE, "update_staleness"]}
+        task = sim.tasks.quadratic((point["curvature"],), noise=0.0, start=1.0)
+        spec = lab.descent(task, _system(point), sim.updates.sgd(point["step"]), **settings)
         trace = lab.run(spec, seed, plant)
         ages = trace["update_staleness"][point["versions"] * cycle :, 0]
         path = np.append(trace["iterate"][cycle::cycle, 0], trace.parameters[0, 0])
@@ -147,6 +125,6 @@ class SeveralBatchesAPublish(Claim):
         return {
             "off-by-one version": Defect(lab.off_by_one_version, _POINT),
             "published after every batch": Defect(lambda spec: spec.replace(system=_EveryBatch(spec.system)), _POINT),
-            "one epoch": Defect(_one_pass, _POINT),
-            "no minibatches": Defect(_recut, _POINT),
+            "one epoch": Defect(replaced(epochs=1), _POINT),
+            "no minibatches": Defect(replaced(minibatches=1), _POINT),
         }

@@ -18,8 +18,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced
 
 
 def _stated(s: SignLimitCycle, width: float, period: float, variance: float) -> dict[str, float]:
@@ -29,10 +28,6 @@ def _stated(s: SignLimitCycle, width: float, period: float, variance: float) -> 
 def _cycle(s: SignLimitCycle, tau: int) -> dict[str, float]:
     width = 2 * tau + 1
     return _stated(s, width, 2 * width, (width**2 + 2) / 12.0)
-
-
-def _with(s: SignLimitCycle, **changes: float) -> dict[str, float]:
-    return {**s.predict(), **changes}
 
 
 _POINT = {"staleness": 4, "step": 0.1, "start": 2.3, "curvature": 2.0}
@@ -72,10 +67,10 @@ class SignLimitCycle(Claim):
         return _stated(s, float(np.ptp(cycle)), cycle.size, float(cycle.var()))
 
     wrong = {
-        "period 4 tau + 4": lambda s: _with(s, period=4.0 * s.staleness + 4.0),
-        "range tau + 1 steps": lambda s: _with(s, range=(s.staleness + 1.0) * s.step),
+        "period 4 tau + 4": lambda s: s.predict() | {"period": 4.0 * s.staleness + 4.0},
+        "range tau + 1 steps": lambda s: s.predict() | {"range": (s.staleness + 1.0) * s.step},
         "one update staler": lambda s: _cycle(s, s.staleness + 1),
-        "variance of a sine": lambda s: _with(s, variance=s.predict()["range"] ** 2 / 8.0),
+        "variance of a sine": lambda s: s.predict() | {"variance": s.predict()["range"] ** 2 / 8.0},
         "steps that shrink with the curvature": lambda s: _cycle(s.but(step=s.step * s.curvature), s.staleness),
     }
 
@@ -89,12 +84,7 @@ class SignLimitCycle(Claim):
         way, count = math.ceil(start) + 4 * tau + 6, math.ceil(start) + 16 * tau + 24
         task = sim.tasks.quadratic((point["curvature"],), noise=0.0, start=start * step)
         memoryless = lab.adam(step, 0.0, 0.0, eps=0.0)
-        options = {
-            "updates": count,
-            "replicates": 1,
-            "sampling": "enumerate",
-            "diagnostics": [lab.Metric("place", lambda step: step.parameters[:, 0])],
-        }
+        options = {"updates": count, "replicates": 1, "sampling": "enumerate", "diagnostics": [lab.PLACE]}
         place = lab.run(lab.descent(task, lab.fixed(tau), memoryless, **options), seed, plant)["place"][:, 0]
         # The shortest shift under which all of what follows repeats itself.
         rest = place[way:]

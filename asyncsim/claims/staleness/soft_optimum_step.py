@@ -17,10 +17,9 @@ from asyncsim.base import laws
 from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import fisher, softmax
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 
 
@@ -36,9 +35,8 @@ class SoftOptimumStep(SoftBandit, Claim):
     / (kl lambda_max(F(pi*)))`
     """
 
-    kind = "threshold"
+    kind, through = "threshold", "kernel, loop"
     source = "derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary"
-    through = "kernel, loop"
 
     workers = Integer(1, typical=(1, 9), example=5, doc="number of workers in rotation")
 
@@ -61,9 +59,7 @@ class SoftOptimumStep(SoftBandit, Claim):
     points = tuple({"workers": n, **_POINT} for n in (1, 2, 5))
     more = ({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.soft.why_flat(point)
+    reach = staticmethod(lambda point: lab.soft.why_flat(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -13,10 +13,9 @@ import numpy as np
 
 from asyncsim.base.declared import Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
 
 
 class StabilityBoundary(Claim):
@@ -50,9 +49,8 @@ class StabilityBoundary(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, curvatures = point["staleness"], point["curvatures"]
         build, scale = lab.noiseless_descent(curvatures, lab.fixed(tau), plant), 1.0 / max(curvatures)
-        return {
-            "step": lab.marginal_step(build, 0.4 * scale / (1 + tau), 4.0 * scale, tau + 2, seed, modes=len(curvatures))
-        }
+        bracket = 0.4 * scale / (1 + tau), 4.0 * scale
+        return {"step": lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures))}
 
     @staticmethod
     def defects() -> dict[str, Defect]:

@@ -19,8 +19,7 @@ from asyncsim.base.declared import Draw, Integer, Positive, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, untouched
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, untouched
 
 
 def _ascent(s: StaleReinforceIsDelayedAscent, tau: int) -> np.ndarray:
@@ -35,10 +34,11 @@ def _quantities(logit: np.ndarray, group: np.ndarray, none: np.ndarray) -> dict[
     return indexed("logit", logit) | indexed("group_mean", group) | indexed("none", none)
 
 
-def _closed(s: StaleReinforceIsDelayedAscent, tau: int, factor: float, pi: np.ndarray) -> dict[str, float]:
+def _closed(s: StaleReinforceIsDelayedAscent, late: int = 0, factor: float | None = None) -> dict[str, float]:
     mu = softmax(s.behavior_logits)
-    mean = float(mu @ s.rewards)
-    return _quantities(_ascent(s, tau), factor * mu * (s.rewards - mean), mu * s.rewards - mean * pi)
+    mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
+    none = mu * s.rewards - mean * softmax(s.current_logits)
+    return _quantities(_ascent(s, s.staleness + late), factor * mu * (s.rewards - mean), none)
 
 
 def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: float) -> np.ndarray:
@@ -54,15 +54,9 @@ _ROUNDING = 1e-10
 _BATCHES, _SAMPLED = 1_000_000, 40_000
 """Batches that are listed, at most; and batches that are sampled where there are more."""
 _POINT = {
-    "rewards": (0.0, 0.5, 1.0),
-    "initial_logits": (0.2, 0.0, -0.2),
-    "staleness": 4,
-    "step": 1.5,
-    "updates": 40,
-    "behavior_logits": (0.3, -0.2, 0.5),
-    "current_logits": (1.5, -0.9, 0.1),
-    "samples": 3,
-}
+    "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "behavior_logits": (0.3, -0.2, 0.5),
+    "current_logits": (1.5, -0.9, 0.1), "staleness": 4, "step": 1.5, "updates": 40, "samples": 3,
+}  # fmt: skip
 
 
 class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
@@ -93,8 +87,13 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         point = super().drawn(draw)
         return point | {"rewards": (0.0, *point["rewards"][1:])}
 
+    @property
+    def left(self) -> float:
+        """(N - 1)/N, what the group mean leaves."""
+        return (self.samples - 1) / self.samples
+
     def predict(s) -> dict[str, float]:
-        return _closed(s, s.staleness, (s.samples - 1) / s.samples, softmax(s.current_logits))
+        return _closed(s)
 
     def check(s) -> dict[str, float]:
         path = [s.initial_logits]
@@ -102,18 +101,14 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
             field = _pair_field(softmax(path[max(t - s.staleness, 0)]), softmax(path[-1]), s.rewards, 1.0)
             path.append(path[-1] + s.step * field)
         mu = softmax(s.behavior_logits)
-        group = _pair_field(mu, softmax(s.current_logits), s.rewards, (s.samples - 1) / s.samples)
+        group = _pair_field(mu, softmax(s.current_logits), s.rewards, s.left)
         none = complex_gradient(lambda logits: (mu * s.rewards) @ np.log(softmax(logits)), s.current_logits)
         return _quantities(path[-1], group, none)
 
     wrong = {
-        "factor (N-1)/N of the group mean forgotten": lambda s: _closed(s, s.staleness, 1.0, softmax(s.current_logits)),
-        "score at the behavior policy": lambda s: _closed(
-            s, s.staleness, (s.samples - 1) / s.samples, softmax(s.behavior_logits)
-        ),
-        "staleness one too large": lambda s: _closed(
-            s, s.staleness + 1, (s.samples - 1) / s.samples, softmax(s.current_logits)
-        ),
+        "factor (N-1)/N of the group mean forgotten": lambda s: _closed(s, factor=1.0),
+        "score at the behavior policy": lambda s: _closed(s.but(current_logits=s.behavior_logits)),
+        "staleness one too large": lambda s: _closed(s, late=1),
     }
 
     points = (_POINT,)
@@ -132,9 +127,8 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
             own = spec.method.replace(advantage=advantage)
             if arms ** point["samples"] > _BATCHES:
                 size = point["samples"], 1, _SAMPLED
-                sampled = lab.displaced(
-                    task, (np.array(places[1]), np.array(places[0])), [lab.MeanGradient()], size, own
-                )
+                away = np.array(places[1]), np.array(places[0])
+                sampled = lab.displaced(task, away, [lab.MeanGradient()], size, own)
                 means = [between(row) for row in lab.run(sampled, seed + 1, untouched).accumulated["gradient"]]
             else:
                 exact = sim.oracle.moments(task, own, *places, samples=point["samples"]).mean

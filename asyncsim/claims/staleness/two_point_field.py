@@ -14,25 +14,16 @@ import numpy as np
 
 from asyncsim.base.declared import Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
 
 
 def _step(s: TwoPointField, tau: int, share: float) -> dict[str, float]:
     return {"step": mixed_critical(tau, share) / s.curvature}
 
 
-def _law(point: Point) -> list[float]:
-    law = [0.0] * (point["staleness"] + 1)
-    law[0] += 1.0 - point["share"]
-    law[-1] += point["share"]
-    return law
-
-
-def _point(staleness: int, share: float) -> Point:
-    return {"staleness": staleness, "share": share, "curvatures": (2.0, 1.0)}
+_point = named("staleness", "share", curvatures=(2.0, 1.0))
 
 
 class TwoPointField(Claim):
@@ -76,12 +67,12 @@ class TwoPointField(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         curvatures, tau = point["curvatures"], point["staleness"]
-        stalenesses, off = lab.mixed.in_groups(_law(point))
+        law = np.eye(tau + 1)[0] * (1.0 - point["share"]) + np.eye(tau + 1)[-1] * point["share"]
+        stalenesses, off = lab.mixed.in_groups(law.tolist())
         build, scale = lab.noiseless_descent(curvatures, lab.mixed.mixture(stalenesses), plant), 1.0 / max(curvatures)
         bracket = (0.4 * scale / (1 + tau), 4.5 * scale)
-        return {
-            "step": lab.mixed.widened(lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures)), off)
-        }
+        step = lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures))
+        return {"step": lab.mixed.widened(step, off)}
 
     @staticmethod
     def defects() -> dict[str, Defect]:

@@ -17,9 +17,20 @@ import numpy as np
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Count, Integer
 from asyncsim.claims import lab
-from asyncsim.claims._arrivals import Workers, order, service
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for, within
+from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
+from asyncsim.claims._claim import (
+    Claim,
+    Defect,
+    Estimate,
+    Plant,
+    Point,
+    heavy,
+    indexed,
+    named,
+    replaced,
+    units_for,
+    within,
+)
 
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
@@ -35,18 +46,6 @@ def _tails(s: ArrivalsPerUpdate, first: np.ndarray, groups: int) -> np.ndarray:
     return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
 
-def _cyclic_mean(path: np.ndarray, groups: int) -> float:
-    """Mean versions between a worker's deliveries on the path repeated for ever, counted: P rounds close a cycle."""
-    deliveries = np.tile(path, 2 * groups)
-    restart_versions: dict[int, int] = {}
-    stalenesses = []
-    for t, worker in enumerate(deliveries.tolist()):
-        if t >= len(deliveries) // 2:
-            stalenesses.append(t // groups - restart_versions[worker])
-        restart_versions[worker] = (t + 1) // groups
-    return sum(stalenesses) / len(stalenesses)
-
-
 def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
     """P(s >= k), k = 1 .. cells, of a worker that makes each delivery with probability `share`, step by step."""
     # State k P + r: k versions since the restart, r deliveries waiting; what moves beyond the last cell never returns.
@@ -58,20 +57,10 @@ def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
     return np.asarray(1.0 - np.cumsum(pmf))
 
 
-def _geometric_of_the_mean(s: ArrivalsPerUpdate) -> dict[str, float]:
-    mean = (s.workers - 1) / s.groups_per_batch
-    return _quantities(mean, (mean / (1.0 + mean)) ** np.arange(s.cells + 1))
-
-
 _DELIVERIES = 12_000
 _SPREAD = 0.05
 """Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
-
-
-def _point(workers: int, batch: int, law: str, cells: int = 0, rates: tuple[float, ...] | None = None) -> Point:
-    return {"workers": workers, "groups_per_batch": batch, "law": law, "cells": cells, "rates": rates}
-
-
+_point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
 _EIGHT = _point(8, 4, "exponential:1.0", 6)
 
 
@@ -98,26 +87,28 @@ class ArrivalsPerUpdate(Workers, Claim):
         reason = "the distribution of staleness is known for exponential only"
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 
+    @property
+    def mean(self) -> float:
+        return (self.workers - 1) / self.groups_per_batch
+
     def predict(s) -> dict[str, float]:
-        return _quantities(
-            (s.workers - 1) / s.groups_per_batch, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch)
-        )
+        return _quantities(s.mean, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch))
 
     def check(s) -> dict[str, float]:
         path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
-        tails = np.zeros(s.cells + 1)
-        for p in s.shares:
-            tails += p * np.append(1.0, _tagged(float(p), s.groups_per_batch, s.cells))
-        return _quantities(_cyclic_mean(path, s.groups_per_batch), tails)
+        tails = sum(p * np.append(1.0, _tagged(float(p), s.groups_per_batch, s.cells)) for p in s.shares)
+        return _quantities(cyclic_mean_lag(path, s.groups_per_batch), np.asarray(tails))
 
     wrong = {
         "deliveries that wait at the restart forgotten": lambda s: _quantities(
-            (s.workers - 1) / s.groups_per_batch, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch)
+            s.mean, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch)
         ),
         "every delivery counted as an update": lambda s: _quantities(
             s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1)
         ),
-        "geometric distribution of the same mean": _geometric_of_the_mean,
+        "geometric distribution of the same mean": lambda s: _quantities(
+            s.mean, (s.mean / (1.0 + s.mean)) ** np.arange(s.cells + 1)
+        ),
     }
 
     points = (_EIGHT, _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0)))
@@ -126,7 +117,7 @@ class ArrivalsPerUpdate(Workers, Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         """Heavy tails forget their start too slowly for a stationary mean."""
-        return lab.windows.heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
+        return heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

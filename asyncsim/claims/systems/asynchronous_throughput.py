@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import partial
 from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Draw, Flag, Real
 from asyncsim.claims import _engines, _events, _openloop, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
@@ -35,29 +33,19 @@ def _at(seconds: float) -> dict[str, float]:
 
 
 _SPREAD = 0.009
-"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _TOLERANCE = 0.003
 """A buffer of two batches is empty or full by chance for as large a share of the time, at most."""
 _POINT = {
-    "places": 64,
-    "samples_per_group": 4,
-    "groups_per_batch": 16,
-    "batches_per_publish": 1,
-    "length": "lognormal:1.0:0.8",
-    "train_time": 0.25,
-    "sync_time": 0.2,
-    "generator_pauses": True,
-    "capacity": 64,
-    "overflow": "block",
-}
+    "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "capacity": 64,
+    "length": "lognormal:1.0:0.8", "train_time": 0.25, "sync_time": 0.2, "generator_pauses": True, "overflow": "block",
+}  # fmt: skip
 _TRAINER_BOUND = _POINT | {"train_time": 1.0}
 
 
 class AsynchronousThroughput(_engines.Engines, Claim):
     """away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops"""
 
-    kind = "expectation"
-    status = "asymptotic"
+    kind, status = "expectation", "asymptotic"
     source = "derived: renewals of the generator slots, and a trainer that never waits"
     through = "kernel"
 
@@ -66,7 +54,7 @@ class AsynchronousThroughput(_engines.Engines, Claim):
     groups_per_batch = _engines.groups(typical=(1, 6), example=4)
     batches_per_publish = _engines.batches(typical=(1, 3), example=2)
     length = _engines.work(example="exponential:1")
-    train_time = _engines.train_time("> 0", example=0.5)
+    train_time = _engines.some_train_time(example=0.5)
     sync_time = _engines.sync_time(typical=(0.0, 0.3), example=0.25)
     generator_pauses = _engines.generator_pauses(example=True)
     capacity = _engines.capacity(example=24)
@@ -80,29 +68,18 @@ class AsynchronousThroughput(_engines.Engines, Claim):
 
     def joint(self) -> None:
         """Near the knee, and with a buffer too small for what comes while the trainer is away, chance decides."""
-        # Compare the rates of both sides.
         group = self.group
         absence = 0.0 if self.generator_pauses else self.sync_time
-        publish = self.groups_per_batch * self.batches_per_publish
-        ratio = (group / self.places) / (self.train_time / self.groups_per_batch + absence / publish)
-        checks.require(
-            not 1.0 / _APART < ratio < _APART,
-            "train_time",
-            self.train_time,
-            f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}",
-            "near the knee the buffer runs empty and full by chance; make one side faster",
-        )
+        ratio = (group / self.places) / (self.train_time / self.groups_per_batch + absence / self.publish)
+        bound = f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}"
+        remedy = "near the knee the buffer runs empty and full by chance; make one side faster"
+        checks.require(not 1.0 / _APART < ratio < _APART, "train_time", self.train_time, bound, remedy)
         # Size the buffer for the synchronization.
         burst = math.ceil(absence * self.places / group) if ratio > 1.0 else 0
-        reserve = publish if absence and ratio < 1.0 else 0
-        least = max(2 * self.groups_per_batch + burst, reserve)
-        checks.require(
-            self.capacity >= least,
-            "capacity",
-            self.capacity,
-            f"at least {least}, two batches and what arrives during a synchronization",
-            "a smaller buffer blocks or drops what the trainer needs; enlarge it",
-        )
+        least = max(2 * self.groups_per_batch + burst, self.publish if absence and ratio < 1.0 else 0)
+        bound = f"at least {least}, two batches and what arrives during a synchronization"
+        remedy = "a smaller buffer blocks or drops what the trainer needs; enlarge it"
+        checks.require(self.capacity >= least, "capacity", self.capacity, bound, remedy)
         # Limit a buffer empty or full by chance.
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
@@ -123,7 +100,7 @@ class AsynchronousThroughput(_engines.Engines, Claim):
 
     def seconds(self, group: float, pauses: bool) -> float:
         """Seconds for one trained group where each takes `group` seconds of a place; `pauses`: installs stop both."""
-        stop = self.sync_time / (self.groups_per_batch * self.batches_per_publish)
+        stop = self.sync_time / self.publish
         writing, training = group / self.places, self.train_time / self.groups_per_batch
         return max(writing, training) + stop if pauses else max(writing, training + stop)
 
@@ -133,15 +110,8 @@ class AsynchronousThroughput(_engines.Engines, Claim):
     def check(s) -> dict[str, float]:
         """Constant times: after one rotation of all places everything repeats after `places` publishes."""
         group = s.group_by_quantiles
-        settings = _events.Settings(
-            s.places,
-            s.groups_per_batch,
-            s.batches_per_publish,
-            s.sync_time,
-            s.generator_pauses,
-            capacity=s.capacity,
-            drop=s.overflow == "drop_oldest",
-        )
+        counts, pauses = (s.places, s.groups_per_batch, s.batches_per_publish), (s.sync_time, s.generator_pauses)
+        settings = _events.Settings(*counts, *pauses, capacity=s.capacity, drop=s.overflow == "drop_oldest")
         staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))
         period = s.places * s.batches_per_publish
         warm = period * math.ceil(4 + 2 * s.capacity / (period * s.groups_per_batch))
@@ -168,35 +138,24 @@ class AsynchronousThroughput(_engines.Engines, Claim):
 
     @staticmethod
     def reach(point: Point) -> str | None:
-        limits = within(places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64)(point)
-        return lab.windows.heavy(point, "length", "train_time") or limits or lab.windows.overproduced(point)
+        limits = sampled(
+            "length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64
+        )
+        return limits(point) or lab.windows.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        groups, samples = point["groups_per_batch"], point["samples_per_group"]
-        batches = point["batches_per_publish"]
-        system = lab.windows.places(
-            point,
-            point["places"],
-            groups,
-            batches_per_publish=batches,
-            sync_time=float(point["sync_time"]),
-            generator_pauses=point["generator_pauses"],
-            capacity=point["capacity"],
-            overflow=point["overflow"],
-        )
-        publishes = lab.windows.publishes_for(point["places"], batches * groups)
+        batches, samples = point["batches_per_publish"], point["samples_per_group"]
+        system = plant(lab.windows.staggered(lab.windows.engine(point), samples))
+        publishes = lab.windows.publishes_for(point["places"], batches * point["groups_per_batch"])
         count = lab.windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=5)
-        system = plant(lab.windows.staggered(system, samples))
-        rate = lab.windows.groups_per_second(
-            system, publishes * batches, samples, publishes // 10, count, seed, _TOLERANCE
-        )
-        return {"groups_per_second": rate}
+        size = publishes * batches, samples, publishes // 10, count
+        return lab.windows.groups_per_second(system, *size, seed, _TOLERANCE)
 
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
             "generators go on during a synchronization": Defect(replaced(generator_pauses=False), _POINT),
             "the trainer does not wait for the install": Defect(replaced(trainer_waits=False), _TRAINER_BOUND),
-            "eight generator slots freed twice": Defect(partial(lab.kernel_defects.place_freed_twice, times=8), _POINT),
+            "eight generator slots freed twice": Defect(lab.kernel_defects.eight_places_freed_twice, _POINT),
         }

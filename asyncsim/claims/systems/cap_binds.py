@@ -7,16 +7,15 @@ after the publish of the same instant, which leaves K/M - 1. Domain: nothing dro
 where training takes no time; and the tickets are used. They are for any lengths with C >= K - M places (C >= K where
 tickets return at the dequeue). Then each group left over when the last batch trains has a place. With fewer places they
 are where generation outruns training: M tickets return every `period` seconds. The mean F of those without a place
-before the next return is bounded by a queue (`theory/_few_places.py`). The mean is then K/M - 1 - F/M, and a point is
+before the next return is bounded by a queue (`staleness_rules`). The mean is then K/M - 1 - F/M, and a point is
 inside where F/M is below a thousandth. Second route: version stamps of an event simulation with random lengths. Source:
 derived.
 """
 
 from __future__ import annotations
 
-import bisect
-import heapq
-from typing import Any, NamedTuple
+import itertools
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +23,13 @@ import asyncsim as sim
 from asyncsim.base import checks, laws, rng
 from asyncsim.base.declared import Choice, Draw, Flag, Integer, Parsed, Positive
 from asyncsim.base.laws import Law
-from asyncsim.claims import _engines, _few_places, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims import _engines, _events, _work, lab
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, units_for
+from asyncsim.claims.staleness_rules import _few_places
 
 _UNUSED = 1e-3
 """Versions by which tickets without a place may lower the mean."""
+_PUBLISHES = 200
 
 
 def _text(field: str, value: Any) -> Law:
@@ -37,57 +37,12 @@ def _text(field: str, value: Any) -> Law:
     return _work.independent(field, laws.as_law(field, value))
 
 
-class _Queue(NamedTuple):
-    """Fewer places than tickets: how many, how long their groups take, and the seconds of training of a publish."""
-
-    places: int
-    law: Law
-    samples: int
-    period: float
-
-
-def _queued(s: CapBinds, queue: _Queue) -> float:
-    """The same where tickets wait for one of C places, served in turn: versions are read off the times of publishes."""
-    # Draw the seconds of every group.
-    warm, batches = 2 * (s.tickets // s.publish_groups) + 20, 200
-    numbers = np.arange(batches * s.publish_groups + s.tickets)[:, None] * queue.samples + np.arange(queue.samples)
-    seconds = queue.law.sample(rng.Stream(0, "cap-binds, second route"), 0, numbers).max(axis=1)
-    # Start with all tickets and places free.
-    places = [0.0] * queue.places
-    publishes: list[float] = []
-    groups: list[tuple[float, float]] = []
-    stamps: list[int] = []
-    releases, now = [0.0] * s.tickets, 0.0
-    for batch in range(batches):
-        # Admit groups to the earliest places.
-        for time in releases:
-            start = max(time, heapq.heappop(places))
-            groups.append((start + seconds[len(groups)], start))
-            heapq.heappush(places, groups[-1][0])
-        # Train when the whole batch has ended.
-        batch_groups = groups[batch * s.publish_groups : (batch + 1) * s.publish_groups]
-        begin = max(now, *(end for end, _ in batch_groups))
-        if batch >= warm:
-            stamps += [batch - bisect.bisect_right(publishes, start) for _, start in batch_groups]
-        # Publish and return the tickets.
-        now = begin + queue.period
-        publishes.append(now)
-        releases = [begin if s.early else now] * s.publish_groups
-    return float(np.mean(stamps))
-
-
 _FEW = {"length": "lognormal:1:0.8", "samples_per_group": 4}
 """Settings for `places` that hold fewer groups than there are tickets, fast enough to use all tickets."""
 _BATCHES = 400
 _SPREAD = 0.01
-"""Relative standard deviation of one realization's mean at the points below (measured)."""
-
-
-def _point(
-    tickets: int, groups: int, release: str = "publish", zero_train_time: bool = False, **few: Any
-) -> dict[str, Any]:
-    point = {"tickets": tickets, "publish_groups": groups, "release": release, "zero_train_time": zero_train_time}
-    return {**point, **_FEW, **few} if few else point
+_point = named("tickets", "publish_groups", "release", "zero_train_time", release="publish", zero_train_time=False)
+_CROWDED = _point(40, 8, places=16, period=2.5, **_FEW)
 
 
 class CapBinds(Claim):
@@ -128,35 +83,24 @@ class CapBinds(Claim):
         tickets, groups = self.tickets, self.publish_groups
         checks.integer("tickets", tickets, groups, "give at least one group permit for each group of a publish")
         self.early, instant = self.release == "dequeue", self.zero_train_time
-        checks.require(
-            tickets > groups or (self.early and not instant),
-            "tickets",
-            tickets,
-            f"above publish_groups = {groups}",
-            "with as many the run is synchronous and the prediction 0",
-        )
+        more = tickets > groups or (self.early and not instant)
+        remedy = "with as many the run is synchronous and the prediction 0"
+        checks.require(more, "tickets", tickets, f"above publish_groups = {groups}", remedy)
         spare = 0 if self.early or instant else groups
-        few = self.places is not None and self.places < tickets - spare
-        self.queue = self._queue() if few else None
-
-    def _queue(self) -> _Queue:
-        """The queue of tickets for places, short enough."""
-        places, groups = self.places, self.publish_groups
-        free = self.zero_train_time
-        checks.require(not free, "places", places, "as many as tickets", "without training none are left over")
+        self.few = self.places is not None and self.places < tickets - spare
+        if not self.few:
+            return
+        places = self.places
+        checks.require(not instant, "places", places, "as many as tickets", "without training none are left over")
         for name in ("length", "samples_per_group", "period"):
             p, value = self.parameters[name], getattr(self, name)
             checks.require(value is not None, name, value, f"{p.domain} where generator slots are few", p.remedy)
-        queue = _Queue(places, self.length, self.samples_per_group, self.period)
-        unused = _few_places.of_places(queue.law, queue.samples, places, groups, queue.period) / groups
-        checks.require(
-            unused <= _UNUSED,
-            "places",
-            places,
-            f"such that group permits wait for less than {_UNUSED:g} of a version",
-            f"up to {unused:.2g} may be missing; give more places or a longer period",
-        )
-        return queue
+        # Keep the queue of tickets for places short.
+        queue = self.length, self.samples_per_group, places, groups, self.period
+        unused = _few_places.of_places(*queue) / groups
+        bound = f"such that group permits wait for less than {_UNUSED:g} of a version"
+        remedy = f"up to {unused:.2g} may be missing; give more places or a longer period"
+        checks.require(unused <= _UNUSED, "places", places, bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -175,24 +119,20 @@ class CapBinds(Claim):
         return {"mean": s.tickets / s.publish_groups - (0.0 if s.early and not s.zero_train_time else 1.0)}
 
     def check(s) -> dict[str, float]:
-        """Groups train in order of start, each (end, version at start); after a rotation all batches have one mean."""
-        if s.queue is not None:
-            return {"mean": _queued(s, s.queue)}
-        generator, warm = np.random.default_rng(0), s.tickets // s.publish_groups + 1
-        queue = [(float(generator.exponential()), 0) for _ in range(s.tickets)]
-        now, stamps = 0.0, []
-        for version in range(warm + 20):
-            batch, queue = queue[: s.publish_groups], queue[s.publish_groups :]
-            now = max(now, max(end for end, _ in batch))
-            if version >= warm:
-                stamps += [version - start for _, start in batch]
-            if s.early and not s.zero_train_time:
-                queue += [(now + float(generator.exponential()), version) for _ in batch]
-                now += float(generator.exponential())
-            else:
-                now += 0.0 if s.zero_train_time else float(generator.exponential())
-                queue += [(now + float(generator.exponential()), version + 1) for _ in batch]
-        return {"mean": float(np.mean(stamps))}
+        """Groups outstanding at publishes of an event simulation, once each before its tickets return."""
+        stream, instant = rng.Stream(0, "cap-binds, second route"), s.zero_train_time
+        law, samples = (s.length, s.samples_per_group) if s.few else (laws.exponential(1.0), 1)
+        warm = 2 * (s.tickets // s.publish_groups) + 20
+        numbers = np.arange((warm + _PUBLISHES) * s.publish_groups + s.tickets)[:, None] * samples + np.arange(samples)
+        seconds = law.sample(stream, 0, numbers).max(axis=1)
+        training = itertools.repeat(s.period if s.few else 0.0 if instant else 1.0)
+        places = s.places if s.few else s.tickets
+        settings = _events.Settings(places, s.publish_groups, tickets=s.tickets, early=s.early and not instant)
+        loop = _events.Loop(settings, iter(seconds.tolist()), training)
+        publishes = loop.run(warm + _PUBLISHES)[warm:]
+        begun = np.searchsorted(loop.started, publishes)
+        trained = (np.arange(warm, warm + _PUBLISHES) + 1) * s.publish_groups
+        return {"mean": float((begun - trained).mean()) / s.publish_groups}
 
     wrong = {"one publish too many": lambda s: {"mean": s.predict()["mean"] + 1.0}}
 
@@ -202,26 +142,24 @@ class CapBinds(Claim):
         _point(33, 8),
         _point(12, 4, "dequeue"),
         _point(12, 4, "dequeue", True),
-        _point(40, 8, places=16, period=2.5),
+        _CROWDED,
     )
     more = (
         _point(144, 16),
         _point(10, 4),
-        _point(160, 32, places=64, period=2.0),
-        _point(40, 8, "dequeue", places=6, period=6.0),
+        _point(160, 32, places=64, period=2.0, **_FEW),
+        _point(40, 8, "dequeue", places=6, period=6.0, **_FEW),
     )
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(16, units_for(_SPREAD, effect, 7))
         tickets, groups = point["tickets"], point["publish_groups"]
-        if "places" in point:
-            length, samples = point["length"], point["samples_per_group"]
-            system = sim.systems.areal(1, groups, point["places"], length=length, train_time=point["period"])
-        else:
-            # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
-            length, samples = laws.lognormal(1.0, 0.8), 1
-            system = sim.systems.areal(1, groups, 2 * tickets, length=length, load=2.0 if tickets > 20 else 0.7)
+        # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
+        free = {"places": 2 * tickets, "length": laws.lognormal(1.0, 0.8), "samples_per_group": 1}
+        places, length, samples = (point.get(name, other) for name, other in free.items())
+        speed = {"train_time": point["period"]} if "places" in point else {"load": 2.0 if tickets > 20 else 0.7}
+        system = sim.systems.areal(1, groups, places, length=length, **speed)
         system = system.replace(tickets=tickets, release=point["release"])
         if point["zero_train_time"]:
             system = system.replace(train_time=0.0, load=None)
@@ -238,8 +176,5 @@ class CapBinds(Claim):
             "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point(40, 8)),
             "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
             "an install counted twice": Defect(lab.kernel_defects.publish_counted_twice, _point(40, 8)),
-            "a quarter of the generator slots": Defect(
-                lambda system: system.replace(rates=system.rates[: len(system.rates) // 4]),
-                _point(40, 8, places=16, period=2.5),
-            ),
+            "a quarter of the generator slots": Defect(replaced(rates=(1.0,) * 4), _CROWDED),
         }

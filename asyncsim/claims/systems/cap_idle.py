@@ -24,8 +24,7 @@ from scipy.stats import poisson
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Draw, Integer, Positive, Real
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
 
@@ -42,7 +41,6 @@ def _waiting(s: CapIdle) -> float:
 _GROUPS = 24_000
 """Groups that one realization trains, and a tenth more for the start to be forgotten."""
 _SPREAD = 0.012
-"""Largest relative standard deviation of one realization's mean at the points below (measured)."""
 _MANY = 0.002
 """The same where the places are many and the trainer has time to spare."""
 _POISSON = 0.004
@@ -54,24 +52,14 @@ def _poisson(point: Point) -> bool:
     return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
 
 
-def _point(places: int, batch: int, length: str, train_time: float, samples: int = 1) -> Point:
-    return {
-        "places": places,
-        "groups_per_batch": batch,
-        "samples_per_group": samples,
-        "length": length,
-        "train_time": train_time,
-    }
-
-
+_point = named("places", "groups_per_batch", "length", "train_time", "samples_per_group", samples_per_group=1)
 _EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 
 class CapIdle(_engines.Engines, Claim):
     """with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap"""
 
-    kind = "expectation"
-    status = "asymptotic"
+    kind, status = "expectation", "asymptotic"
     source = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)"
     through = "kernel"
 
@@ -89,19 +77,14 @@ class CapIdle(_engines.Engines, Claim):
         seconds = self.length.expected_max(self.samples_per_group)
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
         least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
-        checks.require(
-            places >= least, "places", places, f">= {least}", "completions of few generator slots are no Poisson stream"
-        )
+        remedy = "completions of few generator slots are no Poisson stream"
+        checks.require(places >= least, "places", places, f">= {least}", remedy)
         busy = self.busy = self.train_time * places / (seconds * groups)
         largest = _BUSIEST if poisson_stream else _MODERATE
+        bound = f"at most {largest * seconds * groups / places:.6g}"
+        remedy = f"the trainer is busy {busy:.4g} of the time; generation must be the slower side"
         # A train time computed from a share may round to just above it.
-        checks.require(
-            busy <= largest * (1.0 + 1e-12),
-            "train_time",
-            self.train_time,
-            f"at most {largest * seconds * groups / places:.6g}",
-            f"the trainer is busy {busy:.4g} of the time; generation must be the slower side",
-        )
+        checks.require(busy <= largest * (1.0 + 1e-12), "train_time", self.train_time, bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -145,13 +128,12 @@ class CapIdle(_engines.Engines, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        count, batch, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
+        count, batch = point["places"], point["groups_per_batch"]
         tolerance = 0.0 if _poisson(point) else _POISSON
         realizations = lab.windows.realizations_for(_SPREAD if tolerance == 0.0 else _MANY, effect, tolerance, 8)
-        warm_up, system = max(_GROUPS // 10, 40 * count) // batch, lab.windows.places(point, count, batch)
-        heads = lab.heads.stationary_heads(
-            plant(system), warm_up + _GROUPS // batch, warm_up, realizations, seed, samples
-        )
+        warm_up, system = max(_GROUPS // 10, 40 * count) // batch, plant(lab.windows.engine(point))
+        size = warm_up + _GROUPS // batch, warm_up, realizations
+        heads = lab.heads.stationary_heads(system, *size, seed, point["samples_per_group"])
         estimate = lab.heads.mean_over_realizations(heads)
         return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
 
@@ -160,5 +142,5 @@ class CapIdle(_engines.Engines, Claim):
         return {
             "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
             "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
-            "training takes longer": Defect(lab.windows.trains_longer(1.5), _EIGHT),
+            "training takes longer": Defect(replaced(train_time=1.5 * 0.0625), _EIGHT),
         }

@@ -19,15 +19,13 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Parsed
 from asyncsim.claims import _closed, _engines, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
 
 
 def _exponential(field: str, value: Any) -> float:
     law = _work.law_of(field, value)
-    checks.require(
-        law.kind == "exponential", field, value, "an exponential distribution", "write exponential:mean; others differ"
-    )
+    remedy = "write exponential:mean; others differ"
+    checks.require(law.kind == "exponential", field, value, "an exponential distribution", remedy)
     return law.mean()
 
 
@@ -42,7 +40,6 @@ def _one_queue(s: ClosedLoop, at_once: int) -> dict[str, float]:
 
 
 _SPREAD = 0.02
-"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
 _SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
 
@@ -56,7 +53,7 @@ class ClosedLoop(_engines.Engines, Claim):
     through = "kernel"
 
     places = _engines.places(example=8)
-    tickets = _engines.tickets(500, example=8)
+    tickets = _engines.tickets(high=500, example=8)
     samples_per_group = _engines.samples(typical=(1, 4), example=1)
     length = _engines.work(example="lognormal:1.0:1.5")
     train_time = Parsed(
@@ -104,18 +101,15 @@ class ClosedLoop(_engines.Engines, Claim):
         | {"length": "gamma:1:0.5", "train_time": "exponential:0.08"},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.windows.heavy(point, "length") or within(tickets=200, places=1024, samples_per_group=64)(point)
+    reach = staticmethod(sampled("length", tickets=200, places=1024, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        system = lab.windows.places(point, point["places"], 1, tickets=point["tickets"], release="publish")
+        system = plant(lab.windows.engine(point))
         # Forty generations of every ticket, then ten times as many.
         warm = max(800, 40 * point["tickets"])
         count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
-        rate = lab.windows.groups_per_second(plant(system), 10 * warm, point["samples_per_group"], warm, count, seed)
-        return {"groups_per_second": rate}
+        return lab.windows.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
 
     @staticmethod
     def defects() -> dict[str, Defect]:

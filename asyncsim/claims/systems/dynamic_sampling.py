@@ -19,8 +19,7 @@ from asyncsim.base import laws
 from asyncsim.base.declared import Count, Real
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
 
 _LARGEST, _LEAST = 1024, 0.01
 
@@ -36,25 +35,16 @@ def _more_than(s: DynamicSampling, rounds: np.ndarray) -> np.ndarray:
     return np.where(drawn < s.groups_per_batch, 1.0, bdtr(np.minimum(s.groups_per_batch - 1, drawn), drawn, s.accept))
 
 
-def _each_alone(s: DynamicSampling) -> dict[str, float]:
-    enough = 1.0 - float(_more_than(s, np.array([1]))[0])
-    return _quantities(s, 1.0 / max(enough, 1e-3))
-
-
-def _of_mean(s: DynamicSampling) -> dict[str, float]:
-    return _quantities(s, float(np.ceil(s.groups_per_batch / (s.accept * s.round))))
-
-
 _BATCHES = 1000
 _SPREAD = 0.013
-"""Largest relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
 
 
-def _summarize(record: Timeline) -> tuple[float, float]:
-    """Groups generated for each one that a batch takes, and the share of the accepted that batches take."""
-    fate, taken = record.groups["fate"], len(record.uses["group"])
+def _numbers(record: Timeline, point: Point) -> dict[str, float]:
+    """Groups generated for each one that a batch takes, in groups and in rounds, and the accepted share in batches."""
+    fate, generated = record.groups["fate"], len(record.groups["fate"]) / len(record.uses["group"])
     accepted = ((fate == "trained") | (fate == "dropped_overflow")).sum()
-    return len(fate) / taken, float((fate == "trained").sum() / accepted)
+    rounds = generated * point["groups_per_batch"] / point["round"]
+    return {"rounds": rounds, "generated": generated, "kept": float((fate == "trained").sum() / accepted)}
 
 
 _POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
@@ -66,7 +56,7 @@ class DynamicSampling(_engines.Engines, Claim):
     kind, source = "expectation", "derived: binomial tails, Wald"
     through = "kernel"
 
-    groups_per_batch = _engines.groups(1, _LARGEST, typical=(1, 24), example=16)
+    groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
     round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
     accept = Real(
         _LEAST, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, probability that a group passes", remedy="accept some"
@@ -84,9 +74,13 @@ class DynamicSampling(_engines.Engines, Claim):
         return _quantities(s, float(np.linalg.solve(np.eye(size) - step, np.ones(size))[0]))
 
     wrong = {
-        "as many groups as the mean needs, rounded up": _of_mean,
+        "as many groups as the mean needs, rounded up": lambda s: _quantities(
+            s, float(np.ceil(s.groups_per_batch / (s.accept * s.round)))
+        ),
         "parts of rounds": lambda s: _quantities(s, s.groups_per_batch / (s.accept * s.round)),
-        "a round that is not enough is thrown away": _each_alone,
+        "a round that is not enough is thrown away": lambda s: _quantities(
+            s, 1.0 / max(1.0 - float(_more_than(s, np.array([1]))[0]), 1e-3)
+        ),
     }
 
     points = (_POINT, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
@@ -101,25 +95,12 @@ class DynamicSampling(_engines.Engines, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.System(
-            "rounds",
-            {},
-            laws.lognormal(1.0, 0.8),
-            (1.0,) * point["round"],
-            groups_per_batch=point["groups_per_batch"],
-            quantum=point["round"],
-            accept=float(point["accept"]),
-            rounds=True,
-            train_time=0.5,
-        )
+            "rounds", {}, laws.lognormal(1.0, 0.8), (1.0,) * point["round"], point["groups_per_batch"],
+            quantum=point["round"], accept=float(point["accept"]), rounds=True, train_time=0.5,
+        )  # fmt: skip
         count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=6)
         records = lab.windows.timelines(plant(system), _BATCHES, 1, count, seed)
-        generated, kept = np.array([_summarize(record) for record in records]).T
-        rounds = generated * point["groups_per_batch"] / point["round"]
-        return {
-            "rounds": lab.windows.mean_of(rounds),
-            "generated": lab.windows.mean_of(generated),
-            "kept": lab.windows.mean_of(kept),
-        }
+        return lab.windows.means(records, lambda record: _numbers(record, point))
 
     @staticmethod
     def defects() -> dict[str, Defect]:
@@ -127,7 +108,5 @@ class DynamicSampling(_engines.Engines, Claim):
             "a rejected group trained": Defect(replaced(accept=1.0), _POINT),
             "groups replaced one by one": Defect(replaced(quantum=1), _POINT),
             "surplus counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _POINT),
-            "no rounds: what passes late is kept": Defect(
-                lambda system: system.replace(rounds=False, tickets=len(system.rates) + system.quantum), _POINT
-            ),
+            "no rounds: what passes late is kept": Defect(replaced(rounds=False, tickets=48), _POINT),
         }

@@ -17,12 +17,11 @@ import numpy as np
 from scipy.special import bdtr, betainc, betaln
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Count
+from asyncsim.base.declared import Count, Draw
 from asyncsim.base.laws import Law
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
 
 _MOST = 256
 _STEP = 1.0 / 64.0
@@ -43,34 +42,23 @@ def _of_values(law: Law, n: int, k: int) -> tuple[float, float]:
     return float(beyond.sum()), float(beyond[-1])
 
 
-def _runs_on(s: FirstKLengthBias) -> dict[str, float]:
-    right = s.predict()
-    whole = s.started * s.length.mean()
-    return right | {"wasted": 1.0 - s.kept * right["mean_length"] / whole}
-
-
-def _of_kept(s: FirstKLengthBias) -> dict[str, float]:
-    law, k = s.length, s.kept
-    return _quantities(s.started, k, k * law.mean(), law.expected_max(k))
-
-
 _PLACES, _GROUPS, _TRAINED = 8, 4, 1000
 """Places, groups of a batch, and groups that one realization trains."""
 _SPREAD = 0.02
-"""Largest relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
 
 
-def _summarize(record: Timeline) -> tuple[float, float, float]:
+def _numbers(record: Timeline) -> dict[str, float]:
     """Mean length of what is trained, mean seconds until a group is over, share of the written work that is wasted."""
     groups, samples = record.groups, record.samples
     trained = groups["fate"] == "trained"
-    work = samples["work"][samples["fate"] == "trained"]
+    work, seconds = samples["work"][samples["fate"] == "trained"], (groups["t_done"] - groups["t_submit"])[trained]
     wasted = float(samples["wasted"][trained[samples["group"]]].sum())
-    seconds = (groups["t_done"] - groups["t_submit"])[trained]
-    return float(work.mean()), float(np.mean(seconds)), wasted / (wasted + float(work.sum()))
+    means = {"mean_length": float(work.mean()), "last": float(np.mean(seconds))}
+    return means | {"wasted": wasted / (wasted + float(work.sum()))}
 
 
-_POINT = {"length": "lognormal:1.0:0.8", "started": 12, "kept": 8}
+_point = named("length", "started", "kept")
+_POINT = _point("lognormal:1.0:0.8", 12, 8)
 
 
 class FirstKLengthBias(_engines.Engines, Claim):
@@ -88,7 +76,7 @@ class FirstKLengthBias(_engines.Engines, Claim):
         checks.integer("kept", self.kept, 1, "start more samples than are kept, or as many", self.started)
 
     @classmethod
-    def drawn(cls, draw: _engines.Draw) -> dict[str, object]:
+    def drawn(cls, draw: Draw) -> dict[str, object]:
         """As many kept as are started, or fewer."""
         point = super().drawn(draw)
         return point | {"kept": min(point["kept"], point["started"])}
@@ -117,35 +105,28 @@ class FirstKLengthBias(_engines.Engines, Claim):
 
     wrong = {
         "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
-        "the longest of k instead of the k-th of n": _of_kept,
-        "cancelled samples written to their end": _runs_on,
+        "the longest of k instead of the k-th of n": lambda s: _quantities(
+            s.started, s.kept, s.kept * s.length.mean(), s.length.expected_max(s.kept)
+        ),
+        "cancelled samples written to their end": lambda s: (
+            s.predict() | {"wasted": 1.0 - s.kept * s.predict()["mean_length"] / (s.started * s.length.mean())}
+        ),
     }
 
-    points = (_POINT, {"length": "exponential:1", "started": 6, "kept": 4})
-    more = (
-        {"length": "empirical:1:2:2:7", "started": 4, "kept": 2},
-        {"length": "gamma:2:3", "started": 20, "kept": 16},
-    )
+    points = (_POINT, _point("exponential:1", 6, 4))
+    more = (_point("empirical:1:2:2:7", 4, 2), _point("gamma:2:3", 20, 16))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.windows.heavy(point, "length") or within(started=64)(point)
+    reach = staticmethod(sampled("length", started=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         kept, extra = point["kept"], point["started"] - point["kept"]
         # In strict order the groups of a run are the first by number: none is left out since it is long.
-        system = lab.windows.places(
-            point, _PLACES, _GROUPS, train_time=0.1, tickets=_PLACES + _GROUPS, order="target", redundant=extra
-        )
+        settings = {"tickets": _PLACES + _GROUPS, "order": "target", "redundant": extra}
+        system = lab.windows.engine(point, places=_PLACES, groups_per_batch=_GROUPS, train_time=0.1, **settings)
         count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=6)
         records = lab.windows.timelines(plant(system), _TRAINED // _GROUPS, kept, count, seed)
-        lengths, lasts, wastes = zip(*(_summarize(record) for record in records), strict=True)
-        return {
-            "mean_length": lab.windows.mean_of(lengths),
-            "last": lab.windows.mean_of(lasts),
-            "wasted": lab.windows.mean_of(wastes),
-        }
+        return lab.windows.means(records, _numbers)
 
     @staticmethod
     def defects() -> dict[str, Defect]:

@@ -18,27 +18,20 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
 from asyncsim.claims._arrivals import Workers
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for, within
 
 
 def _quantities(s: Geometric, cell: Callable[[int], float], tail: float) -> dict[str, float]:
     return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
 
 
-def _off_by_one(s: Geometric) -> dict[str, float]:
+def _mixed(s: Geometric, late: int = 0) -> dict[str, float]:
     p, q = s.shares, 1.0 - s.shares
-    return _quantities(s, lambda k: (p**2 * q ** (k + 1)).sum(), (p * q ** (s.cells + 1)).sum())
-
-
-def _poisson(s: Geometric) -> dict[str, float]:
-    mean = s.workers - 1
-    return _quantities(s, lambda k: poisson.pmf(k, mean), poisson.sf(s.cells - 1, mean))
+    return _quantities(s, lambda k: (p**2 * q ** (k + late)).sum(), (p * q ** (s.cells + late)).sum())
 
 
 _UPDATES = 8000
 _SPREAD = 0.1
-"""Largest relative standard deviation of one realization's cell at the points below (measured)."""
 _FOUR = {"workers": 4, "rates": None, "cells": 8}
 
 
@@ -51,8 +44,7 @@ class Geometric(Workers, Claim):
     cells = _engines.cells(typical=(1, 6), example=12)
 
     def predict(s) -> dict[str, float]:
-        p, q = s.shares, 1.0 - s.shares
-        return _quantities(s, lambda k: (p**2 * q**k).sum(), (p * q**s.cells).sum())
+        return _mixed(s)
 
     def check(s) -> dict[str, float]:
         counts = np.arange(s.cells)[:, None]
@@ -67,7 +59,12 @@ class Geometric(Workers, Claim):
             tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
         return _quantities(s, lambda k: cells[k], tail)
 
-    wrong = {"exponent one too large": _off_by_one, "Poisson distribution of the same mean": _poisson}
+    wrong = {
+        "exponent one too large": lambda s: _mixed(s, 1),
+        "Poisson distribution of the same mean": lambda s: _quantities(
+            s, lambda k: poisson.pmf(k, s.workers - 1), poisson.sf(s.cells - 1, s.workers - 1)
+        ),
+    }
 
     points = (_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
     more = ({"workers": 8, "rates": None, "cells": 16},)

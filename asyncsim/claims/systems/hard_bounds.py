@@ -18,15 +18,15 @@ long it takes. Source: derived.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Parsed, Positive
-from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims import _engines, _work, lab
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -43,152 +43,97 @@ def _rule(field: str, value: Any) -> _Rule:
     """From window:4, wait:2, target, version_strict or drain."""
     name, _, number = str(value).partition(":")
     known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
-    checks.require(
-        known and (name != "window" or 1 <= int(number) <= _LARGEST),
-        field,
-        value,
-        "window:W with W >= 1, wait:m, target, version_strict or drain",
-        "name the rule that bounds staleness",
-    )
+    known = known and (name != "window" or 1 <= int(number) <= _LARGEST)
+    accepted = "window:W with W >= 1, wait:m, target, version_strict or drain"
+    checks.require(known, field, value, accepted, "name the rule that bounds staleness")
     return _Rule(name, int(number or 0))
 
 
-def _text(field: str, value: Any) -> str:
-    is_text = isinstance(value, str) and ":" in value
-    checks.require(is_text, field, value, "the text of a distribution", "write it as name:numbers")
-    return str(value)
-
-
 def _bounds(s: HardBounds, largest: int) -> dict[str, float]:
-    spread = {"spread": float(s.tickets % s.consumed > 0)} if s.strict else {}
+    spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
     return {"largest": float(largest)} | spread
 
 
 def _largest(s: HardBounds) -> int:
     if s.rule.name == "wait":
         return s.rule.number
-    return (s.tickets + s.window - 2) // s.consumed
+    return (s.tickets + s.window - 2) // s.publish
 
 
 class _Game:
     """The order of events without a clock: who finishes next is the adversary's choice, batches form when they can."""
 
     def __init__(self, s: HardBounds) -> None:
-        self.s, self.version, self.batch, self.admitted = s, 0, 0, 0
-        self.running: dict[int, int] = {}
+        self.s, self.version, self.batch, self.admitted = s, 0, 0, s.tickets
+        self.running = dict.fromkeys(range(s.tickets), 0)
         self.ready: list[tuple[int, int]] = []
-        self.admit(s.tickets)
 
-    def admit(self, groups: int) -> None:
-        self.running |= dict.fromkeys(range(self.admitted, self.admitted + groups), self.version)
-        self.admitted += groups
-
-    def finish(self, group: int) -> None:
-        self.ready.append((group, self.running.pop(group)))
+    def finish(self, groups: list[int]) -> None:
+        self.ready += [(group, self.running.pop(group)) for group in groups]
 
     def choose(self) -> list[tuple[int, int]]:
         """The next batch, (number, version) of each group; empty where the rule lets none form."""
-        s, first = self.s, min(self.running, default=self.admitted)
-        if s.rule.name == "drain":
-            candidates = self.ready
-        elif s.rule.name == "version_strict":
-            # With nothing in generation every version is complete.
-            candidates = [g for g in self.ready if g[1] <= self.running.get(first, self.version)]
-            candidates.sort(key=lambda g: g[1])
-        elif s.rule.name == "target":
-            candidates = sorted(g for g in self.ready if g[0] // s.groups_per_batch == self.batch)
-        elif s.rule.name == "wait":
-            late = first in self.running and self.version - self.running[first] >= s.rule.number
-            candidates = [] if late else sorted(self.ready)
-        else:
-            candidates = sorted(g for g in self.ready if g[0] < first + s.rule.number)
+        s, first, in_order = self.s, min(self.running, default=self.admitted), sorted(self.ready)
+        # With nothing in generation every version is complete.
+        oldest = self.running.get(first, self.version)
+        candidates = {
+            "drain": self.ready,
+            "version_strict": sorted((g for g in self.ready if g[1] <= oldest), key=lambda g: g[1]),
+            "target": [g for g in in_order if g[0] // s.groups_per_batch == self.batch],
+            "wait": in_order if self.version - oldest < s.rule.number else [],
+            "window": [g for g in in_order if g[0] < first + s.rule.number],
+        }[s.rule.name]
         return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
-    def train(self) -> list[int] | None:
-        """Staleness of the groups of the next batch; None where there is none. A publish follows where it is due."""
-        batch = self.choose()
-        if not batch:
-            return None
+    def train(self) -> list[int]:
+        """Staleness of the groups of the next batch, if there is one. A publish follows where it is due."""
+        s, batch = self.s, self.choose()
         self.ready = [g for g in self.ready if g not in batch]
         staleness = [self.version - version for _, version in batch]
-        self.batch += 1
-        if self.batch % self.s.batches_per_publish == 0:
-            for group in list(self.running) if self.s.rule.name == "drain" else []:
-                self.finish(group)
+        self.batch += bool(batch)
+        if batch and self.batch % s.batches_per_publish == 0:
+            self.finish(list(self.running) if s.rule.name == "drain" else [])
             self.version += 1
-            self.admit(self.s.consumed)
+            self.running |= dict.fromkeys(range(self.admitted, self.admitted + s.publish), self.version)
+            self.admitted += s.publish
         return staleness
 
 
-def _play(s: HardBounds, publishes: int, pick: Callable[[_Game], list[int]]) -> list[int]:
+def _play(s: HardBounds, pick: Callable[[_Game], list[int]]) -> list[int]:
     """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
-    game, stalenesses = _Game(s), []
-    while game.version < publishes:
-        for group in pick(game):
-            game.finish(group)
+    game, stalenesses, warm = _Game(s), [], 2 * (_largest(s) + s.tickets // s.publish) + 2
+    while game.version < 3 * warm + 4:
+        game.finish(pick(game))
         # One batch at a time: groups admitted behind a publish may finish before the next.
         staleness = game.train()
-        if staleness is not None and game.version > _warm_up(s):
-            stalenesses += staleness
+        stalenesses += staleness if game.version > warm else []
     return stalenesses
 
 
-def _warm_up(s: HardBounds) -> int:
-    return 2 * (_largest(s) + s.tickets // s.consumed) + 2
-
-
-def _stragglers(residue: int, s: HardBounds) -> Callable[[_Game], list[int]]:
+def _stragglers(residue: int, game: _Game) -> list[int]:
     """All finish at once but numbers of one residue modulo so many publishes, which finish when nothing else can."""
-    cycle = s.consumed * (_largest(s) + 2 + s.tickets // s.consumed)
-
-    def pick(game: _Game) -> list[int]:
-        others = [g for g in game.running if g % cycle != residue]
-        return others or (list(game.running) if not game.choose() else [])
-
-    return pick
+    cycle = game.s.publish * (_largest(game.s) + 2 + game.s.tickets // game.s.publish)
+    others = [g for g in game.running if g % cycle != residue]
+    return others or (list(game.running) if not game.choose() else [])
 
 
-def _chance(seed: int) -> Callable[[_Game], list[int]]:
-    generator = np.random.default_rng(seed)
-
-    def pick(game: _Game) -> list[int]:
-        groups = list(game.running)
-        count = min(len(groups), int(generator.geometric(0.5)))
-        return [int(g) for g in generator.choice(groups, count, replace=False)] if groups else []
-
-    return pick
-
-
-def _own_batch_out(s: HardBounds) -> dict[str, float]:
-    """Tickets of the groups of one publish taken to be those in training."""
-    return _bounds(s, _largest(s) - 1)
+def _chance(generator: np.random.Generator, game: _Game) -> list[int]:
+    count = min(len(game.running), int(generator.geometric(0.5)))
+    return generator.choice(list(game.running), count, replace=False).tolist() if game.running else []
 
 
 def _of(regime: str) -> Callable[[HardBounds, float], dict[str, float]]:
     """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
-
-    def scaled(s: HardBounds, factor: float) -> dict[str, float]:
-        rule = "window:1" if s.rule == ("window", 1) else s.rule.name
-        return {name: value * (factor if rule == regime else 1.0) for name, value in _bounds(s, _largest(s)).items()}
-
-    return scaled
+    return lambda s, factor: {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
 
 
 _BATCHES = 400
 _REALIZATIONS = 8
 """Stragglers of a heavy tail reach every bound at the points below in the first of them (measured)."""
-
-
-def _point(rule: str, tickets: int, batch: int = 4, batches: int = 1, sync_time: float = 0.0) -> Point:
-    return {
-        "rule": rule,
-        "tickets": tickets,
-        "groups_per_batch": batch,
-        "batches_per_publish": batches,
-        "length": "pareto:0.5:1.5",
-        "train_time": 1.0,
-        "sync_time": sync_time,
-    }
+_point = named(
+    "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
+    groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,
+)  # fmt: skip
 
 
 class HardBounds(_engines.Engines, Claim):
@@ -208,7 +153,7 @@ class HardBounds(_engines.Engines, Claim):
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 3), example=3)
     batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
     length = Parsed(
-        _text,
+        _work.text,
         "the text of a distribution",
         typical=("pareto:0.5:1.5",),
         example="pareto:0.5:1.5",
@@ -221,8 +166,8 @@ class HardBounds(_engines.Engines, Claim):
     def joint(self) -> None:
         """More tickets than groups of a publish, and no rule that leaves them unused."""
         reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
-        checks.integer("tickets", self.tickets, self.consumed + 1, reason, _LARGEST)
-        least = -(-self.tickets // self.consumed) - 1
+        checks.integer("tickets", self.tickets, self.publish + 1, reason, _LARGEST)
+        least = -(-self.tickets // self.publish) - 1
         enough = self.rule.name != "wait" or self.rule.number >= least
         text = f"{self.rule.name}:{self.rule.number}"
         checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
@@ -235,60 +180,49 @@ class HardBounds(_engines.Engines, Claim):
         return point | {"tickets": consumed + draw(Integer(1, typical=(1, 12)))}
 
     @property
-    def consumed(self) -> int:
-        """M, groups consumed per publish."""
-        return self.groups_per_batch * self.batches_per_publish
-
-    @property
     def window(self) -> int:
         """W, numbers that the batch is chosen from."""
         return self.rule.number if self.rule.name == "window" else 1
 
     @property
+    def regime(self) -> str:
+        return "window:1" if self.rule == ("window", 1) else self.rule.name
+
+    @property
     def strict(self) -> bool:
-        return self.rule.name in _STRICT or self.rule == ("window", 1)
+        return self.regime in (*_STRICT, "window:1")
 
     def predict(s) -> dict[str, float]:
         return _bounds(s, _largest(s))
 
     def check(s) -> dict[str, float]:
-        publishes = _warm_up(s) + 4 * (_largest(s) + s.tickets // s.consumed + 2)
         # Residues of one publish cover every position of a group in its version and in its batch.
-        picks = [_stragglers(residue, s) for residue in range(s.consumed)] + [_chance(seed) for seed in range(4)]
-        stalenesses = [staleness for pick in picks for staleness in _play(s, publishes, pick)]
-        return {"largest": float(max(stalenesses))} | (
-            {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
-        )
+        picks = [partial(_stragglers, residue) for residue in range(s.publish)]
+        picks += [partial(_chance, np.random.default_rng(seed)) for seed in range(4)]
+        stalenesses = [staleness for pick in picks for staleness in _play(s, pick)]
+        spread = {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
+        return {"largest": float(max(stalenesses))} | spread
 
     wrong = {
         "window rounded down to whole batches": lambda s: _bounds(
-            s, -(-s.tickets // s.consumed) - 1 + (s.rule.number - 1) // s.consumed
+            s, -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
         ),
-        "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.consumed) - 1),
-        "the groups in training taken out of the group permits": _own_batch_out,
+        "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.publish) - 1),
+        "the groups in training taken out of the group permits": lambda s: _bounds(s, _largest(s) - 1),
     }
 
     terms = {regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)}
 
     points = (
-        _point("window:1", 10),
-        _point("window:5", 12),
-        _point("window:2", 12),
-        _point("wait:2", 12),
-        _point("drain", 10),
-        _point("version_strict", 10),
-        _point("target", 10),
+        *(_point(*each) for each in (("window:1", 10), ("window:5", 12), ("window:2", 12), ("wait:2", 12))),
+        *(_point(*each) for each in (("drain", 10), ("version_strict", 10), ("target", 10))),
         _point("window:5", 12, 2, 2),
         _point("wait:3", 12, 2, 2, 0.4),
         _point("drain", 10, 2, 2, 0.4),
         _point("version_strict", 10, 4, 1, 0.4),
     )
-    more = (
-        _point("window:1", 12),
-        _point("target", 12),
-        _point("drain", 6),
-        _point("window:9", 8),
-        _point("wait:4", 12),
+    more = tuple(
+        _point(*each) for each in (("window:1", 12), ("target", 12), ("drain", 6), ("window:9", 8), ("wait:4", 12))
     )
 
     reach = staticmethod(within(tickets=256))
@@ -297,17 +231,12 @@ class HardBounds(_engines.Engines, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rule, _, number = point["rule"].partition(":")
         tickets, batch, batches = point["tickets"], point["groups_per_batch"], point["batches_per_publish"]
-        options: dict[str, Any] = {"order": "oldest_start"}
-        if rule == "window":
-            options["window"] = int(number)
-        elif rule == "wait":
-            options |= {"max_age": int(number), "age_action": "wait"}
-        elif rule == "drain":
-            options = {"mode": "drain"}
-        else:
-            options = {"order": rule}
-        options |= {"batches_per_publish": batches, "sync_time": point["sync_time"]}
-        system = lab.windows.places(point, tickets, batch, tickets=tickets, **options)
+        options: dict[str, dict[str, Any]] = {
+            "window": {"order": "oldest_start", "window": int(number or 0)},
+            "wait": {"order": "oldest_start", "max_age": int(number or 0), "age_action": "wait"},
+            "drain": {"mode": "drain"},
+        }
+        system = lab.windows.engine(point, places=tickets, **options.get(rule, {"order": rule}))
         # The groups of the start share a version; under wait they leave within twice the age.
         versions = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
         warm_up = 2 * batches * versions
@@ -321,10 +250,6 @@ class HardBounds(_engines.Engines, Claim):
             "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
             "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point("drain", 10)),
             "the drain forgotten": Defect(replaced(mode="keep"), _point("drain", 10)),
-            "waiting a version late": Defect(
-                lambda system: system.replace(max_age=system.max_age + 1), _point("wait:2", 12)
-            ),
-            "a window too wide": Defect(
-                lambda system: system.replace(window=system.window + 1), _point("window:1", 12)
-            ),
+            "waiting a version late": Defect(replaced(max_age=3), _point("wait:2", 12)),
+            "a window too wide": Defect(replaced(window=2), _point("window:1", 12)),
         }

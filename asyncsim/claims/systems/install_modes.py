@@ -15,15 +15,13 @@ route: one place walked through event by event, and for keep an average over pha
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
 
 _CLEAR = 1e-6
 _WALK = 12
@@ -56,27 +54,17 @@ def _phases(s: InstallModes) -> dict[str, float]:
 
 
 def _walk(s: InstallModes) -> dict[str, float]:
-    """One place over some cycles: its clock, its samples, and what they lose."""
-    clock, finished, tries, written, cycles = 0.0, 0, 0, 0.0, _WALK
-    begun_before = False
-    for cycle in range(cycles + 1):
-        if cycle == 1:
-            # Behind the first cycle, whose first sample nobody had begun, all are alike.
-            clock, finished, tries, written = 0.0, 0, 0, 0.0
-        left = s.busy if s.mode == "restart" else math.inf
-        wrote = 0.0
-        while (wrote + s.seconds <= left) if s.mode == "restart" else (wrote < s.trained):
+    """One place over some cycles behind the first, which nobody had begun before: its samples, and what they lose."""
+    clock, finished, tries, written, anew = 0.0, 0, 0, 0.0, s.mode == "restart"
+    for _ in range(_WALK):
+        wrote, begun_before = 0.0, anew
+        while (wrote + s.seconds <= s.busy) if anew else (wrote < s.trained):
             wrote += s.seconds
             finished, tries = finished + 1, tries + 1 + begun_before
             begun_before = False
-        begun_before = s.mode == "restart"
-        written += s.busy if s.mode == "restart" else wrote
-        clock += (s.trained if s.mode == "restart" else wrote) + s.sync_time
-    return _quantities(s, clock / cycles, finished / cycles, written / (finished * s.seconds), tries / finished, 1.0)
-
-
-def _at(s: InstallModes, mode: str) -> dict[str, float]:
-    return s.but(mode=mode).predict()
+        written += s.busy if anew else wrote
+        clock += (s.trained if anew else wrote) + s.sync_time
+    return _quantities(s, clock / _WALK, finished / _WALK, written / (finished * s.seconds), tries / finished, 1.0)
 
 
 _CYCLES, _WARM, _FULL = 600, 60, 1.5
@@ -92,19 +80,9 @@ def _surplus(point: Point) -> float:
     return max(0.25, float(point["places"] * (math.floor(each) if whole else each) - point["batches_per_publish"]))
 
 
-def _system(point: Point) -> lab.System:
-    work = {"length": f"constant:{point['seconds']!r}", "train_time": float(point["train_time"])}
-    names = ("mode", "batches_per_publish", "sync_time", "generator_pauses")
-    settings = {name: point[name] for name in names}
-    room = {"capacity": 8 * point["places"], "overflow": "drop_oldest"}
-    return lab.windows.places(work, point["places"], 1, train_time=work["train_time"], **settings, **room)
-
-
-def _point(mode: str, **changes: Any) -> dict[str, Any]:
-    times = {"seconds": 0.7, "train_time": 1.0, "sync_time": 0.25, "generator_pauses": False}
-    return {"mode": mode, "places": 4, "batches_per_publish": 2, **times, **changes}
-
-
+_point = named(
+    "mode", places=4, batches_per_publish=2, seconds=0.7, train_time=1.0, sync_time=0.25, generator_pauses=False
+)
 _RESTART, _DRAIN = _point("restart"), _point("drain", generator_pauses=True)
 _KEEP = _point("keep", seconds=1.3717)
 
@@ -121,7 +99,7 @@ class InstallModes(Claim):
     places = _engines.places(typical=(1, 9), example=4)
     batches_per_publish = _engines.batches(typical=(1, 3), example=2)
     seconds = Positive(typical=(0.3, 3.0), example=0.7, unit="seconds", doc="seconds that a sample takes")
-    train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch of one group")
+    train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc=_engines.OF_ONE_GROUP)
     sync_time = _engines.sync_time(typical=(0.0, 0.5), example=0.25)
     generator_pauses = _engines.generator_pauses(example=False)
 
@@ -159,7 +137,7 @@ class InstallModes(Claim):
         return _phases(s) if s.mode in ("keep", "pin") else _walk(s)
 
     wrong = {
-        "samples that go on": lambda s: _at(s, "keep"),
+        "samples that go on": lambda s: s.but(mode="keep").predict(),
         "half a sample wasted at every install": lambda s: (
             s.predict() | {"written": s.busy / (s.busy - s.seconds / 2.0)}
         ),
@@ -170,13 +148,13 @@ class InstallModes(Claim):
     points = (_RESTART, _DRAIN, _KEEP)
     more = (_point("restart", generator_pauses=True, seconds=0.9), _point("pin", seconds=2.7183))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return within(places=64, batches_per_publish=16)(point)
+    reach = staticmethod(within(places=64, batches_per_publish=16))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        system = plant(lab.windows.staggered(_system(point), 1))
+        length, room = f"constant:{point['seconds']!r}", 8 * point["places"]
+        system = lab.windows.engine(point, length=length, capacity=room, overflow="drop_oldest")
+        system = plant(lab.windows.staggered(system, 1))
         # A buffer that fills slowly drops nothing at first.
         warm = max(_WARM, int(_FULL * system.capacity / _surplus(point)))
         summary, record = system.recorded((_CYCLES - _WARM + warm) * system.batches_per_publish, 1, seed, warm=warm)

@@ -18,14 +18,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
 
 _TERMS = ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
@@ -34,13 +32,9 @@ def _scaled(term: str) -> Callable[[ListScheduling, float], dict[str, float]]:
     """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
 
     def bounds(s: ListScheduling, factor: float) -> dict[str, float]:
-        parts = s.parts(s.share)
-        reduction = (1.0 - factor) * parts.get(term, 0.0)
-        values = s.bounds(s.share)
-        return {
-            name: value - reduction if name == "step_seconds" else value * (factor if term == "extremes" else 1.0)
-            for name, value in values.items()
-        }
+        reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
+        values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
+        return values | {"step_seconds": s.predict()["step_seconds"] - reduction}
 
     return bounds
 
@@ -59,34 +53,20 @@ _SPREAD = 0.05
 _ROUNDING = 1e-9
 
 
-class _Instances(NamedTuple):
-    excess: float
-    load: float
-    longest: float
-    step_seconds: float
-
-
-def _instances(record: Timeline, samples: int, slots: int) -> _Instances:
+def _instances(record: Timeline, samples: int, slots: int) -> dict[str, float]:
     """The extremes over the batches of a record, each of the samples of one batch, and the mean seconds of a step."""
     order = np.argsort(record.samples["batch"], kind="stable")
     work, begin, end = (record.samples[name][order].reshape(-1, samples) for name in ("work", "t_submit", "t_end"))
     seconds, load, longest = end.max(axis=1) - begin.min(axis=1), work.sum(axis=1) / slots, work.max(axis=1)
-    return _Instances(
-        float(((seconds - load) / longest).max()),
-        float((load / seconds).max()),
-        float((longest / seconds).max()),
-        float(record.publishes["t_install"][-1]) / _STEPS,
-    )
+    extremes = {"excess": (seconds - load) / longest, "load": load / seconds, "longest": longest / seconds}
+    found = {name: float(values.max()) for name, values in extremes.items()}
+    return found | {"step_seconds": float(record.publishes["t_install"][-1]) / _STEPS}
 
 
 _POINT = {
-    "slots": 4,
-    "groups_per_batch": 13,
-    "samples_per_group": 1,
-    "length": "constant:1",
-    "train_time": 0.5,
+    "slots": 4, "groups_per_batch": 13, "samples_per_group": 1, "length": "constant:1", "train_time": 0.5,
     "sync_time": 0.25,
-}
+}  # fmt: skip
 """Equal works and one more than slots can share: attained."""
 _EVEN = _POINT | {"groups_per_batch": 12}
 _FEW = _POINT | {"slots": 1024, "groups_per_batch": 4, "length": "exponential:1"}
@@ -101,7 +81,7 @@ class ListScheduling(_engines.Engines, Claim):
     through = "kernel"
 
     slots = _engines.slots(
-        2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
+        low=2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
     )
     groups_per_batch = _engines.groups(typical=(1, 6), example=4)
     samples_per_group = _engines.samples(typical=(1, 6), example=4)
@@ -110,20 +90,15 @@ class ListScheduling(_engines.Engines, Claim):
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.0)
 
     @property
-    def samples(self) -> int:
-        """Q, samples of a batch."""
-        return self.groups_per_batch * self.samples_per_group
-
-    @property
     def share(self) -> float:
         """1 - 1/k, what the longest sample adds to the mean load at most."""
         return 1.0 - 1.0 / self.slots
 
     def parts(self, share: float) -> dict[str, float]:
         """Terms of the seconds of a step, with that share of the longest sample on top of the mean load."""
-        longest = _work.longest(self.length, self.samples)
+        longest = _work.longest(self.length, self.batch)
         return {
-            "load": self.samples * self.length.mean() / self.slots,
+            "load": self.batch * self.length.mean() / self.slots,
             "random straggler" if longest > self.length.mean() else "straggler": share * longest,
             "training": self.train_time,
             "synchronization": self.sync_time,
@@ -142,16 +117,13 @@ class ListScheduling(_engines.Engines, Claim):
         generator, k = np.random.default_rng(0), s.slots
         instances = [np.ones(n * k + 1) for n in (1, 3)] + [np.append(np.ones(k * (k - 1)), k), np.ones(2 * k)]
         instances += [_work.draws(s.length, generator, (int(generator.integers(1, 4 * k)),)) for _ in range(20)]
-        excess = load = longest = 0.0
-        for works in instances:
-            seconds, busy, largest = _scheduled(works, k), float(works.sum()) / k, float(works.max())
-            excess, load, longest = (
-                max(excess, (seconds - busy) / largest), max(load, busy / seconds), max(longest, largest / seconds)
-            )  # fmt: skip
-        slowest = _work.longest_by_quantiles(s.length, s.samples)
+        seconds = np.array([_scheduled(works, k) for works in instances])
+        busy, largest = (np.array([over(works) for works in instances]) for over in (lambda x: x.sum() / k, np.max))
+        slowest = _work.longest_by_quantiles(s.length, s.batch)
         mean = _work.longest_by_quantiles(s.length, 1)
-        step = (s.samples - 1) * mean / k + slowest + (mean - slowest) / k + s.train_time + s.sync_time
-        return {"excess": excess, "load": load, "longest": longest, "step_seconds": step}
+        step = (s.batch - 1) * mean / k + slowest + (mean - slowest) / k + s.train_time + s.sync_time
+        extremes = {"excess": (seconds - busy) / largest, "load": busy / seconds, "longest": largest / seconds}
+        return {name: float(values.max()) for name, values in extremes.items()} | {"step_seconds": step}
 
     wrong = {
         "perfect balance, no straggler": lambda s: s.bounds(0.0),
@@ -164,28 +136,23 @@ class ListScheduling(_engines.Engines, Claim):
     points = (_POINT, _EVEN, _FEW, _HEAVY)
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return within(groups_per_batch=512, samples_per_group=64)(point)
+    reach = staticmethod(within(groups_per_batch=512, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
         system = lab.windows.synchronous(point, slots=slots)
-        count = lab.windows.realizations_for(
-            lab.windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=16, kind="bound"
-        )
+        spread = lab.windows.spread_of(point, _SPREAD)
+        count = lab.windows.realizations_for(spread, effect, 0.0, comparisons=16, kind="bound")
         records = lab.windows.timelines(plant(system), _STEPS, samples, count, seed)
         instances = [_instances(record, groups * samples, slots) for record in records]
-        extremes = {name: max(getattr(each, name) for each in instances) for name in ("excess", "load", "longest")}
-        return {
-            **{name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()},
-            "step_seconds": lab.windows.mean_of(each.step_seconds for each in instances),
-        }
+        extremes = {name: max(each[name] for each in instances) for name in ("excess", "load", "longest")}
+        found = {name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()}
+        return found | {"step_seconds": lab.windows.mean_of(each["step_seconds"] for each in instances)}
 
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "a slot lost": Defect(lab.windows.slot_lost, _POINT),
+            "a slot lost": Defect(replaced(slots=3), _POINT),
             "a slot freed twice": Defect(lab.kernel_defects.slot_freed_twice, _HEAVY),
         }

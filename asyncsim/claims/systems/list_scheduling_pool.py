@@ -14,40 +14,28 @@ function. Source: derived.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from asyncsim.base.declared import Count
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
-
-
-def _parts(s: ListSchedulingPool) -> dict[str, float]:
-    return s.parts(s.length.mean(), _work.longest(s.length, s.samples * (s.ahead + 1)))
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
 
 
 def _scaled(term: str) -> Callable[[ListSchedulingPool, float], dict[str, float]]:
     """The bound with one term multiplied by a factor."""
+    return lambda s, factor: _bound(x * (factor if name == term else 1.0) for name, x in s.parts(*s.moments).items())
 
-    def bound(s: ListSchedulingPool, factor: float) -> dict[str, float]:
-        parts = _parts(s)
-        return {"batch_seconds": math.fsum(x * (factor if name == term else 1.0) for name, x in parts.items())}
 
-    return bound
+def _bound(parts: Iterable[float]) -> dict[str, float]:
+    return {"batch_seconds": math.fsum(parts)}
 
 
 _BATCHES = 240
 _WARM = 40
 _SPREAD = 0.04
-"""Relative standard deviation of one realization's mean at the points below (measured, rounded up)."""
 _POINT = {
-    "slots": 64,
-    "groups_per_batch": 65,
-    "samples_per_group": 1,
-    "ahead": 0,
-    "length": "constant:1",
-    "train_time": 2.0,
-}
+    "slots": 64, "groups_per_batch": 65, "samples_per_group": 1, "ahead": 0, "length": "constant:1", "train_time": 2.0,
+}  # fmt: skip
 """Equal works and one more than slots: 0.996 of the bound, of which the straggler is a quarter."""
 _RANDOM = _POINT | {"slots": 4096, "groups_per_batch": 64, "length": "exponential:1", "train_time": 0.5}
 """A slot for every sample: the longest decides."""
@@ -55,12 +43,9 @@ _AHEAD = _POINT | {"slots": 4, "groups_per_batch": 64, "samples_per_group": 4, "
 """Few slots: the load decides."""
 _TRAINING = _AHEAD | {"groups_per_batch": 4, "samples_per_group": 1, "train_time": 200.0}
 _ONE_SLOT_EACH = _TRAINING | {"slots": 1024, "train_time": 0.001}
-_LONGEST = _ONE_SLOT_EACH | {
-    "groups_per_batch": 1,
-    "samples_per_group": 64,
-    "slots": 8192,
-    "length": "empirical:0.5:1:1.5:2",
-}
+_LONGEST = _TRAINING | {"groups_per_batch": 1, "samples_per_group": 64, "slots": 8192, "train_time": 0.001} | {
+    "length": "empirical:0.5:1:1.5:2"
+}  # fmt: skip
 """So many samples a group that each group and the whole pool have the same longest."""
 
 
@@ -78,35 +63,31 @@ class ListSchedulingPool(_engines.Engines, Claim):
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
 
     @property
-    def samples(self) -> int:
-        """Q, samples of a batch."""
-        return self.groups_per_batch * self.samples_per_group
-
-    def sum(self, mean: float, longest: float) -> dict[str, float]:
-        """The bound from the mean work and the mean of the pool's longest."""
-        return {"batch_seconds": math.fsum(self.parts(mean, longest).values())}
+    def moments(self) -> tuple[float, float]:
+        """The mean work, and the mean of the pool's longest."""
+        return self.length.mean(), _work.longest(self.length, self.batch * (self.ahead + 1))
 
     def parts(self, mean: float, longest: float) -> dict[str, float]:
         """Terms of the bound, under names of their own where several batches are out."""
         terms = {
-            "load": self.samples * mean / self.slots,
+            "load": self.batch * mean / self.slots,
             "random straggler" if longest > mean else "straggler": longest / (self.ahead + 1),
             "training": self.train_time,
         }
         return {f"{name} of a pool" if self.ahead else name: value for name, value in terms.items()}
 
     def predict(s) -> dict[str, float]:
-        return {"batch_seconds": math.fsum(_parts(s).values())}
+        return _bound(s.parts(*s.moments).values())
 
     def check(s) -> dict[str, float]:
-        longest = _work.longest_by_quantiles(s.length, s.samples * (s.ahead + 1))
-        return s.sum(_work.longest_by_quantiles(s.length, 1), longest)
+        longest = _work.longest_by_quantiles(s.length, s.batch * (s.ahead + 1))
+        return _bound(s.parts(_work.longest_by_quantiles(s.length, 1), longest).values())
 
     wrong = {
         "training hidden behind generation": lambda s: {
             "batch_seconds": max(s.predict()["batch_seconds"] - s.train_time, s.train_time)
         },
-        "perfect balance, no straggler": lambda s: s.sum(s.length.mean(), 0.0),
+        "perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values()),
     }
 
     terms = {
@@ -121,19 +102,14 @@ class ListSchedulingPool(_engines.Engines, Claim):
         _AHEAD | {"groups_per_batch": 16, "ahead": 3, "length": "exponential:1"},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        limits = within(groups_per_batch=512, samples_per_group=64, ahead=8)(point)
-        return lab.windows.heavy(point, "length", "train_time") or limits
+    reach = staticmethod(sampled("length", "train_time", groups_per_batch=512, samples_per_group=64, ahead=8))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        groups = point["groups_per_batch"]
-        out = (point["ahead"] + 1) * groups
-        system = lab.windows.places(point, out, groups, tickets=out, release="publish", slots=point["slots"])
-        count = lab.windows.realizations_for(
-            lab.windows.spread_of(point, _SPREAD), effect, 0.0, comparisons=8, kind="bound"
-        )
+        out = (point["ahead"] + 1) * point["groups_per_batch"]
+        system = lab.windows.engine(point, places=out, tickets=out)
+        spread = lab.windows.spread_of(point, _SPREAD)
+        count = lab.windows.realizations_for(spread, effect, 0.0, comparisons=8, kind="bound")
         records = lab.windows.timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
         intervals = (lab.windows.interval(record, _WARM) for record in records)
         return {"batch_seconds": lab.windows.mean_of(seconds / batches for batches, seconds in intervals)}
@@ -141,9 +117,8 @@ class ListSchedulingPool(_engines.Engines, Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "a slot lost": Defect(lab.windows.slot_lost, _AHEAD),
+            "a slot lost": Defect(replaced(slots=3), _AHEAD),
             "slower with more samples at once": Defect(
-                lambda system: system.replace(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(system.slots))),
-                _POINT,
+                replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))), _POINT
             ),
         }

@@ -15,8 +15,7 @@ Source: Little, Oper. Res. 9 (1961).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,22 +23,15 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Flag, Integer, Parsed
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _closed, _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, Wrapped, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, heavy, replaced, within
 
 _BATCHES = 40
 
 
-class _Training(NamedTuple):
+def _training(field: str, value: Any) -> tuple[float, bool]:
     """Mean seconds, and whether their law is exponential."""
-
-    mean: float
-    exponential: bool
-
-
-def _training(field: str, value: Any) -> _Training:
     mean = _work.seconds(field, value)
-    return _Training(mean, isinstance(value, str) and _work.law_of(field, value).kind == "exponential")
+    return mean, isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
 
 
 def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
@@ -54,32 +46,21 @@ def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
     return float((levels[:-1] * np.diff(times[order])).sum()) / horizon
 
 
-def _with_training(s: Little) -> dict[str, float]:
-    prediction = s.predict()
-    return prediction | ({"delay": prediction["delay"] + s.train_time.mean} if s.closed else {})
-
-
 _GROUPS = 20_000
 _ROUNDING = 1e-9
 """Of sums over all events, relative to the sums of all stamps."""
 _SPREAD = 0.03
-"""Relative standard deviation of one realization's level or delay at the points below (measured, rounded up)."""
 
 
-def _levels(system: Any, point: Point, effect: float, seed: int) -> dict[str, Estimate]:
-    """Groups in generation and seconds of delay behind the warm-up, from the stamps of independent realizations."""
-    warm, samples = max(400, 40 * point["tickets"]), point["samples_per_group"]
-    count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=10)
-    levels, delays = [], []
-    for record in lab.windows.timelines(system, 10 * warm, samples, count, seed):
-        begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
-        done, exits = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
-        low, high = record.publishes["t_install"][[warm, -1]]
-        inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
-        levels.append(float(np.nan_to_num(inside).sum()) / (high - low))
-        late = (exits > low) & (exits <= high)
-        delays.append(float((exits - begin)[late].mean()))
-    return {"generating": lab.windows.mean_of(levels), "delay": lab.windows.mean_of(delays)}
+def _levels(record: Timeline, samples: int, warm: int) -> dict[str, float]:
+    """Groups in generation and seconds of delay behind the warm-up, from the stamps of a realization."""
+    begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
+    done, exits = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
+    low, high = record.publishes["t_install"][[warm, -1]]
+    inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
+    late = (exits > low) & (exits <= high)
+    level = float(np.nan_to_num(inside).sum()) / (high - low)
+    return {"generating": level, "delay": float((exits - begin)[late].mean())}
 
 
 def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
@@ -94,20 +75,6 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
     )
 
 
-class _Stamped(Wrapped):
-    """A system whose record has another stamp in place of one of its own."""
-
-    def __init__(self, system: Any, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
-        super().__init__(system)
-        self._column, self._stamp = column, stamp
-
-    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
-        """The system's record with one column of its groups overwritten."""
-        record = self._inner.timeline(*arguments, **options)
-        record.groups[self._column] = self._stamp(record)
-        return record
-
-
 def _first_end(record: Timeline) -> np.ndarray:
     """When the first sample of each group ended."""
     ends = record.samples["t_end"].reshape(len(record.groups["group"]), -1)
@@ -120,14 +87,9 @@ def _entered(record: Timeline) -> np.ndarray:
 
 
 _POINT = {
-    "places": 6,
-    "tickets": 12,
-    "release": "publish",
-    "groups_per_batch": 4,
-    "samples_per_group": 3,
-    "length": "pareto:1:1.5",
-    "train_time": 0.8,
-}
+    "places": 6, "tickets": 12, "release": "publish", "groups_per_batch": 4, "samples_per_group": 3,
+    "length": "pareto:1:1.5", "train_time": 0.8,
+}  # fmt: skip
 _LOOP = _POINT | {
     "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
 }  # fmt: skip
@@ -173,25 +135,29 @@ class Little(_engines.Engines, Claim):
     def closed(self) -> bool:
         """Whether throughput is known."""
         single = self.groups_per_batch == 1 and self.release == "publish"
-        return self.train_time.exponential and single and self.places >= self.tickets
+        return self.train_time[1] and single and self.places >= self.tickets
+
+    @property
+    def training(self) -> float:
+        """Mean seconds of training."""
+        return self.train_time[0]
 
     def levels(self, busy: float, generation: float) -> dict[str, float]:
         """Groups in generation and seconds of delay, from the share of time for which the trainer works."""
-        rate = busy / self.train_time.mean
-        return {"generating": rate * generation, "delay": self.tickets / rate - self.train_time.mean}
+        rate = busy / self.training
+        return {"generating": rate * generation, "delay": self.tickets / rate - self.training}
 
     def predict(s) -> dict[str, float]:
         if not s.closed:
             return _ratios(1.0, 1.0)
-        return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.train_time.mean / s.group), s.group)
+        return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.training / s.group), s.group)
 
     def check(s) -> dict[str, float]:
         generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
         works = _work.draws(s.length, generator, (total, s.samples_per_group)).max(axis=1)
-        training = generator.exponential(s.train_time.mean, _BATCHES) if s.train_time.mean else np.zeros(_BATCHES)
-        settings = _events.Settings(
-            s.places, s.groups_per_batch, tickets=s.tickets, early=s.release == "dequeue", total=total
-        )
+        training = generator.exponential(s.training, _BATCHES) if s.training else np.zeros(_BATCHES)
+        early = s.release == "dequeue"
+        settings = _events.Settings(s.places, s.groups_per_batch, tickets=s.tickets, early=early, total=total)
         loop = _events.Loop(settings, iter(works.tolist()), iter(training.tolist()))
         horizon = float(loop.run(_BATCHES)[-1])
         start = np.array(loop.started)
@@ -205,13 +171,15 @@ class Little(_engines.Engines, Claim):
         if not s.closed:
             return ratios
         generation = s.group_by_quantiles
-        return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.train_time.mean), generation)
+        return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.training), generation)
 
     wrong = {
         "samples a second for groups a second": lambda s: (
             s.predict() | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
         ),
-        "the group's own training counted as waiting": _with_training,
+        "the group's own training counted as waiting": lambda s: (
+            s.predict() | ({"delay": s.predict()["delay"] + s.training} if s.closed else {})
+        ),
     }
 
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
@@ -220,7 +188,7 @@ class Little(_engines.Engines, Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
-        return limits or (lab.windows.heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
+        return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -230,27 +198,27 @@ class Little(_engines.Engines, Claim):
         """
         groups, samples = point["groups_per_batch"], point["samples_per_group"]
         batches = -(-_GROUPS // groups)
-        system = plant(
-            lab.windows.places(point, point["places"], groups, tickets=point["tickets"], release=point["release"])
-        )
+        system = plant(lab.windows.engine(point))
         sums = system.simulate(batches, samples, 0, seed, record=False).sums
         record = system.timeline(batches, samples, seed=seed)
         ratios = {
             "in_flight": _ratio(float(sums.in_flight), float(sums.seconds), record, samples, "t_done"),
             "outstanding": _ratio(float(sums.outstanding), float(sums.seconds), record, samples, "t_left"),
         }
-        return ratios | (_levels(system, point, effect, seed) if "exponential" in str(point["train_time"]) else {})
+        if "exponential" not in str(point["train_time"]):
+            return ratios
+        warm, count = max(400, 40 * point["tickets"]), lab.windows.realizations_for(_SPREAD, effect, 0.0, 10)
+        records = lab.windows.timelines(system, 10 * warm, samples, count, seed)
+        return ratios | lab.windows.means(records, lambda record: _levels(record, samples, warm))
 
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
             "a group counted twice": Defect(lab.kernel_defects.group_counted_twice, _POINT),
             "a group's end taken from its first sample": Defect(
-                lambda system: _Stamped(system, "t_done", _first_end), _LIGHT
+                lab.heads.stamped("groups", "t_done", _first_end), _LIGHT
             ),
-            "seconds in the buffer left out": Defect(lambda system: _Stamped(system, "t_left", _entered), _LIGHT),
+            "seconds in the buffer left out": Defect(lab.heads.stamped("groups", "t_left", _entered), _LIGHT),
             "a group permit lost, in counts and stamps alike": Defect(lab.heads.ticket_lost, _LOOP),
-            "two generator slots lost, in counts and stamps alike": Defect(
-                lambda system: system.replace(rates=system.rates[:-2]), _LOOP
-            ),
+            "two generator slots lost, in counts and stamps alike": Defect(replaced(rates=(1.0,) * 6), _LOOP),
         }

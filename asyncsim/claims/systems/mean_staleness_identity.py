@@ -16,8 +16,7 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import checks, laws
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
 
 _BATCHES = 300
 _TROUBLE: dict[str, dict[str, Any]] = {
@@ -30,13 +29,9 @@ _TROUBLE: dict[str, dict[str, Any]] = {
     "publishes that stop generation": {"sync_time": 0.3, "generator_pauses": True, "mode": "reprefill"},
 }
 _POINT = {
-    "max_head_offpolicyness": 4,
-    "consumer_batch_size": 8,
-    "max_concurrent_rollouts": 40,
-    "length": "lognormal:1.0:0.8",
-    "load": 1.5,
-    "trouble": "none",
-}
+    "max_head_offpolicyness": 4, "consumer_batch_size": 8, "max_concurrent_rollouts": 40,
+    "length": "lognormal:1.0:0.8", "load": 1.5, "trouble": "none",
+}  # fmt: skip
 
 
 class MeanStalenessIdentity(Claim):
@@ -76,22 +71,16 @@ class MeanStalenessIdentity(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        eta, groups = point["max_head_offpolicyness"], point["consumer_batch_size"]
-        system = sim.systems.areal(
-            eta,
-            groups,
-            point["max_concurrent_rollouts"],
-            length=laws.as_law("length", point["length"]),
-            load=point["load"],
-        ).replace(**_TROUBLE[point["trouble"]])
+        sizes = (point[name] for name in ("max_head_offpolicyness", "consumer_batch_size", "max_concurrent_rollouts"))
+        system = sim.systems.areal(*sizes, length=laws.as_law("length", point["length"]), load=point["load"])
+        system = system.replace(**_TROUBLE[point["trouble"]])
         record = plant(system).timeline(_BATCHES, seed=seed)
         samples, publishes = record.samples, record.publishes
         count = len(publishes["version"])
         # A group is outstanding from its start to the start of its training, to its drop, or to the end of the record.
         training_version, exit_version = samples["batch"] // system.batches_per_publish, record.groups["v_left"]
-        end_version = np.where(
-            samples["batch"] >= 0, training_version, np.where(exit_version >= 0, exit_version, count)
-        )
+        untrained = np.where(exit_version >= 0, exit_version, count)
+        end_version = np.where(samples["batch"] >= 0, training_version, untrained)
         # A failure stamps the start anew, so groups count from their admission; elsewhere those without a start do not.
         fails = point["trouble"] == "failures"
         stamp = samples["v_submit"] if fails else samples["v_start"]
@@ -102,7 +91,7 @@ class MeanStalenessIdentity(Claim):
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "stamp taken at completion": Defect(lab.heads.LateStamp, _POINT),
+            "stamp taken at completion": Defect(lab.heads.late_stamp, _POINT),
             "an install not counted": Defect(lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
             "an install counted twice": Defect(
                 lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}

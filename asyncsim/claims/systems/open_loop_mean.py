@@ -31,8 +31,7 @@ from asyncsim.base import checks, laws
 from asyncsim.base.declared import Draw, Flag, Positive, Real
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _openloop, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
@@ -47,27 +46,22 @@ def _waited(s: OpenLoopMean, waiting: float) -> dict[str, float]:
 
 
 _SPREAD = 0.005
-"""Relative standard deviation of one realization's means at the points below (measured, rounded up)."""
 _BLUR = 0.14
 """Times 1/P: share by which arrivals by chance move the means (0.4 percent at P = 32, 0.7 at P = 16, measured)."""
 
 
-def _stalenesses(record: Timeline, warm: int) -> tuple[float, float]:
+def _numbers(record: Timeline, warm: int) -> dict[str, float]:
     """Mean staleness of heads behind the warm-up, and the part of it from the end of generation on."""
     groups = record.groups
     late = groups["batch"] >= warm
     trained, head, done = (groups[name][late] for name in ("v_train", "v_start", "v_done"))
-    return float((trained - head).mean()), float((trained - done).mean())
+    return {"mean": float((trained - head).mean()), "in_queue": float((trained - done).mean())}
 
 
 _POINT = {
-    "places": 256,
-    "samples_per_group": 4,
-    "groups_per_batch": 64,
-    "length": "lognormal:1.0:0.8",
-    "train_time": 0.74,
+    "places": 256, "samples_per_group": 4, "groups_per_batch": 64, "length": "lognormal:1.0:0.8", "train_time": 0.74,
     "capacity": 128,
-}
+}  # fmt: skip
 _FAST_POINT = _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.15, "capacity": 256}
 _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 32, "length": "constant:1"}
 
@@ -75,15 +69,14 @@ _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, 
 class OpenLoopMean(_engines.Engines, Claim):
     """an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above"""
 
-    kind = "expectation"
-    status = "conditional"
+    kind, status = "expectation", "conditional"
     source = "derived: staleness at the dequeue; mean-staleness identity below rho = 1"
     through = "kernel"
 
     places = _engines.places(example=40)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
     groups_per_batch = _engines.groups(
-        8, typical=(8, 16), example=8, remedy="the staleness of small batches is blurred by chance"
+        low=8, typical=(8, 16), example=8, remedy="the staleness of small batches is blurred by chance"
     )
     length = _engines.work(typical=_openloop.STEADY, example="lognormal:1.0:0.8")
     train_time = Positive(example=0.976, unit="seconds", doc="training time of a batch, always the same")
@@ -94,44 +87,31 @@ class OpenLoopMean(_engines.Engines, Claim):
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
         group = self.group
         ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
-        checks.require(
-            ratio <= _SLOW or ratio >= _FAST,
-            "train_time",
-            self.train_time,
-            f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, "
-            f"not {ratio:.4g}",
-            "in between the buffer runs empty and full by chance; make one side faster",
-        )
+        bound = f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, "
+        remedy = "in between the buffer runs empty and full by chance; make one side faster"
+        apart = ratio <= _SLOW or ratio >= _FAST
+        checks.require(apart, "train_time", self.train_time, f"{bound}not {ratio:.4g}", remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
         _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
-        self._refuse_patterns()
-
-    def _refuse_patterns(self) -> None:
-        """Works in step below rho = 1, and ages that end near whole periods above."""
         # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
-        checks.require(
+        many, bound = (
             self.places >= least or not self.length.random,
-            "places",
-            self.places,
             f"at least {least}, four times the groups of a batch",
-            "few places deliver in bursts of their own long and short works; add places",
         )
+        remedy = "few places deliver in bursts of their own long and short works; add places"
+        checks.require(many, "places", self.places, bound, remedy)
         # Refuse works in step below rho = 1.
-        if self.ratio < 1.0:
-            varies, reason = self.length.random, "works in step deliver in a pattern"
-            checks.require(varies, "length", str(self.length), "a distribution that varies", reason)
+        if ratio < 1.0:
+            reason = "works in step deliver in a pattern"
+            checks.require(self.length.random, "length", str(self.length), "a distribution that varies", reason)
             return
         # Refuse ages that end near whole periods.
         low, high = self.ages
         distance = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
-        checks.require(
-            distance >= _CLEAR,
-            "capacity",
-            self.capacity,
-            f"such that staleness of {low:.3g} to {high:.3g} periods ends {_CLEAR:g} or more away from whole ones",
-            "chance moves groups across whole periods; change capacity or train_time",
-        )
+        bound = f"such that staleness of {low:.3g} to {high:.3g} periods ends {_CLEAR:g} or more away from whole ones"
+        remedy = "chance moves groups across whole periods; change capacity or train_time"
+        checks.require(distance >= _CLEAR, "capacity", self.capacity, bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -185,23 +165,18 @@ class OpenLoopMean(_engines.Engines, Claim):
     def reach(point: Point) -> str | None:
         if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
             return "groups_per_batch of at least 16; raise it, staleness varies with smaller ones"
-        limits = within(places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)(point)
-        return lab.windows.heavy(point, "length") or limits or lab.windows.overproduced(point)
+        limits = sampled("length", places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
+        return limits(point) or lab.windows.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
-        system = lab.windows.staggered(
-            lab.windows.places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest"), samples
-        )
-        batches, tolerance = (
-            lab.windows.publishes_for(count, groups),
-            _BLUR / groups if system.length.random else _BLUR / 100.0,
-        )
+        groups, samples = point["groups_per_batch"], point["samples_per_group"]
+        system = lab.windows.staggered(lab.windows.engine(point, overflow="drop_oldest"), samples)
+        batches = lab.windows.publishes_for(point["places"], groups)
+        tolerance = _BLUR / (groups if system.length.random else 100.0)
         realizations = lab.windows.realizations_for(_SPREAD, effect, tolerance, comparisons=5)
         records = lab.windows.timelines(plant(system), batches, samples, realizations, seed)
-        mean, queue = zip(*(_stalenesses(record, batches // 10) for record in records), strict=True)
-        return {"mean": lab.windows.mean_of(mean, tolerance), "in_queue": lab.windows.mean_of(queue, tolerance)}
+        return lab.windows.means(records, lambda record: _numbers(record, batches // 10), tolerance)
 
     @staticmethod
     def defects() -> dict[str, Defect]:

@@ -18,8 +18,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Real
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _openloop, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
 
 
 def _quantities(ratio: float, length: float) -> dict[str, float]:
@@ -27,29 +26,24 @@ def _quantities(ratio: float, length: float) -> dict[str, float]:
 
 
 _SPREAD = 0.015
-"""Relative standard deviation of one realization's numbers at the points below (measured, rounded up)."""
 _TOLERANCE = 0.002
 """A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
 
 
-def _summarize(record: Timeline, warm: int, samples: int) -> tuple[float, float]:
+def _numbers(record: Timeline, warm: int, samples: int) -> dict[str, float]:
     """Share of groups that overflowed behind the warm-up, and mean length of those trained."""
     groups = record.groups
     late = groups["t_left"] >= record.batches["t_start"][warm]
     trained, dropped = (late & (groups["fate"] == fate) for fate in ("trained", "dropped_overflow"))
     work = record.samples["work"].reshape(-1, samples)[trained]
-    total = float(trained.sum() + dropped.sum())
-    return float(dropped.sum()) / total, float(work.mean()) if work.size else math.nan
+    share = float(dropped.sum()) / float(trained.sum() + dropped.sum())
+    return {"dropped_fraction": share, "mean_length": float(work.mean()) if work.size else math.nan}
 
 
 _POINT = {
-    "places": 64,
-    "samples_per_group": 4,
-    "groups_per_batch": 16,
-    "length": "lognormal:1.0:0.8",
-    "train_time": 0.7323,
+    "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "length": "lognormal:1.0:0.8", "train_time": 0.7323,
     "capacity": 32,
-}
+}  # fmt: skip
 
 
 class Overflow(_engines.Engines, Claim):
@@ -62,20 +56,16 @@ class Overflow(_engines.Engines, Claim):
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
     groups_per_batch = _engines.groups(typical=(8, 16), example=8)
     length = _engines.work(typical=_openloop.STEADY, example="exponential:1")
-    train_time = _engines.train_time("> 0", example=1.0)
+    train_time = _engines.some_train_time(example=1.0)
     capacity = _engines.capacity(example=16)
 
     def joint(self) -> None:
         """Near equality, and with a small buffer, the trainer waits by chance."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
         ratio = self.ratio(self.group)
-        checks.require(
-            ratio >= 1.25,
-            "train_time",
-            self.train_time,
-            f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}",
-            "near equality drops are a matter of chance; train for longer or add places",
-        )
+        bound = f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}"
+        remedy = "near equality drops are a matter of chance; train for longer or add places"
+        checks.require(ratio >= 1.25, "train_time", self.train_time, bound, remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
 
     @classmethod
@@ -93,11 +83,10 @@ class Overflow(_engines.Engines, Claim):
     def check(s) -> dict[str, float]:
         """A fluid in place of groups: inflow of a period beyond the free room is lost."""
         inflow = s.places / s.group_by_quantiles * s.train_time
-        level, spill = 0.0, 0.0
-        while not spill:
-            level, spill = min(level + inflow, s.capacity), max(level + inflow - s.capacity, 0.0)
-            level -= s.groups_per_batch
-        spill = level + inflow - s.capacity
+        level = 0.0
+        while level + inflow <= s.capacity:
+            level += inflow - s.groups_per_batch
+        spill = s.capacity - s.groups_per_batch + inflow - s.capacity
         return {"dropped_fraction": spill / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
 
     wrong = {
@@ -117,24 +106,17 @@ class Overflow(_engines.Engines, Claim):
     def reach(point: Point) -> str | None:
         if point["places"] < 16:
             return "places of at least 16; raise them, few places bias the lengths that are trained"
-        limits = within(places=1024, groups_per_batch=1024, samples_per_group=64)(point)
-        return lab.windows.heavy(point, "length", "train_time") or limits or lab.windows.overproduced(point)
+        limits = sampled("length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64)
+        return limits(point) or lab.windows.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        count, groups, samples = point["places"], point["groups_per_batch"], point["samples_per_group"]
-        system = lab.windows.places(point, count, groups, capacity=point["capacity"], overflow="drop_oldest")
-        batches = lab.windows.publishes_for(count, groups)
+        samples = point["samples_per_group"]
+        system = plant(lab.windows.staggered(lab.windows.engine(point, overflow="drop_oldest"), samples))
+        batches = lab.windows.publishes_for(point["places"], point["groups_per_batch"])
         realizations = lab.windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
-        records = lab.windows.timelines(
-            plant(lab.windows.staggered(system, samples)), batches, samples, realizations, seed
-        )
-        rows = [_summarize(record, batches // 10, samples) for record in records]
-        dropped, length = zip(*rows, strict=True)
-        return {
-            "dropped_fraction": lab.windows.mean_of(dropped, _TOLERANCE),
-            "mean_length": lab.windows.mean_of(length, _TOLERANCE),
-        }
+        records = lab.windows.timelines(system, batches, samples, realizations, seed)
+        return lab.windows.means(records, lambda record: _numbers(record, batches // 10, samples), _TOLERANCE)
 
     @staticmethod
     def defects() -> dict[str, Defect]:

@@ -12,15 +12,12 @@ written at an install. Second route: installs and tokens of many samples, one by
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Count, Draw, Positive, Real
+from asyncsim.base.declared import Count, Draw, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, named, replaced, within
 
 _CLEAR = 1e-6
 
@@ -38,11 +35,7 @@ _EDGE = 0.001
 _BATCHES, _WARM = 6_000, 120
 
 
-def _point(places: int, batches: int, **changes: Any) -> dict[str, Any]:
-    times = {"seconds": 1.8, "train_time": 0.31, "sync_time": 0.1, "tokens": 4}
-    return {"places": places, "batches_per_publish": batches, **times, **changes}
-
-
+_point = named("places", "batches_per_publish", seconds=1.8, train_time=0.31, sync_time=0.1, tokens=4)
 _POINT = _point(3, 2)
 
 
@@ -60,17 +53,14 @@ class Pipeline(Claim):
     train_time = Positive(
         typical=(0.05, 0.3), example=0.31, unit="seconds", doc="training time of a batch of one group"
     )
-    sync_time = Real(
-        0.0, typical=(0.0, 0.2), example=0.1, unit="seconds", doc="seconds from the snapshot to the install"
-    )
+    sync_time = _engines.sync_time(typical=(0.0, 0.2), example=0.1, doc="seconds from the snapshot to the install")
     tokens = Count(1, 64, typical=(1, 5), example=4, unit="tokens", doc="tokens of a sample")
 
     def joint(self) -> None:
         """A trainer that is done before the next sample; tokens apart from installs."""
         late = self.train_time + self.sync_time
         faster = late < 0.98 * self.seconds / self.places
-        remedy = "train faster"
-        checks.require(faster, "train_time", self.train_time, "with sync_time below seconds/places", remedy)
+        checks.require(faster, "train_time", self.train_time, "with sync_time below seconds/places", "train faster")
         gaps = np.abs(self.installs[:, None] - self.times[None, :])
         clear = float(gaps.min()) > _CLEAR
         checks.require(clear, "tokens", self.tokens, "not written at an install", "choose another number")
@@ -129,18 +119,14 @@ class Pipeline(Claim):
 
     @staticmethod
     def reach(point: Point) -> str | None:
-        return within(places=64, batches_per_publish=8)(point) or (
-            "places * batches_per_publish of at most 120; lower either, so that the warm-up holds a cycle"
-            if point["places"] * point["batches_per_publish"] > _WARM
-            else None
-        )
+        long = "places * batches_per_publish of at most 120; lower either, so that the warm-up holds a cycle"
+        fits = point["places"] * point["batches_per_publish"] <= _WARM
+        return within(places=64, batches_per_publish=8)(point) or (None if fits else long)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        names = ("batches_per_publish", "train_time", "sync_time")
-        settings = {name: point[name] for name in names} | {"mode": "keep", "generator_pauses": False}
-        work = {"length": f"constant:{point['seconds']!r}"}
-        system: lab.System = plant(lab.windows.staggered(lab.windows.places(work, point["places"], 1, **settings), 1))
+        system = lab.windows.engine(point, length=f"constant:{point['seconds']!r}", generator_pauses=False)
+        system = plant(lab.windows.staggered(system, 1))
         # Whole cycles of publishes behind the warm-up, so that every phase counts alike.
         cycle = point["places"] * point["batches_per_publish"]
         batches, warm = (count // cycle * cycle for count in (_BATCHES, _WARM))
@@ -148,15 +134,12 @@ class Pipeline(Claim):
         schedule = system.schedule(3 * warm, 1, point["tokens"], 1, seed)
         ages = schedule.staleness()[0, warm : warm + warm // cycle * cycle, 0, 0].mean(axis=0)
         values = {
-            "throughput": found["throughput"],
+            **{name: found[name] for name in ("throughput", "outstanding", "in_flight")},
+            **{name: 1.0 + found[name] for name in ("in_queue", "newest")},
             "trainer": found["trainer_utilization"],
             "generator": found["group_slots"]["busy"],
-            "outstanding": found["outstanding"],
             "head": found["staleness"]["mean"],
             "deviation": 1.0 + found["staleness"]["std"],
-            "in_flight": found["in_flight"],
-            "in_queue": 1.0 + found["in_queue"],
-            "newest": 1.0 + found["newest"],
             "tokens": found["token_staleness"],
         }
         values |= {f"token[{k}]": x for k, x in enumerate(np.broadcast_to(ages, point["tokens"]))}
@@ -166,7 +149,7 @@ class Pipeline(Claim):
     def defects() -> dict[str, Defect]:
         return {
             "stamped one version earlier": Defect(lab.OffByOne, _POINT),
-            "a place more": Defect(lambda system: system.replace(rates=(*system.rates, 1.0), offsets=None), _POINT),
+            "a place more": Defect(replaced(rates=(1.0,) * 4, offsets=None), _POINT),
             "installs at once": Defect(replaced(sync_time=0.0), _POINT),
             "published after every batch": Defect(replaced(batches_per_publish=1), _POINT),
             "old weights to the end": Defect(replaced(mode="pin"), _POINT),

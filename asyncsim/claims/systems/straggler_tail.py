@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, laws
-from asyncsim.base.declared import Counts, Draw, Integer, Parsed, Positive
+from asyncsim.base.declared import Counts, Draw, Integer, Parsed
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
 
 _GROUPS = 16
 _DEEPEST = 256
@@ -37,16 +36,10 @@ def _quantities(s: StragglerTail, tails: np.ndarray) -> dict[str, float]:
     return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
 
 
-def _any_phase(s: StragglerTail) -> dict[str, float]:
+def _any_phase(s: StragglerTail) -> np.ndarray:
     """Starts spread over the period, as in an open loop."""
     phases = (np.arange(200) + 0.5) / 200.0
-    ages = (np.array(s.levels)[:, None] - phases) * s.period
-    return _quantities(s, s.survival(ages).mean(axis=1))
-
-
-def _queue_added(s: StragglerTail) -> dict[str, float]:
-    """A straggler taken to queue behind what was ready before it, K/P - 2 publishes more."""
-    return _quantities(s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period))
+    return s.survival((np.array(s.levels)[:, None] - phases) * s.period).mean(axis=1)
 
 
 _TRAINED = 6000
@@ -55,22 +48,10 @@ _SPREAD = 0.06
 """Largest standard deviation of one realization's tail at the points below, by the norm of all (measured)."""
 _FINITE = 0.005
 """How far batches of the fewest groups within reach are from infinitely many, by the norm (measured)."""
-
-
-def _point(
-    tickets: int, batch: int, length: str, levels: tuple[int, ...], release: str = "publish", samples: int = 1
-) -> Point:
-    return {
-        "tickets": tickets,
-        "groups_per_batch": batch,
-        "release": release,
-        "samples_per_group": samples,
-        "length": length,
-        "period": 1.0,
-        "levels": levels,
-    }
-
-
+_point = named(
+    "tickets", "groups_per_batch", "length", "levels", "release", "samples_per_group",
+    release="publish", samples_per_group=1, period=1.0,
+)  # fmt: skip
 _PARETO = _point(128, 32, "pareto:0.5:1.5", (4, 5, 6, 8))
 
 
@@ -82,14 +63,12 @@ class StragglerTail(_engines.Engines, Claim):
 
     tickets = _engines.tickets(example=128)
     groups_per_batch = _engines.groups(
-        _GROUPS, typical=(16, 48), example=32, remedy="stragglers wait for each other in small batches"
+        low=_GROUPS, typical=(16, 48), example=32, remedy="stragglers wait for each other in small batches"
     )
     release = _engines.release(example="publish")
     samples_per_group = _engines.samples(typical=(1, 4), example=1)
     length = _engines.smooth_length(example="pareto:0.5:1.5")
-    period = Positive(
-        typical=(0.5, 4.0), example=1.0, unit="seconds", doc="time from publish to publish, the training of a batch"
-    )
+    period = _engines.period(typical=(0.5, 4.0), example=1.0)
     levels = Parsed(
         _levels, f"whole numbers up to {_DEEPEST}", example=(4, 5, 6, 8), unit="versions", doc="levels k of P(s >= k)"
     )
@@ -150,8 +129,11 @@ class StragglerTail(_engines.Engines, Claim):
 
     wrong = {
         "a level early": lambda s: _quantities(s, s.survival(np.array(s.levels) * s.period)),
-        "starts spread over the period": _any_phase,
-        "the queue added": _queue_added,
+        "starts spread over the period": lambda s: _quantities(s, _any_phase(s)),
+        # A straggler taken to queue behind what was ready before it, K/P - 2 publishes more.
+        "the queue added": lambda s: _quantities(
+            s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period)
+        ),
     }
 
     points = (_PARETO, _point(96, 32, "lognormal:0.7:0.8", (4, 5, 6), "dequeue", 4))
@@ -168,8 +150,8 @@ class StragglerTail(_engines.Engines, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
         realizations = lab.windows.realizations_for(_SPREAD, effect, _FINITE, 16)
-        settings = {"release": point["release"], "order": "oldest_start", "train_time": point["period"]}
-        system = plant(lab.windows.places(point, tickets, batch, tickets=tickets, **settings))
+        settings = {"places": tickets, "order": "oldest_start", "train_time": point["period"]}
+        system = plant(lab.windows.engine(point, **settings))
         warm_up = 4 * -(-tickets // batch) + 40
         versions = _TRAINED // batch
         last = warm_up + versions + max(levels) + 1
@@ -190,5 +172,5 @@ class StragglerTail(_engines.Engines, Claim):
         return {
             "stragglers wait their turn": Defect(replaced(order="done"), _PARETO),
             "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _PARETO),
-            "a longer period": Defect(lab.windows.trains_longer(1.1), _PARETO),
+            "a longer period": Defect(replaced(train_time=1.1), _PARETO),
         }

@@ -14,30 +14,17 @@ from __future__ import annotations
 from asyncsim.base import checks
 from asyncsim.base.declared import Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
 
 
 def _step(s: SynchronousThroughput, work: float) -> dict[str, float]:
     return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
 
 
-def _overlapped(s: SynchronousThroughput) -> dict[str, float]:
-    work = _work.longest(s.length, s.groups_per_batch * s.samples_per_group) / s.rate
-    return {"step_seconds": max(work, s.train_time) + s.sync_time}
-
-
 _STEPS = 400
 _SPREAD = 0.03
-"""Relative standard deviation of one realization's mean at the points below (measured, rounded up)."""
-_POINT = {
-    "groups_per_batch": 8,
-    "samples_per_group": 4,
-    "length": "exponential:1",
-    "rate": 1.0,
-    "train_time": 1.0,
-    "sync_time": 0.25,
-}
+_point = named("groups_per_batch", "samples_per_group", "length", "rate", "train_time", "sync_time")
+_POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 
 
 class SynchronousThroughput(_engines.Engines, Claim):
@@ -54,34 +41,23 @@ class SynchronousThroughput(_engines.Engines, Claim):
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.25)
 
     def predict(s) -> dict[str, float]:
-        return _step(s, _work.longest(s.length, s.groups_per_batch * s.samples_per_group))
+        return _step(s, _work.longest(s.length, s.batch))
 
     def check(s) -> dict[str, float]:
-        return _step(s, _work.longest_by_quantiles(s.length, s.groups_per_batch * s.samples_per_group))
+        return _step(s, _work.longest_by_quantiles(s.length, s.batch))
 
     wrong = {
         "mean sample instead of the longest": lambda s: _step(s, s.length.mean()),
         "longest of one group instead of the batch": lambda s: _step(s, s.group),
-        "training hidden behind generation": _overlapped,
+        "training hidden behind generation": lambda s: {
+            "step_seconds": max(_work.longest(s.length, s.batch) / s.rate, s.train_time) + s.sync_time
+        },
     }
 
-    points = (
-        _POINT,
-        _POINT
-        | {"groups_per_batch": 4, "samples_per_group": 8, "length": "lognormal:1.0:0.8", "rate": 2.0}
-        | {"train_time": "exponential:1.5", "sync_time": 0.0},
-    )
-    more = (
-        _POINT
-        | {"groups_per_batch": 16, "samples_per_group": 2, "length": "pareto:1:3", "train_time": 0.5, "sync_time": 0.5},
-        _POINT | {"groups_per_batch": 1, "samples_per_group": 1, "length": "constant:2", "rate": 0.5},
-    )
+    points = (_POINT, _point(4, 8, "lognormal:1.0:0.8", 2.0, "exponential:1.5", 0.0))
+    more = (_point(16, 2, "pareto:1:3", 1.0, 0.5, 0.5), _point(1, 1, "constant:2", 0.5, 1.0, 0.25))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.windows.heavy(point, "length", "train_time") or within(groups_per_batch=1024, samples_per_group=64)(
-            point
-        )
+    reach = staticmethod(sampled("length", "train_time", groups_per_batch=1024, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -89,18 +65,13 @@ class SynchronousThroughput(_engines.Engines, Claim):
         count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
         records = lab.windows.timelines(plant(system), _STEPS, point["samples_per_group"], count, seed)
         # Every step begins like the first, with nothing out, so there is no warm-up.
-        return {
-            "step_seconds": lab.windows.mean_of(float(record.publishes["t_install"][-1]) / _STEPS for record in records)
-        }
+        steps = (float(record.publishes["t_install"][-1]) / _STEPS for record in records)
+        return {"step_seconds": lab.windows.mean_of(steps)}
 
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
-            "the next batch begins before the install": Defect(
-                lambda system: system.replace(tickets=2 * system.groups_per_batch, mode="keep"), _POINT
-            ),
-            "slots for half of the samples": Defect(
-                lambda system: system.replace(slots=2 * system.groups_per_batch), _POINT
-            ),
+            "the next batch begins before the install": Defect(replaced(tickets=16, mode="keep"), _POINT),
+            "slots for half of the samples": Defect(replaced(slots=16), _POINT),
             "synchronization not waited for": Defect(replaced(sync_time=0.0), _POINT),
         }

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, sampled
 
 _TERMS = (
     "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training",
@@ -37,12 +35,8 @@ _TERMS = (
 
 def _scaled(term: str) -> Callable[[TicketThroughput, float], dict[str, float]]:
     """The bound with the seconds of one term divided by the factor: a smaller factor makes it lower."""
-
-    def bound(s: TicketThroughput, factor: float) -> dict[str, float]:
-        # Seconds without end let nothing through.
-        return s.rate(s.group, max(factor, 1e-12), term)
-
-    return bound
+    # Seconds without end let nothing through.
+    return lambda s, factor: s.rate(s.group, max(factor, 1e-12), term)
 
 
 def _in_turn(s: TicketThroughput) -> dict[str, float]:
@@ -50,25 +44,11 @@ def _in_turn(s: TicketThroughput) -> dict[str, float]:
     return {"groups_per_second": 1.0 / (s.group / s.places + s.train_time / s.groups_per_batch + stop)}
 
 
-def _all_batches(s: TicketThroughput) -> dict[str, float]:
-    late = (s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
-    return s.rate(s.group, late=late)
-
-
 _SPREAD = 0.015
-"""Relative standard deviation of one realization's rate at the points below (measured, rounded up)."""
 _POINT = {
-    "places": 64,
-    "samples_per_group": 4,
-    "groups_per_batch": 16,
-    "batches_per_publish": 1,
-    "tickets": 64,
-    "release": "publish",
-    "length": "lognormal:1.0:0.8",
-    "train_time": 1.0,
-    "sync_time": 0.0,
-    "generator_pauses": False,
-}
+    "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "tickets": 64,
+    "release": "publish", "length": "lognormal:1.0:0.8", "train_time": 1.0, "sync_time": 0.0, "generator_pauses": False,
+}  # fmt: skip
 _TRAINER = _POINT | {"sync_time": 0.5}
 _FEW_PLACES = _POINT | {"places": 32, "groups_per_batch": 8, "tickets": 96, "train_time": 0.15}
 _SINGLE = _POINT | {"places": 64, "tickets": 16, "groups_per_batch": 1, "samples_per_group": 2, "train_time": 0.01}
@@ -105,9 +85,8 @@ class TicketThroughput(_engines.Engines, Claim):
     def joint(self) -> None:
         """No ticket returns before a batch, or a publish, is complete."""
         least = self.groups_per_batch if self.early else self.publish
-        checks.integer(
-            "tickets", self.tickets, least, "give a group permit to each group that must be out before one returns"
-        )
+        reason = "give a group permit to each group that must be out before one returns"
+        checks.integer("tickets", self.tickets, least, reason)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -119,11 +98,6 @@ class TicketThroughput(_engines.Engines, Claim):
     @property
     def early(self) -> bool:
         return self.release == "dequeue"
-
-    @property
-    def publish(self) -> int:
-        """M, groups of a publish."""
-        return self.groups_per_batch * self.batches_per_publish
 
     def seconds(self, group: float) -> dict[str, dict[str, float]]:
         """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
@@ -167,13 +141,10 @@ class TicketThroughput(_engines.Engines, Claim):
     def check(s) -> dict[str, float]:
         """One publish: its batches train one behind the other, and every group adds the seconds that it must use."""
         group = s.group_by_quantiles
-        begins = np.arange(s.batches_per_publish) * s.train_time
+        begins = np.repeat(np.arange(s.batches_per_publish) * s.train_time, s.groups_per_batch)
         install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
-        use = {"places": 0.0, "trainer": install, "tickets": 0.0}
-        for begin in begins:
-            for _ in range(s.groups_per_batch):
-                use["places"] += group
-                use["tickets"] += group + (0.0 if s.early else install - begin)
+        held = float(sum(group + (0.0 if s.early else install - begin) for begin in begins))
+        use = {"places": begins.size * group, "trainer": install, "tickets": held}
         available = {"places": s.places, "trainer": 1, "tickets": s.tickets}
         seconds = max(use[name] / available[name] for name in use) + (s.sync_time if s.generator_pauses else 0.0)
         return {"groups_per_second": s.publish / seconds}
@@ -183,19 +154,15 @@ class TicketThroughput(_engines.Engines, Claim):
         "every group as slow as the slowest of its batch": lambda s: s.rate(
             _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
         ),
-        "a group permit held through all training of its publish": _all_batches,
+        "a group permit held through all training of its publish": lambda s: s.rate(
+            s.group, late=(s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
+        ),
     }
 
     terms = {term: _scaled(term) for term in _TERMS}
 
     points = (
-        _TRAINER,
-        _FEW_PLACES,
-        _PAUSED,
-        _EARLY,
-        _ONE_TICKET,
-        _ONE_TICKET | {"generator_pauses": True},
-        _TWO_BATCHES,
+        *(_TRAINER, _FEW_PLACES, _PAUSED, _EARLY, _ONE_TICKET, _ONE_TICKET | {"generator_pauses": True}, _TWO_BATCHES),
         # Tickets are back before the training that they would wait for elsewhere.
         _IN_STEP | {"length": "constant:1", "release": "dequeue"},
     )
@@ -206,36 +173,21 @@ class TicketThroughput(_engines.Engines, Claim):
         _FEW_PLACES | {"sync_time": 0.2, "generator_pauses": True},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
-        return lab.windows.heavy(point, "length", "train_time") or limits
+    reach = staticmethod(
+        sampled("length", "train_time", places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
+    )
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        groups, batches = point["groups_per_batch"], point["batches_per_publish"]
-        system = lab.windows.places(
-            point,
-            point["places"],
-            groups,
-            batches_per_publish=batches,
-            tickets=point["tickets"],
-            release=point["release"],
-            sync_time=float(point["sync_time"]),
-            generator_pauses=point["generator_pauses"],
-        )
-        publishes = lab.windows.publishes_for(max(point["places"], point["tickets"]), batches * groups)
+        batches, out = point["batches_per_publish"], max(point["places"], point["tickets"])
+        publishes = lab.windows.publishes_for(out, batches * point["groups_per_batch"])
         count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=12, kind="bound")
-        rate = lab.windows.groups_per_second(
-            plant(system), publishes * batches, point["samples_per_group"], publishes // 10, count, seed
-        )
-        return {"groups_per_second": rate}
+        size = publishes * batches, point["samples_per_group"], publishes // 10, count
+        return lab.windows.groups_per_second(plant(lab.windows.engine(point)), *size, seed)
 
     @staticmethod
     def defects() -> dict[str, Defect]:
         return {
             "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _PAUSED),
-            "eight generator slots freed twice": Defect(
-                partial(lab.kernel_defects.place_freed_twice, times=8), _FEW_PLACES
-            ),
+            "eight generator slots freed twice": Defect(lab.kernel_defects.eight_places_freed_twice, _FEW_PLACES),
         }

@@ -16,10 +16,8 @@ import math
 import numpy as np
 
 from asyncsim.base import checks, laws
-from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._clocked import Clocked
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, replaced
+from asyncsim.claims import _engines, _lengths, _openloop, lab
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
 
 _SIGMA = 1.5
 
@@ -47,37 +45,16 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return tokens, heads
 
 
-def _head_for_all(s: TokenStaircase) -> dict[str, float]:
-    prediction = s.predict()
-    return prediction | {"sample_mean": prediction["sample_head"], "token_mean": prediction["token_head"]}
-
-
-def _samples_for_tokens(s: TokenStaircase) -> dict[str, float]:
-    prediction = s.predict()
-    return _quantities(prediction["sample_mean"], prediction["sample_mean"])
-
-
-def _whole_periods(s: TokenStaircase) -> dict[str, float]:
-    """A token's staleness rounded down, as if samples began at publishes."""
-    prediction = s.predict()
-    return _quantities(max(prediction["sample_mean"] - 0.25, 0.0), max(prediction["token_mean"] - 0.25, 0.0))
-
-
 _COMPLETIONS = 8000
 """Samples of one realization."""
 _SPREAD = {"exponential": 0.02, "gamma": 0.02}
 _WIDE = 0.05
 """Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
-
-
-def _point(length: str, period: float, places: int) -> Point:
-    return {"length": length, "period": period, "places": places, "groups_per_batch": 8}
-
-
+_point = named("length", "period", "places", groups_per_batch=8)
 _EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 
 
-class TokenStaircase(Clocked, Claim):
+class TokenStaircase(_openloop.Clocked, Claim):
     """a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau
     E[L])` over tokens, half of the head's
     """
@@ -110,9 +87,14 @@ class TokenStaircase(Clocked, Claim):
         }
 
     wrong = {
-        "the head's version taken for all tokens": _head_for_all,
-        "tokens averaged as samples": _samples_for_tokens,
-        "starts taken to coincide with publishes": _whole_periods,
+        "the head's version taken for all tokens": lambda s: {
+            name: s.predict()[name.replace("mean", "head")] for name in s.predict()
+        },
+        "tokens averaged as samples": lambda s: _quantities(*[s.predict()["sample_mean"]] * 2),
+        # A token's staleness rounded down, as if samples began at publishes.
+        "starts taken to coincide with publishes": lambda s: _quantities(
+            *(max(s.predict()[name] - 0.25, 0.0) for name in ("sample_mean", "token_mean"))
+        ),
     }
 
     points = (_EXPONENTIAL, _point("gamma:1.0:4.0", 0.25, 64))
@@ -133,12 +115,12 @@ class TokenStaircase(Clocked, Claim):
         realizations = lab.windows.realizations_for(_SPREAD.get(law.kind, _WIDE), effect, 0.0, 12)
         window = _COMPLETIONS * law.mean() / point["places"]
         runs = [lab.clocked.completions(point, window, m, seed, plant) for m in range(realizations)]
-        works = [s.work for s in runs]
+        heads, tokens, works = zip(*runs, strict=True)
         return {
-            "sample_mean": lab.clocked.per_sample([s.tokens for s in runs]),
-            "token_mean": lab.clocked.per_sample([s.tokens for s in runs], works),
-            "sample_head": lab.clocked.per_sample([s.head for s in runs]),
-            "token_head": lab.clocked.per_sample([s.head for s in runs], works),
+            "sample_mean": lab.clocked.per_sample(tokens),
+            "token_mean": lab.clocked.per_sample(tokens, works),
+            "sample_head": lab.clocked.per_sample(heads),
+            "token_head": lab.clocked.per_sample(heads, works),
         }
 
     @staticmethod

@@ -15,11 +15,9 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, heavy, named, units_for
 
 _SPREAD = 0.02
-"""Relative standard deviation of one realization's mean at the points below (measured)."""
 
 
 def _between(point: Point) -> list[float]:
@@ -28,7 +26,8 @@ def _between(point: Point) -> list[float]:
     return [sum(rates) / rate for rate in rates]
 
 
-_EIGHT = {"workers": 8, "law": "exponential:1.0", "rates": (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0)}
+_point = named("workers", "law", "rates", rates=None)
+_EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
 
 
 class UpdateOnArrival(Workers, Claim):
@@ -52,12 +51,8 @@ class UpdateOnArrival(Workers, Claim):
         "mean over the rotation, (N-1)/2": lambda s: {"mean": (s.workers - 1) / 2.0},
     }
 
-    points = (
-        {"workers": 16, "law": "lognormal:1.0:1.0", "rates": None},
-        _EIGHT,
-        {"workers": 5, "law": "constant:1.0", "rates": None},
-    )
-    more = ({"workers": 32, "law": "gamma:1.0:0.5", "rates": None},)
+    points = (_point(16, "lognormal:1.0:1.0"), _EIGHT, _point(5, "constant:1.0"))
+    more = (_point(32, "gamma:1.0:0.5"),)
 
     @staticmethod
     def reach(point: Point) -> str | None:
@@ -65,7 +60,7 @@ class UpdateOnArrival(Workers, Claim):
         slowest = max(_between(point))
         if slowest > 4000.0:
             return f"a worker in 4000 updates or more often, not in {slowest:.3g}; raise its rate"
-        return lab.windows.heavy(point, "law", index=2.0)
+        return heavy(point, "law", index=2.0)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -76,9 +71,8 @@ class UpdateOnArrival(Workers, Claim):
         between = _between(point)
         warm_up = int(40 * max(between)) + 200
         window = int(max(2400, 20 * point["workers"], 10 * max(between)))
-        mean = lab.heads.mean_over_realizations(
-            lab.heads.stationary_heads(system, warm_up + window, warm_up, realizations, seed)
-        )
+        heads = lab.heads.stationary_heads(system, warm_up + window, warm_up, realizations, seed)
+        mean = lab.heads.mean_over_realizations(heads)
         # Without chance, what is outstanding at both ends differs by the same number in every realization.
         ends = 0.0 if law.random else sum(between) / window
         return {"mean": mean._replace(tolerance=mean.tolerance + ends)}

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from asyncsim.base import checks
-from asyncsim.claims import _bounded, _few_places, _registry, _unticketed
-from asyncsim.claims._facts import Facts
+from asyncsim.claims import _registry
+from asyncsim.claims.staleness_rules import _bounded, _few_places, _unticketed
+from asyncsim.claims.staleness_rules._facts import Facts
 
 _LEVELS = 5
 

@@ -13,47 +13,23 @@ from asyncsim.base.laws import Law
 _RARE = 1e-9
 """Chance for a sample to be read again for longer than a publish period below which none is taken to starve."""
 _NAMES = (
-    "length",
-    "places",
-    "rates",
-    "groups_per_batch",
-    "batches_per_publish",
-    "difficulty",
-    "accept",
-    "prompt",
-    "servers",
-    "slots",
-    "decode",
-    "reward",
-    "reward_holds",
-    "environment",
-    "train_time",
-    "token_time",
-    "prefetch",
-    "tickets",
-    "release",
-    "quantum",
-    "lead",
-    "capacity",
-    "overflow",
-    "visible",
-    "max_uses",
-    "order",
-    "window",
-    "recent",
-    "max_age",
-    "age_action",
-    "age_at_pack",
-    "age_at_publish",
-    "age_reference",
-    "mode",
-    "sync_time",
-    "trainer_waits",
-    "generator_pauses",
-    "prefill_speedup",
-    "failure_rate",
-    "failure_keeps",
-)
+    "length", "places", "rates", "groups_per_batch", "batches_per_publish", "difficulty", "accept", "prompt",
+    "servers", "slots", "decode", "reward", "reward_holds", "environment", "train_time", "token_time", "prefetch",
+    "tickets", "release", "quantum", "lead", "capacity", "overflow", "visible", "max_uses", "order", "window",
+    "recent", "max_age", "age_action", "age_at_pack", "age_at_publish", "age_reference", "mode", "sync_time",
+    "trainer_waits", "generator_pauses", "prefill_speedup", "failure_rate", "failure_keeps",
+)  # fmt: skip
+_LATER: dict[str, Any] = {
+    "epoch": None, "permits": None, "target_staleness": None, "rolling": False, "rounds": False, "redundant": 0,
+    "work_by": "sample", "publish_waits": False,
+}  # fmt: skip
+"""Settings that older records lack, and what they were then."""
+ADAPTS = "the number of samples under way follows the staleness"
+
+
+def first(reasons: Mapping[str, Any]) -> str | None:
+    """The first of some reasons that holds."""
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 @dataclass(frozen=True)
@@ -72,6 +48,8 @@ class Facts:
         )
 
     def __getattr__(self, name: str) -> Any:
+        if name in _LATER:
+            return self.settings.get(name, _LATER[name])
         if name not in _NAMES:
             raise AttributeError(name)
         return self.settings[name]
@@ -79,12 +57,12 @@ class Facts:
     @property
     def batches(self) -> int:
         """S, batches to a publish."""
-        return int(self.settings["batches_per_publish"])
+        return int(self.batches_per_publish)
 
     @property
     def batch(self) -> int:
         """P, groups of a batch."""
-        return int(self.settings["groups_per_batch"])
+        return int(self.groups_per_batch)
 
     @property
     def publish(self) -> int:
@@ -118,43 +96,17 @@ class Facts:
     @property
     def rate(self) -> float | None:
         """Work per second of a place where all are alike, else None."""
-        rates = self.rates if isinstance(self.rates, list | tuple) else [self.rates]
-        return float(rates[0]) if len(set(rates)) == 1 else None
+        return min(self.speeds) if len(set(self.speeds)) == 1 else None
+
+    @property
+    def speeds(self) -> list[float]:
+        """Work per second of each place, or one number for all."""
+        return [float(rate) for rate in self.rates] if isinstance(self.rates, list | tuple) else [float(self.rates)]
 
     @property
     def follows(self) -> bool:
         """Whether the generators have every snapshot before the next batch trains."""
         return bool(self.trainer_waits) or (self.sync_time == 0.0 and self.mode != "drain")
-
-    @property
-    def epoch(self) -> int | None:
-        """E, batches of an epoch; None where there are none, and in records from before there were."""
-        return self.settings.get("epoch")
-
-    @property
-    def permits(self) -> int | None:
-        """Samples under way at once; None where there is no limit, and in records from before there was one."""
-        return self.settings.get("permits")
-
-    @property
-    def adapts(self) -> bool:
-        """Whether permits follow a target of staleness; False in records from before they could."""
-        return self.settings.get("target_staleness") is not None
-
-    @property
-    def rolling(self) -> bool:
-        """Whether servers take weights one after the other; False in records from before they could."""
-        return bool(self.settings.get("rolling", False))
-
-    @property
-    def rounds(self) -> bool:
-        """Whether groups are generated round by round; False in records from before there were such."""
-        return bool(self.settings.get("rounds", False))
-
-    @property
-    def redundant(self) -> int:
-        """Samples that a group starts beyond those that it keeps; 0 in records from before there were such."""
-        return int(self.settings.get("redundant", 0))
 
     @property
     def started(self) -> int:
@@ -164,12 +116,7 @@ class Facts:
     @property
     def drawn(self) -> int:
         """Samples of a group whose work is independent: 1 where all have the same."""
-        return 1 if self.settings.get("work_by") == "group" else self.samples
-
-    @property
-    def publish_waits(self) -> bool:
-        """Whether a publish waits for the next batch; False in records from before it could."""
-        return bool(self.settings.get("publish_waits", False))
+        return 1 if self.work_by == "group" else self.samples
 
     @property
     def law(self) -> Law:
@@ -189,34 +136,32 @@ class Facts:
 
     def why_samples_wait(self) -> str | None:
         """Why a sample may begin later than its group is admitted."""
-        groups = math.ceil(self.places / self.servers)
-        groups = groups if self.tickets is None else min(groups, int(self.tickets))
-        if self.slots is not None and self.slots < groups * self.started:
-            return f"{groups} groups of {self.started} samples wait for {self.slots} slots of a server"
-        groups = self.places if self.tickets is None else min(self.places, int(self.tickets))
-        if self.permits is not None and self.permits < groups * self.started:
-            return f"{groups} groups of {self.started} samples wait for {self.permits} permits"
+        for room, places, what in (
+            (self.slots, math.ceil(self.places / self.servers), "slots of a server"),
+            (self.permits, self.places, "permits"),
+        ):
+            groups = places if self.tickets is None else min(places, int(self.tickets))
+            if room is not None and room < groups * self.started:
+                return f"{groups} groups of {self.started} samples wait for {room} {what}"
         return None
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
         """Why the version of a group's first token may be later than that of its admission, waiting for a slot apart
         where `crowded`."""
-        if self.mode == "restart":
-            return "an install makes samples begin again, and their stamps with them"
-        if self.rolling:
-            return "servers take weights one after the other, so a start may be newer than its admission"
-        if self.failure_rate and not self.failure_keeps:
-            return "samples that fail begin again, and their stamps with them"
-        return None if crowded else self.why_samples_wait()
+        reasons = {
+            "an install makes samples begin again, and their stamps with them": self.mode == "restart",
+            "servers take weights one after the other, so a start may be newer than its admission": self.rolling,
+            "samples that fail begin again, and their stamps with them": self.failure_rate and not self.failure_keeps,
+        }
+        return first(reasons) or (None if crowded else self.why_samples_wait())
 
     def why_starved(self) -> str | None:
         """Why a long sample may be read again at every install and never go on."""
         speedup = self.prefill_speedup
         if self.mode != "reprefill" or speedup is None:
             return None
-        rates = self.rates if isinstance(self.rates, list | tuple) else [self.rates]
         seconds = (self.period or 0.0) * self.batches
-        readable = speedup * min(rates) * seconds - self.prompt
+        readable = speedup * min(self.speeds) * seconds - self.prompt
         constant = self.difficulty is None and readable > 0.0
         if constant and self.started * float(self.law.survival(readable)) <= _RARE:
             return None
@@ -240,22 +185,25 @@ class Facts:
 
     def why_closed(self) -> str | None:
         """Why a ticket may wait where places are free."""
-        if self.adapts:
-            return "the number of samples under way follows the staleness"
+        if self.target_staleness is not None:
+            return ADAPTS
         if self.epoch is not None:
             return self._why_epochs()
-        if self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets:
-            return f"admission is closed while the buffer holds {self.capacity} groups"
-        if self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum):
-            return f"group permits lie idle until there are {self.quantum} for a quantum"
         ahead = (1 if self.follows else 2) + self.prefetch // self.batches
-        if self.lead is not None and self.lead < ahead:
-            return f"admission waits while packed batches lead by more than {self.lead}"
-        if self.instant and not self.immediate:
-            return "after a delayed install all that is ready trains at once, before anything is admitted"
-        if not self.follows and (self.generator_pauses or self.mode == "drain"):
-            return "admission is closed while weights are on their way and training goes on"
-        return None
+        shut = self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets
+        uneven = self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum)
+        late = not self.follows and (self.generator_pauses or self.mode == "drain")
+        led = self.lead is not None and self.lead < ahead
+        reasons = {
+            f"admission is closed while the buffer holds {self.capacity} groups": shut,
+            f"group permits lie idle until there are {self.quantum} for a quantum": uneven,
+            f"admission waits while packed batches lead by more than {self.lead}": led,
+            "after a delayed install all that is ready trains at once, before anything is admitted": (
+                self.instant and not self.immediate
+            ),
+            "admission is closed while weights are on their way and training goes on": late,
+        }
+        return first(reasons)
 
     def _why_epochs(self) -> str:
         """What becomes of the mean in epochs, at whose ends nothing is outstanding."""
@@ -269,14 +217,13 @@ class Facts:
 
     def why_dropped(self) -> str | None:
         """Why a group may be lost, but for its age."""
-        if self.accept < 1.0:
-            return f"a share {1.0 - self.accept:.3g} of the groups is rejected"
-        if self.max_uses != 1:
-            return "groups are used again"
         holds = self.capacity is None or (self.tickets is not None and self.capacity >= self.tickets)
-        if self.overflow == "drop_oldest" and not holds:
-            return "a full buffer drops its oldest group"
-        return None
+        reasons = {
+            f"a share {1.0 - self.accept:.3g} of the groups is rejected": self.accept < 1.0,
+            "groups are used again": self.max_uses != 1,
+            "a full buffer drops its oldest group": self.overflow == "drop_oldest" and not holds,
+        }
+        return first(reasons)
 
     @property
     def cuts(self) -> bool:

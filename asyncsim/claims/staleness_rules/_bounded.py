@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from asyncsim.claims._facts import Facts
+from asyncsim.claims.staleness_rules._facts import Facts, first
 
 
 class Bound(NamedTuple):
@@ -23,8 +23,7 @@ class Bound(NamedTuple):
 
 def bounds(s: Facts) -> list[Bound]:
     """All bounds that hold for these settings."""
-    candidates = [ticket_bound(s), _waited(s), _cut(s)]
-    return [bound for bound in candidates if bound is not None]
+    return [bound for bound in (ticket_bound(s), _waited(s), _cut(s)) if bound is not None]
 
 
 def ticket_bound(s: Facts) -> Bound | None:
@@ -45,21 +44,16 @@ def ticket_bound(s: Facts) -> Bound | None:
 
 def _strict(s: Facts) -> str | None:
     """Why versions train one after the other; None where they may not."""
-    if s.visible != "completion":
-        return None
-    if s.order in ("target", "version_strict"):
-        return f"order {s.order}"
-    if s.order == "oldest_start" and s.window == 1:
-        return "a window of 1"
     # Groups scored outside their place may enter the buffer behind groups of the next version.
-    scored_apart = s.reward is not None and not s.reward_holds
-    first_in_first_out = s.order in ("done", "oldest_start") and not scored_apart
-    # A drain waits for generation only: groups that await a reward cross the install, with or without a place.
-    if first_in_first_out and s.mode == "drain" and s.reward is None:
-        return "a drain, first in first out"
-    if first_in_first_out and serial(s):
-        return "one batch in generation at a time"
-    return None
+    in_turn = s.order in ("done", "oldest_start") and (s.reward is None or s.reward_holds)
+    reasons = {
+        f"order {s.order}": s.order in ("target", "version_strict"),
+        "a window of 1": s.order == "oldest_start" and s.window == 1,
+        # A drain waits for generation only: groups that await a reward cross the install, with or without a place.
+        "a drain, first in first out": in_turn and s.mode == "drain" and s.reward is None,
+        "one batch in generation at a time": in_turn and serial(s),
+    }
+    return first(reasons) if s.visible == "completion" else None
 
 
 def serial(s: Facts) -> bool:
@@ -111,27 +105,25 @@ def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
         return "an open loop has no group permits"
     if not age_never_bites(s):
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
-    reasons = (
-        s.why_dropped(),
-        s.why_closed() if crowded else s.why_admission_waits(),
-        s.why_some_never_train(),
-        s.why_stamps_move(crowded),
-        s.why_starved(),
-        _why_early_return(s),
+    return (
+        s.why_dropped()
+        or (s.why_closed() if crowded else s.why_admission_waits())
+        or s.why_some_never_train()
+        or s.why_stamps_move(crowded)
+        or s.why_starved()
+        or (None if s.release == "publish" else _why_early_return(s))
     )
-    return next((reason for reason in reasons if reason), None)
 
 
 def _why_early_return(s: Facts) -> str | None:
-    if s.release == "publish":
-        return None
-    if s.prefetch:
-        return "group permits return while batches wait for the trainer, and how many wait depends on the rates"
-    if not s.follows:
-        return "group permits return while weights are on their way"
-    if s.instant and (s.batches > 1 or not s.immediate):
-        return "training takes no time, but not every batch is published at once"
-    return None
+    reasons = {
+        "group permits return while batches wait for the trainer, and how many wait depends on the rates": s.prefetch,
+        "group permits return while weights are on their way": not s.follows,
+        "training takes no time, but not every batch is published at once": (
+            s.instant and (s.batches > 1 or not s.immediate)
+        ),
+    }
+    return first(reasons)
 
 
 def mean(s: Facts) -> float:

@@ -22,8 +22,9 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base.laws import Law
-from asyncsim.claims import _bounded, _openloop
-from asyncsim.claims._facts import Facts
+from asyncsim.claims import _openloop
+from asyncsim.claims.staleness_rules import _bounded
+from asyncsim.claims.staleness_rules._facts import Facts, first
 
 _SHARE = 0.02
 """Largest share by which tickets left over may lower the mean for the law to be reported."""
@@ -122,34 +123,28 @@ def _of_slots(s: Facts, work: float) -> float:
 def _why_not(s: Facts) -> str | None:
     """Why the queue of tickets does not describe these settings, or None."""
     # Refuse what no ticket law describes.
-    if s.tickets is None:
-        return "an open loop has no group permits"
     obstacle = _bounded.why_no_mean(s, crowded=True)
     if obstacle:
         return obstacle
-    # Refuse two queues at once.
-    if s.why_samples_wait() and s.why_places_bind():
-        return f"{s.places} generator slots make group permits wait, and samples wait beside them"
-    if s.why_samples_wait() and s.drawn < s.samples:
-        return "samples wait for slots, and those of a group have the same work"
-    if s.slots is not None and s.permits is not None:
-        return f"{s.slots} slots of a server and {s.permits} permits both make samples wait"
-    # Refuse windows or places that vary.
+    waits, crowded = s.why_samples_wait(), "group permits wait for generator slots"
+    holds = s.difficulty or s.environment or s.rate_curve or s.failure_rate or s.redundant
+    reads = s.mode == "reprefill" and s.prefill_speedup is not None
     reasons = {
-        "group permits wait for generator slots, and the training time is not one constant": not s.period,
-        "group permits wait for generator slots while weights are on their way and training goes on": not s.follows,
-        "group permits wait for generator slots that differ": s.rate is None,
-        "group permits wait for generator slots while a drain closes admission": s.mode == "drain",
-        "group permits wait for generator slots that hold groups for other than their work": bool(
-            s.difficulty
-            or s.environment
-            or s.rate_curve
-            or s.failure_rate
-            or s.redundant
-            or (s.reward and s.reward_holds)
-            or (s.mode == "reprefill" and s.prefill_speedup is not None)
+        # Refuse two queues at once.
+        f"{s.places} generator slots make group permits wait, and samples wait beside them": (
+            waits and s.why_places_bind()
         ),
+        "samples wait for slots, and those of a group have the same work": waits and s.drawn < s.samples,
+        f"{s.slots} slots of a server and {s.permits} permits both make samples wait": (
+            s.slots is not None and s.permits is not None
+        ),
+        # Refuse windows or places that vary.
+        f"{crowded}, and the training time is not one constant": not s.period,
+        f"{crowded} while weights are on their way and training goes on": not s.follows,
+        f"{crowded} that differ": s.rate is None,
+        f"{crowded} while a drain closes admission": s.mode == "drain",
+        f"{crowded} that hold groups for other than their work": holds or (s.reward and s.reward_holds) or reads,
         f"group permits are taken {s.quantum} at once": s.quantum > 1,
         "finished groups may keep their generator slots": s.capacity is not None and s.capacity < s.tickets,
     }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+    return first(reasons)

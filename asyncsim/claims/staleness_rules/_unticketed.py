@@ -11,7 +11,7 @@ from scipy.stats import poisson
 
 from asyncsim.base import checks, notation
 from asyncsim.claims import _openloop, _registry
-from asyncsim.claims._facts import Facts
+from asyncsim.claims.staleness_rules._facts import ADAPTS, Facts, first
 
 _OMITTED = 1e-9
 """Probability beyond the last reported cell of a distribution."""
@@ -34,12 +34,7 @@ class LoopLaw(NamedTuple):
 
 def find(s: Facts) -> LoopLaw | str:
     """The law of these settings, or why there is none."""
-    reason = _why_not(s)
-    if reason:
-        return reason
-    if s.instant:
-        return _arrivals(s)
-    return _clocked(s)
+    return _why_not(s) or (_arrivals(s) if s.instant else _clocked(s))
 
 
 def _why_not(s: Facts) -> str | None:
@@ -48,8 +43,9 @@ def _why_not(s: Facts) -> str | None:
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
     if s.accept < 1.0 or s.max_uses != 1:
         return s.why_dropped()
+    alone = s.order in ("target", "version_strict") or s.window is not None or s.age_action == "wait"
     reasons = {
-        "the number of samples under way follows the staleness": s.adapts,
+        ADAPTS: s.target_staleness is not None,
         f"a group ends with {s.samples} of its {s.started} samples": s.redundant > 0,
         f"every epoch of {s.epoch} batches begins and ends with nothing outstanding": s.epoch is not None,
         "an install stops generation for a while": s.mode == "drain" or s.sync_time > 0.0,
@@ -57,12 +53,10 @@ def _why_not(s: Facts) -> str | None:
         "groups become visible at a publish only": s.visible != "completion",
         f"groups are admitted by {s.quantum} at once": s.quantum > 1,
         "training takes no time and a publish waits for the next batch": s.publish_waits and s.instant,
-        f"order {s.order} lets a batch wait for single groups": s.order in ("target", "version_strict")
-        or s.window is not None
-        or s.age_action == "wait",
+        f"order {s.order} lets a batch wait for single groups": alone,
     }
-    first = next((reason for reason, holds in reasons.items() if holds), None)
-    return s.why_dependent() or first or s.why_some_never_train() or s.why_stamps_move() or s.why_starved()
+    later = s.why_some_never_train, s.why_stamps_move, s.why_starved
+    return s.why_dependent() or first(reasons) or next(filter(None, (why() for why in later)), None)
 
 
 def _room(s: Facts) -> int | None:
@@ -154,23 +148,24 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
 
 def _trainer_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     if s.capacity is None:
-        return (
-            f"{s.places} generator slots do not hold {s.tickets} group permits"
-            if s.tickets
-            else "nothing bounds the buffer"
-        )
-    if s.lead is not None:
-        return "whether admission waits for the lead depends on the lengths"
+        unheld = f"{s.places} generator slots do not hold {s.tickets} group permits"
+        return unheld if s.tickets else "nothing bounds the buffer"
     maximum = s.places + s.capacity + s.prefetch * s.batch + s.publish
-    if s.tickets is not None and s.tickets < maximum:
-        return (
-            f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always"
-        )
-    if s.overflow == "close":
-        return f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls"
-    if s.overflow == "drop_oldest":
-        if s.batches > 1 or s.order != "done" or s.prefetch:
-            return "a full buffer drops its oldest group"
+    drops = s.overflow == "drop_oldest"
+    reasons = {
+        "whether admission waits for the lead depends on the lengths": s.lead is not None,
+        f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always": (
+            s.tickets is not None and s.tickets < maximum
+        ),
+        f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls": (
+            s.overflow == "close"
+        ),
+        "a full buffer drops its oldest group": drops and (s.batches > 1 or s.order != "done" or s.prefetch),
+    }
+    reason = first(reasons)
+    if reason:
+        return reason
+    if drops:
         result = _of_claim("systems/open-loop-mean", _open_loop(s, period) | {"capacity": s.capacity}, "mean")
         return result if isinstance(result, str) else result._replace(approximate=_SHARE * result.mean)
     return _all_full(s, ratio)
