@@ -138,13 +138,9 @@ class Law:
         except (OverflowError, ValueError):
             integral = math.nan
         # A maximum below the mean says that the quadrature has lost the law's mass between its points.
-        checks.require(
-            math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9)),
-            "law",
-            str(self),
-            f"narrow enough for the mean of the largest of {n} draws",
-            "choose a distribution of less extreme shape, or give explicit times instead of a load",
-        )
+        fits = math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9))
+        remedy = "choose a distribution of less extreme shape, or give explicit times instead of a load"
+        checks.require(fits, "law", str(self), f"narrow enough for the mean of the largest of {n} draws", remedy)
         return integral
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:

@@ -132,13 +132,8 @@ class Spec:
         if self.dtype is not None:
             checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
         checks.one_of("device", self.device, DEVICES, "say where tensors live")
-        checks.require(
-            self.compiled is None or isinstance(self.compiled, bool),
-            "compiled",
-            self.compiled,
-            "True, False or None",
-            "leave it out for the default",
-        )
+        fits = self.compiled is None or isinstance(self.compiled, bool)
+        checks.require(fits, "compiled", self.compiled, "True, False or None", "leave it out for the default")
         for name in ("epochs", "minibatches"):
             if getattr(self, name) is not None:
                 remedy = "leave it out for what the system recommends"
@@ -165,22 +160,12 @@ class Spec:
         )
         self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
         listed = self.sampling == "monte_carlo" or self.task.enumerable
-        checks.require(
-            listed,
-            "sampling",
-            self.sampling,
-            "monte_carlo for a task whose outcomes cannot be listed",
-            "use sampling='monte_carlo'",
-        )
+        bound = "monte_carlo for a task whose outcomes cannot be listed"
+        checks.require(listed, "sampling", self.sampling, bound, "use sampling='monte_carlo'")
 
     def _check_drawing(self) -> None:
-        checks.require(
-            self.drawn == "late" or not self.task.pays,
-            "drawing",
-            "early",
-            "late for a task that pays by token",
-            "its worlds cannot be taken up again; use drawing='late'",
-        )
+        bound, remedy = "late for a task that pays by token", "its worlds cannot be taken up again; use drawing='late'"
+        checks.require(self.drawn == "late" or not self.task.pays, "drawing", "early", bound, remedy)
 
     def _check_cache(self, policy: Policy) -> None:
         """Refuse old keys and values where no sample goes on under new weights, or where it reads its text again."""
@@ -221,13 +206,9 @@ class Spec:
     def _check_knobs(self) -> None:
         for part in (self.method, self.update):
             for length in sorted(knobs.lengths(part)):
-                checks.require(
-                    length == self.replicates,
-                    "replicates",
-                    self.replicates,
-                    f"{length}, as a knob has one number for each",
-                    "give a single number or one per replicate",
-                )
+                bound = f"{length}, as a knob has one number for each"
+                remedy = "give a single number or one per replicate"
+                checks.require(length == self.replicates, "replicates", self.replicates, bound, remedy)
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
         """What the metrics that list every outcome add to a run."""
@@ -255,13 +236,9 @@ class Spec:
         return {name: values for name, values in arrays.items() if len(set(values)) > 1}
 
     def _check_device(self, policy: Policy) -> None:
-        checks.require(
-            self.device in policy.devices,
-            "device",
-            self.device,
-            f"one of {', '.join(policy.devices)} for this policy",
-            "leave device out, or use a policy that is a network",
-        )
+        bound = f"one of {', '.join(policy.devices)} for this policy"
+        remedy = "leave device out, or use a policy that is a network"
+        checks.require(self.device in policy.devices, "device", self.device, bound, remedy)
         if self.device == "cuda":
             checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
 
@@ -473,13 +450,8 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
         return None
     remedy = "give one number per parameter"
     rows = np.atleast_2d(checks.numbers("initial", initial, "numbers", remedy))
-    checks.require(
-        rows.shape in ((1, parameters), (replicates, parameters)),
-        "initial",
-        np.shape(initial),
-        f"[P] or [R, P] with P = {parameters}, R = {replicates}",
-        remedy,
-    )
+    fits = rows.shape in ((1, parameters), (replicates, parameters))
+    checks.require(fits, "initial", np.shape(initial), f"[P] or [R, P] with P = {parameters}, R = {replicates}", remedy)
     checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
     return rows
 

@@ -52,7 +52,9 @@ def order(delays: np.ndarray) -> Order | None:
     if len(delays) < FEWEST or np.ptp(delays) == 0.0:
         return None
     centered = delays - delays.mean()
-    threshold = _threshold(centered)
+    # A record without order exceeds the largest sum among shuffles with probability 1 / (SHUFFLES + 1).
+    shuffled = np.random.default_rng(0)
+    threshold = max(_largest_sum(shuffled.permutation(centered)) for _ in range(SHUFFLES))
     correlated = _largest_sum(centered) > threshold
     lag1 = _ratio(np.append(centered[1:] * centered[:-1], 0.0), centered**2)
     windows = tuple(_window(delays, size) for size in WINDOWS if len(delays) >= STRETCHES * size)
@@ -71,12 +73,6 @@ def _largest_sum(centered: np.ndarray) -> float:
     """max over lags m of |rho_1 + ... + rho_m| / sqrt(m): short and long correlations both show."""
     sums = _sums(centered)
     return float(np.max(np.abs(sums) / np.sqrt(LAGS[: len(sums)])))
-
-
-def _threshold(centered: np.ndarray) -> float:
-    """The largest such sum among shuffles: a record without order exceeds it with probability 1 / (SHUFFLES + 1)."""
-    generator = np.random.default_rng(0)
-    return max(_largest_sum(generator.permutation(centered)) for _ in range(SHUFFLES))
 
 
 def correlation_time(centered: np.ndarray) -> Estimate | None:

@@ -288,19 +288,11 @@ def grow(state: State) -> State:
         arrays["rows"] = rows
     # Lay out growing rings from their head.
     if "again" in arrays:
-        arrays |= _unroll(state, arrays)
+        for name in ("again", "targets"):
+            old, head, count = getattr(state, name), run[f"{name}_head"], run[name]
+            arrays[name][:count] = old[(head + np.arange(count)) % len(old)]
+            run[f"{name}_head"] = 0
     return replace(state, **arrays)
-
-
-def _unroll(state: State, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Rings begin at their head again when they grow."""
-    unrolled = {}
-    for name in ("again", "targets"):
-        old, head, count = getattr(state, name), state.run[f"{name}_head"], state.run[name]
-        arrays[name][:count] = old[(head + np.arange(count)) % len(old)]
-        unrolled[name] = arrays[name]
-        state.run[f"{name}_head"] = 0
-    return unrolled
 
 
 def _double(array: np.ndarray) -> Any:

@@ -106,9 +106,10 @@ def preset(
         name, own = function.__name__, inspect.signature(function).parameters
         knobs: dict[str, Knob] = {each: parameter.default for each, parameter in own.items()}
         more = {**times, "model": _MODEL}
+        kind = inspect.Parameter.KEYWORD_ONLY
+        keywords = (inspect.Parameter(n, kind, default=k.default, annotation=k.kind) for n, k in more.items())
         signature = inspect.Signature(
-            [*(p.replace(default=p.default.default) for p in own.values()), *map(_keyword, more, more.values())],
-            return_annotation="System",
+            [*(p.replace(default=p.default.default) for p in own.values()), *keywords], return_annotation="System"
         )
 
         @functools.wraps(function)
@@ -138,10 +139,6 @@ def preset(
         return build
 
     return make
-
-
-def _keyword(name: str, knob: Knob) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=knob.default, annotation=knob.kind)
 
 
 def settings(places: int, batch: int, **more: Any) -> dict[str, Any]:
@@ -198,11 +195,6 @@ def groups_of(name: str, samples: int, size: int, by: str) -> int:
 
 def _alike(name: str, value: Any, places: int) -> tuple[float, ...]:
     """Places of rate 1; too many are refused under the name of their knob."""
-    checks.require(
-        1 <= places <= PLACES,
-        name,
-        value,
-        f"such that 1 to {PLACES} groups are generated at once",
-        f"{places} generator slots follow from it; choose a smaller number",
-    )
+    remedy = f"{places} generator slots follow from it; choose a smaller number"
+    checks.require(1 <= places <= PLACES, name, value, f"such that 1 to {PLACES} groups are generated at once", remedy)
     return (1.0,) * places

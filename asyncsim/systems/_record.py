@@ -112,6 +112,11 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         batch, fate = np.where(alone, -1, batch), np.where(alone, CANCELLED, fate)
     rate, servers = state.rate.take(place), int(state.settings.servers)
     server = place % servers if servers > 1 else np.zeros_like(place)
+    # What is written at the end of the record has done as much as its server's clock says.
+    clocks = state.server.w_zero + (state.run.now - state.server.t_zero) * state.server.speed
+    done, writing = sample["done"], np.flatnonzero(sample["phase"] == k.WRITING)
+    written = np.maximum(clocks[server[writing]] - sample["clock"][writing], 0.0) * rate[writing]
+    done[writing] = np.minimum(done[writing] + written, sample["work"][writing])
     # Batch -1 (not trained) selects the NaN at the end.
     t_pack, t_train = (np.append(batches[name], np.nan).take(batch) for name in ("t_pack", "t_start"))
     return {
@@ -122,7 +127,7 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "server": server,
         "rate": rate,
         "work": sample["work"],
-        "done": _done(state, sample, server, rate),
+        "done": done,
         "wasted": sample["wasted"],
         "t_submit": shared("t_submit"),
         "t_start": sample["start"],
@@ -139,17 +144,6 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "fate": fate,
         "clock": sample["clock"],
     }
-
-
-def _done(state: State, sample: dict[str, np.ndarray], server: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Work of every sample that is written at the end of the record."""
-    servers, now = state.server, state.run.now
-    clock = servers.w_zero + (now - servers.t_zero) * servers.speed
-    done = sample["done"]
-    writing = np.flatnonzero(sample["phase"] == k.WRITING)
-    written = np.maximum(clock[server[writing]] - sample["clock"][writing], 0.0) * rate[writing]
-    done[writing] = np.minimum(done[writing] + written, sample["work"][writing])
-    return done
 
 
 def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:

@@ -22,13 +22,9 @@ def start(system: Settings, plan: Plan) -> State:
     memory.keep(_RETAINED)
     checks.integer("batches", plan.batches, 1, "ask for at least one batch")
     samples = checks.integer("samples_per_group", plan.samples, 1, "a group has at least one sample")
-    checks.require(
-        plan.drawn or system.turns == 1,
-        "turns",
-        system.turns,
-        "1 where lengths come from the policy",
-        "a length that changes has no turns; give the system one turn",
-    )
+    bound = "1 where lengths come from the policy"
+    remedy = "a length that changes has no turns; give the system one turn"
+    checks.require(plan.drawn or system.turns == 1, "turns", system.turns, bound, remedy)
     if plan.drawn:
         _check_divergence(system, samples)
         _limits.refuse_endless(system, plan.batches, samples, plan.record)
@@ -41,13 +37,9 @@ def _check_divergence(s: Settings, samples_per_group: int) -> None:
         return
     generated, seconds = s.generation_rate(samples_per_group), s.mean_train_time(samples_per_group)
     ratio = generated * s.accept * seconds / s.groups_per_batch
-    checks.require(
-        ratio <= 1.0,
-        "tickets",
-        None,
-        f"a number where {ratio:.4g} groups are generated for each one trained",
-        "the buffer of an open loop grows without end; set tickets, capacity, max_age or a shorter train_time",
-    )
+    bound = f"a number where {ratio:.4g} groups are generated for each one trained"
+    remedy = "the buffer of an open loop grows without end; set tickets, capacity, max_age or a shorter train_time"
+    checks.require(ratio <= 1.0, "tickets", None, bound, remedy)
 
 
 def simulate(system: Settings, plan: Plan) -> State:

@@ -106,13 +106,8 @@ class TabularTask(Simple):
     def check(self, policy: Any) -> None:
         """Refuse a policy without this task's table."""
         table = (getattr(policy, "rows", None), getattr(policy, "actions", None))
-        checks.require(
-            table == (self.rows, self.actions),
-            "policy table",
-            table,
-            f"{(self.rows, self.actions)}, rows and actions",
-            "leave policy out for the task's own",
-        )
+        bound, remedy = f"{(self.rows, self.actions)}, rows and actions", "leave policy out for the task's own"
+        checks.require(table == (self.rows, self.actions), "policy table", table, bound, remedy)
 
     @property
     def speech(self) -> Tensor | None:
@@ -160,12 +155,8 @@ class TabularTask(Simple):
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Every sequence of every prompt `[G]`, split by reward where it is random."""
         if self.rewards == "gaussian":
-            raise checks.InputError(
-                "rewards",
-                "gaussian",
-                "fixed or bernoulli with counts, enumeration or an oracle",
-                "use sampling='monte_carlo', or rewards='bernoulli'",
-            )
+            bound = "fixed or bernoulli with counts, enumeration or an oracle"
+            raise checks.InputError("rewards", "gaussian", bound, "use sampling='monte_carlo', or rewards='bernoulli'")
         limit = OUTCOME_LIMIT // (2 if self.rewards == "bernoulli" else 1)
         remedy = "shorten the horizon, or use sampling='monte_carlo' without diagnostics like exact_return"
         checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)

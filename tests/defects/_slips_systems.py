@@ -105,23 +105,23 @@ slip(178, "summaries", "mean staleness of samples by tokens forgotten", f"{S}._s
      "_ratio(sums.token_staleness, sums.tokens)", "_ratio(sums.token_staleness, sums.trained_samples)",
      killer="systems/test_summary.py::test_token_staleness_is_the_mean_over_many_tokens[pin]")  # fmt: skip
 
-slip(179, "schedules", "fixed: one version too stale", f"{H}.fixed:_versions",
+slip(179, "schedules", "fixed: one version too stale", f"{H}.imposed:_behind",
      "request.train_version - staleness", "request.train_version - staleness - 1",
      killer="contracts/test_links.py::test_staleness_step_counts_updates_not_versions[2-1]")  # fmt: skip
-slip(180, "schedules", "sawtooth: publishes one batch late", f"{H}.sawtooth:sawtooth",
+slip(180, "schedules", "sawtooth: publishes one batch late", f"{H}.imposed:sawtooth",
      "batches_per_publish=every", "batches_per_publish=every + 1",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
-slip(181, "schedules", "random: draws shared between batches", f"{H}.random:_versions",
+slip(181, "schedules", "random: draws shared between batches", f"{H}.imposed:_drawn",
      "batch * unit.size + unit", "0 * batch + unit",
      killer="comparing/test_attacked.py"
      "::test_every_replicate_has_a_schedule_of_its_own_at_every_look[random]")  # fmt: skip
-slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.random:_versions",
+slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.imposed:_drawn",
      "np.searchsorted(cumulative, uniform, side=\"right\")",
      "np.maximum(np.searchsorted(cumulative, uniform, side=\"right\") - 1, 0)",
      killer="schedules/test_imposed.py"
      "::test_random_staleness_has_its_law_and_its_sharing[update]")  # fmt: skip
-slip(183, "schedules", "frozen: weights are renewed", f"{H}.frozen:_versions",
-     "np.zeros_like(request.train_version)", "request.train_version",
+slip(183, "schedules", "frozen: weights are renewed", f"{H}.imposed:frozen",
+     "checks.LARGEST", "0",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
 slip(184, "schedules", "replay: offset of stamps forgotten", f"{H}._log_versions:Units.stamps",
      "np.where(known, values + offset, 0)", "np.where(known, values, 0)",
