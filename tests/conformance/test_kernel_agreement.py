@@ -115,17 +115,8 @@ def test_with_rejections_the_laws_are_the_kernels_ways_to_return_tickets(case, s
 
 
 def example(law, tickets, eta=1, **changes):
-    system = System(
-        "example",
-        {},
-        lognormal(1.0, 0.8),
-        (1.0,) * 6,
-        groups_per_batch=2,
-        tickets=tickets,
-        release="publish",
-        mode="keep",
-        train_time=0.4,
-    ).replace(**changes)
+    options = {"groups_per_batch": 2, "tickets": tickets, "release": "publish", "mode": "keep", "train_time": 0.4}
+    system = System("example", {}, lognormal(1.0, 0.8), (1.0,) * 6, **options).replace(**changes)
     return disagreements(system, law(2, eta, 6), 30)
 
 

@@ -73,17 +73,9 @@ def kept(method):
         seen["targets"].append(step.targets.clone())
         return torch.zeros(len(step.gradient), dtype=torch.float64)
 
-    spec = sim.Spec(
-        sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8),
-        sim.schedules.fixed(0),
-        method,
-        sim.chain(sim.updates.sgd(0.5)),
-        samples_per_group=4,
-        updates=2 * EPOCHS,
-        epochs=EPOCHS,
-        replicates=2,
-        diagnostics=[Metric("look", look)],
-    )
+    task, system = sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8), sim.schedules.fixed(0)
+    sizes = {"samples_per_group": 4, "updates": 2 * EPOCHS, "epochs": EPOCHS, "replicates": 2}
+    spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(0.5)), diagnostics=[Metric("look", look)], **sizes)
     sim.run(spec, seed=2, progress=False)
     return seen
 

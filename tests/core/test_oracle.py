@@ -155,16 +155,8 @@ def test_limit_of_several_replicates():
 def test_enumerated_runs_follow_the_limit(method):
     """Sampling "enumerate" is the mean dynamics: each step is the limit at behavior weights two versions old."""
     task, value = sim.tasks.softmax_bandit(arms=3, means=MEANS), getattr(sim.methods, method)()
-    spec = sim.Spec(
-        task,
-        sim.schedules.fixed(2),
-        value,
-        sim.chain(sim.updates.sgd(2.0)),
-        updates=7,
-        replicates=2,
-        sampling="enumerate",
-        initial=THEN[0],
-    )
+    options = {"updates": 7, "replicates": 2, "sampling": "enumerate"}
+    spec = sim.Spec(task, sim.schedules.fixed(2), value, sim.chain(sim.updates.sgd(2.0)), initial=THEN[0], **options)
     path = [THEN[0]]
     for t in range(7):
         path.append(path[-1] + 2.0 * oracle.limit(task, value, path[-1], path[max(t - 2, 0)]))
@@ -186,17 +178,8 @@ def stepped(task, method, replicates=20_000, samples=3):
             record.direction = move if bool(state["first"].all()) else record.direction
             return record, {"first": torch.zeros_like(state["first"])}
 
-    spec = sim.Spec(
-        task,
-        sim.schedules.frozen(),
-        method,
-        sim.chain(Move()),
-        samples_per_group=samples,
-        updates=2,
-        replicates=replicates,
-        initial=THEN[0],
-        diagnostics="none",
-    )
+    options = {"samples_per_group": samples, "updates": 2, "replicates": replicates, "diagnostics": "none"}
+    spec = sim.Spec(task, sim.schedules.frozen(), method, sim.chain(Move()), initial=THEN[0], **options)
     return sim.run(spec, seed=1).parameters - NOW
 
 

@@ -17,15 +17,9 @@ STEPS = (0.05, 0.1, 0.15, 0.2)
 
 
 def run(update, method=None, replicates=4, **changes):
-    spec = sim.Spec(
-        sim.tasks.quadratic((1.0,), noise=1.0),
-        sim.schedules.fixed(2),
-        method or sim.methods.gradient(),
-        update,
-        updates=20,
-        replicates=replicates,
-        **changes,
-    )
+    task = sim.tasks.quadratic((1.0,), noise=1.0)
+    sizes = {"updates": 20, "replicates": replicates}
+    spec = sim.Spec(task, sim.schedules.fixed(2), method or sim.methods.gradient(), update, **sizes, **changes)
     return sim.run(spec, seed=1)
 
 
@@ -85,15 +79,9 @@ def test_the_table_has_a_row_and_a_column_for_each_setting(mixed):
 
 def test_realizations_of_a_part_are_those_its_replicates_ran_on():
     system = sim.schedules.random([0.5, 0.5], per="trajectory")
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        system,
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))),
-        updates=8,
-        replicates=4,
-        samples_per_group=2,
-    )
+    task = sim.tasks.softmax_bandit()
+    sizes = {"updates": 8, "replicates": 4, "samples_per_group": 2}
+    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))), **sizes)
     trace = sim.run(spec)
     part = trace.split()["sgd.lr=0.2"]
     np.testing.assert_array_equal(part.schedule.version, trace.schedule.version[2:])

@@ -250,17 +250,8 @@ def test_predictions_are_those_of_the_claims(rule, groups, batches):
         "wait": {"order": "oldest_start", "age_action": "wait", "max_age": int(number or 0)},
     }.get(name, {"order": name})
     for tickets in range(consumed + 1, 4 * consumed + 2):
-        built = System(
-            "x",
-            {},
-            lognormal(1.0, 0.8),
-            (1.0,) * tickets,
-            groups_per_batch=groups,
-            batches_per_publish=batches,
-            tickets=tickets,
-            train_time=1.0,
-            **change,
-        )
+        options = {"groups_per_batch": groups, "batches_per_publish": batches, "tickets": tickets, "train_time": 1.0}
+        built = System("x", {}, lognormal(1.0, 0.8), (1.0,) * tickets, **options, **change)
         prediction = predicted(built, 1)
         point = {
             "rule": rule,

@@ -231,17 +231,8 @@ def test_restart_loses_what_was_written():
 
 def test_turns_without_a_slot_let_others_in():
     # Pieces of 1; the environment takes 2; one slot: the second's piece runs from 1 to 2, the first goes on at 3.
-    twin = by_hand(
-        [2.0],
-        [0.5],
-        1,
-        samples=2,
-        slots=1,
-        turns=2,
-        environment=constant(2.0),
-        environments=[2.0],
-        environment_holds=False,
-    )
+    options = {"samples": 2, "slots": 1, "turns": 2, "environments": [2.0], "environment_holds": False}
+    twin = by_hand([2.0], [0.5], 1, environment=constant(2.0), **options)
     assert ends(twin)[:2] == [4.0, 5.0]
     held = by_hand([2.0], [0.5], 1, samples=2, slots=1, turns=2, environment=constant(2.0), environments=[2.0])
     assert ends(held)[:2] == [4.0, 8.0]

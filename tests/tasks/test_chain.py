@@ -122,16 +122,9 @@ def test_samples_have_the_moments_of_the_recursions():
 
 @pytest.mark.parametrize("drawing", ["late", "early"])
 def test_a_stale_run_with_the_exact_return_beside_it(drawing):
-    spec = sim.Spec(
-        sim.tasks.bit_chain(40, 0.6),
-        sim.schedules.fixed(2),
-        sim.methods.truncated_is(cap=2.0),
-        sim.chain(sim.updates.sgd(8.0)),
-        updates=60,
-        replicates=8,
-        diagnostics=["exact_return", "batch_return"],
-        drawing=drawing,
-    )
+    task, system = sim.tasks.bit_chain(40, 0.6), sim.schedules.fixed(2)
+    options = {"updates": 60, "replicates": 8, "diagnostics": ["exact_return", "batch_return"], "drawing": drawing}
+    spec = sim.Spec(task, system, sim.methods.truncated_is(cap=2.0), sim.chain(sim.updates.sgd(8.0)), **options)
     trace = sim.run(spec, seed=0)
     assert trace["exact_return"][-1].mean() > trace["exact_return"][0].mean() + 0.2
     other = sim.run(spec.replace(drawing="late"), seed=0)

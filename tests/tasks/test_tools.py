@@ -399,15 +399,9 @@ def test_a_tool_that_knows_is_asked_and_one_that_costs_too_much_is_not():
     """Exact mean dynamics: calls become sure at price 0 and vanish at price .9; no chance is involved."""
     for price, least, most in ((0.0, 0.9, 1.0), (0.9, 0.0, 0.05)):
         task = sim.tasks.tool_bandit(horizon=4, price=price)
+        options = {"updates": 400, "replicates": 1, "sampling": "enumerate", "diagnostics": "none"}
         spec = sim.Spec(
-            task,
-            sim.schedules.fixed(0),
-            sim.methods.reinforce(),
-            sim.chain(sim.updates.sgd(2.0)),
-            updates=400,
-            replicates=1,
-            sampling="enumerate",
-            diagnostics="none",
+            task, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(sim.updates.sgd(2.0)), **options
         )
         logits = sim.run(spec, seed=0).parameters.reshape(-1, 3)[0]
         call = np.exp(logits[2]) / np.exp(logits).sum()
