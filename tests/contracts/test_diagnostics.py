@@ -275,14 +275,9 @@ def test_autocorrelogram_of_a_run_is_that_of_its_gradients():
 def test_a_replicate_that_leaves_the_finite_range_is_frozen():
     """Its update is recorded, its metrics are missing from then on, the others go on to the bit."""
     steps = np.array([0.1, 50.0, 0.1])
+    options = {"updates": 400, "replicates": 3, "diagnostics": "default"}
     run = partial(
-        sim.Spec,
-        sim.tasks.quadratic(noise=0.1, start=1.0),
-        sim.schedules.fixed(0),
-        sim.methods.gradient(),
-        updates=400,
-        replicates=3,
-        diagnostics="default",
+        sim.Spec, sim.tasks.quadratic(noise=0.1, start=1.0), sim.schedules.fixed(0), sim.methods.gradient(), **options
     )
     trace = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(steps))), seed=1)
     calm = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(0.1))), seed=1)

@@ -119,15 +119,8 @@ def test_the_limit_of_the_process_counts():
 
 def spec():
     """Some 27 GB of metrics."""
-    return sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(0),
-        sim.methods.reinforce(),
-        sim.chain(),
-        updates=10**6,
-        replicates=256,
-        samples_per_group=2,
-    )
+    sizes = {"updates": 10**6, "replicates": 256, "samples_per_group": 2}
+    return sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(), **sizes)
 
 
 def test_a_run_is_refused_by_what_the_machine_has(monkeypatch):

@@ -400,16 +400,8 @@ def test_the_model_learns_when_to_call(price, least, most, kept, monkeypatch):
     monkeypatch.setenv("ASYNCSIM_CACHE", kept)
     shape = {"width": 32, "layers": 2, "heads": 2, "hidden": 64, "context": 16}
     made = sim.policies.causal_lm("char", recipe={**shape, "high": 9, "steps": 150, "calls": 0.2, "target": 1.0})
-    spec = sim.Spec(
-        sim.tasks.calculator(digits=1, prompts=16, price=price),
-        sim.schedules.fixed(1, groups_per_batch=8),
-        sim.methods.grpo(),
-        sim.chain(sim.updates.adam(5e-3)),
-        made,
-        samples_per_group=16,
-        updates=21,
-        replicates=1,
-        diagnostics=["turns"],
-    )
+    task, system = sim.tasks.calculator(digits=1, prompts=16, price=price), sim.schedules.fixed(1, groups_per_batch=8)
+    options = {"samples_per_group": 16, "updates": 21, "replicates": 1, "diagnostics": ["turns"]}
+    spec = sim.Spec(task, system, sim.methods.grpo(), sim.chain(sim.updates.adam(5e-3)), made, **options)
     calls = sim.run(spec, seed=0, progress=False)["turns"][:, 0] - 1.0
     assert calls[0] < 0.35 and least <= calls[-1] <= most

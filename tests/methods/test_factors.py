@@ -273,15 +273,12 @@ def test_a_step_that_is_masked_whole_is_reported():
 
 
 def test_a_run_goes_on_when_everything_is_dropped():
-    spec = sim.Spec(
+    task, system, method = (
         sim.tasks.token_bandit(),
         sim.schedules.fixed(2),
         sim.methods.geometric_rs(low=1.0, high=1.0, advantage=sim.advantages.offset(0.3)),
-        sim.chain(sim.updates.sgd(1.0)),
-        samples_per_group=4,
-        updates=5,
-        replicates=2,
     )
+    spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(1.0)), samples_per_group=4, updates=5, replicates=2)
     trace = sim.run(spec, seed=1)
     # A move closes the band until the batches of before are used up; then nothing has changed, and it is open again.
     np.testing.assert_array_equal(trace["kept_tokens"], [[1.0] * 2, [0.0] * 2, [0.0] * 2, [1.0] * 2, [0.0] * 2])

@@ -224,17 +224,8 @@ def test_an_oracle_knows_the_age_of_its_data(ask):
 
 
 def _varied(method, epochs=1):
-    spec = sim.Spec(
-        FIXED,
-        sim.schedules.fixed(2),
-        method,
-        sim.chain(sim.updates.sgd(0.0)),
-        samples_per_group=2,
-        updates=6,
-        epochs=epochs,
-        replicates=1,
-        diagnostics=["variance"],
-    )
+    options = {"samples_per_group": 2, "updates": 6, "epochs": epochs, "replicates": 1, "diagnostics": ["variance"]}
+    spec = sim.Spec(FIXED, sim.schedules.fixed(2), method, sim.chain(sim.updates.sgd(0.0)), **options)
     return sim.run(spec)["variance"][:, 0]
 
 

@@ -140,17 +140,13 @@ def test_the_penalty_of_a_task_is_in_the_returns():
 @pytest.mark.parametrize("baseline", ["none", "group"])
 def test_it_finishes_in_a_minibatch(baseline):
     """Returns and baseline of the whole batch, mean and deviation of the minibatch: not those of the batch."""
-    spec = sim.Spec(
+    task, system, method = (
         sim.tasks.token_bandit(actions=3, horizon=3),
         sim.schedules.fixed(0),
         sim.methods.ppo_clip(advantage=sim.advantages.reinforce_plus_plus(baseline)),
-        sim.chain(sim.updates.sgd(1.0)),
-        samples_per_group=8,
-        updates=4,
-        minibatches=2,
-        cut="samples",
-        advantages_from="minibatch",
     )
+    options = {"samples_per_group": 8, "updates": 4, "minibatches": 2, "cut": "samples", "advantages_from": "minibatch"}
+    spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(1.0)), **options)
     one, two = (sim.run(s, seed=2).parameters for s in (spec, spec.replace(advantages_from="batch")))
     assert np.isfinite(one).all() and (one != two).any()
 

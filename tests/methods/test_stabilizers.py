@@ -68,15 +68,9 @@ def test_lr_by_lag_remembers_the_largest():
 
 def test_lr_by_lag_reads_the_realized_lag():
     """A warm-up of a fixed lag: 1, 1, 1/2, 1/3, then constant at the lag that the run has shown."""
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(3),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.lr_by_lag()),
-        samples_per_group=2,
-        updates=6,
-        replicates=2,
-    )
+    task = sim.tasks.softmax_bandit()
+    sizes = {"samples_per_group": 2, "updates": 6, "replicates": 2}
+    spec = sim.Spec(task, sim.schedules.fixed(3), sim.methods.reinforce(), sim.chain(sim.updates.lr_by_lag()), **sizes)
     expected = [1.0, 1.0, 1 / 2, 1 / 3, 1 / 3, 1 / 3]
     np.testing.assert_allclose(sim.run(spec)["lr_by_lag_scale"][:, 0], expected, rtol=1e-15)
 
@@ -172,15 +166,9 @@ def test_random_scale_has_its_mean_and_spread():
 
 def test_random_scale_is_keyed_by_replicate_and_update():
     """Neither the length of the run nor the number of replicates beside a replicate changes its scales."""
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(1),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.random_scale()),
-        samples_per_group=2,
-        updates=6,
-        replicates=5,
-    )
+    task, system = sim.tasks.softmax_bandit(), sim.schedules.fixed(1)
+    sizes = {"samples_per_group": 2, "updates": 6, "replicates": 5}
+    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(sim.updates.random_scale()), **sizes)
     whole = sim.run(spec, seed=1)["random_scale"]
     assert len(np.unique(whole)) == 30
     for changes in ({"block": 2}, {"block": 1}, {"updates": 4}, {"replicates": 3}):
@@ -210,14 +198,9 @@ def test_skip_nonfinite_lets_a_run_go_on():
             return record, state
 
     def run(*links):
-        spec = sim.Spec(
-            sim.tasks.softmax_bandit(),
-            sim.schedules.fixed(0),
-            sim.methods.reinforce(),
-            sim.chain(Break(), *links, sim.updates.adam(0.1)),
-            updates=6,
-            replicates=3,
-        )
+        task, system, method = sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce()
+        sizes = {"updates": 6, "replicates": 3}
+        spec = sim.Spec(task, system, method, sim.chain(Break(), *links, sim.updates.adam(0.1)), **sizes)
         return sim.run(spec)
 
     kept, frozen = run(sim.updates.skip_nonfinite()), run()

@@ -133,15 +133,9 @@ def test_a_mask_that_is_no_pair_is_refused(mask):
 
 
 def test_a_masked_method_is_a_file_and_takes_one_number_per_replicate():
-    spec = sim.Spec(
-        sim.tasks.token_bandit(actions=3, horizon=3),
-        sim.schedules.fixed(2),
-        M.cispo(mask=((0.0, 0.1), 0.2)),
-        sim.chain(sim.updates.sgd(1.0)),
-        samples_per_group=4,
-        updates=4,
-        replicates=2,
-    )
+    task, system = sim.tasks.token_bandit(actions=3, horizon=3), sim.schedules.fixed(2)
+    sizes = {"samples_per_group": 4, "updates": 4, "replicates": 2}
+    spec = sim.Spec(task, system, M.cispo(mask=((0.0, 0.1), 0.2)), sim.chain(sim.updates.sgd(1.0)), **sizes)
     again = sim.run(sim.Spec.from_dict(spec.to_dict()), seed=1, progress=False)
     assert (sim.run(spec, seed=1, progress=False).parameters == again.parameters).all()
 
