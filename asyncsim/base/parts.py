@@ -26,13 +26,22 @@ from asyncsim.base import checks, knobs
 
 @dataclasses.dataclass(frozen=True)
 class Knob:
-    """A knob: its usual value (`...`: it has to be given), its words, who reads it, whether replicates may differ."""
+    """A knob: its usual value (`...`: it has to be given), its words, who reads it, whether replicates may differ.
+
+    `kind` is its type as text, for a signature.
+    """
 
     usual: Any
     words: str
     read: Callable[[str, Any], Any]
     domain: str = ""
     varies: bool = False
+    kind: str = "Any"
+
+    @property
+    def default(self) -> Any:
+        """The usual value as a signature has it."""
+        return inspect.Parameter.empty if self.usual is ... else self.usual
 
     def but(self, usual: Any, *, optional: bool = False) -> Any:
         """The same with another usual value; `optional`: None is accepted."""
@@ -93,9 +102,9 @@ def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
     return Knob(usual or options[0], "", read, f"{domain}, {words}")
 
 
-def handed_on(usual: Any, words: str, domain: str) -> Any:
+def handed_on(usual: Any, words: str, domain: str = "", kind: str = "Any") -> Any:
     """A setting that is checked by the part to which it goes."""
-    return Knob(usual, words, lambda _, value: value, domain)
+    return Knob(usual, words, lambda _, value: value, domain, kind=kind)
 
 
 def flag(words: str, usual: bool = False) -> Any:
@@ -147,24 +156,25 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
     return kind
 
 
+def bound(name: str, named: inspect.Signature, arguments: Any, settings: Any) -> inspect.BoundArguments:
+    """Arguments by name; raises `TypeError` with the name of the function for those that it does not take."""
+    try:
+        return named.bind(*arguments, **settings)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
+
+
 def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
     """The public function of a part: `make` with every argument, knobs checked; others have a plain usual value."""
-    usual = {n: k.usual if isinstance(k, Knob) else k for n, k in own.items()}
+    usual = {n: k.default if isinstance(k, Knob) else k for n, k in own.items()}
     annotations = getattr(body, "__annotations__", {})
-    empty, kind = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     named = inspect.Signature(
-        [
-            inspect.Parameter(n, kind, default=empty if value is ... else value, annotation=annotations.get(n, "Any"))
-            for n, value in usual.items()
-        ]
+        [inspect.Parameter(n, kind, default=x, annotation=annotations.get(n, "Any")) for n, x in usual.items()]
     )
 
     def made(*arguments: Any, **settings: Any) -> Any:
-        try:
-            given = named.bind(*arguments, **settings).arguments
-        except TypeError as error:
-            raise TypeError(f"{name}() {error}") from None
-        every = usual | given
+        every = usual | bound(name, named, arguments, settings).arguments
         return make(**{n: k.read(n, every[n]) if isinstance(k, Knob) else every[n] for n, k in own.items()})
 
     functools.update_wrapper(made, body, assigned=("__module__",), updated=())
