@@ -380,7 +380,12 @@ class Schedule:
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
-        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_split_learner(scalars))
+        # Files from before had the epochs of the learner among the scalars.
+        scalars = dict(scalars)
+        epochs = scalars.pop("updates_per_batch", 1)
+        if epochs != 1:
+            scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
@@ -393,15 +398,6 @@ class Schedule:
         arrays, scalars = files.load_arrays(path, "schedule")
         with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
-
-
-def _split_learner(scalars: Mapping[str, Any]) -> dict[str, Any]:
-    """Scalars of a schedule; files from before had the epochs of the learner among them."""
-    scalars = dict(scalars)
-    epochs = scalars.pop("updates_per_batch", 1)
-    if epochs != 1:
-        scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
-    return scalars
 
 
 @dataclass(frozen=True, repr=False)

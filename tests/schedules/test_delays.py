@@ -14,7 +14,7 @@ import asyncsim as sim
 from asyncsim import claims, schedules
 from asyncsim.base import laws, rng
 from asyncsim.base.checks import InputError, ShortRunWarning
-from asyncsim.schedules import _delay_statistics as statistics
+from asyncsim.schedules import _delay_report as statistics
 from tests.cli.test_cli import call
 from tests.statistics import assert_rate
 
