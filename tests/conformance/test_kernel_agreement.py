@@ -77,21 +77,19 @@ def cases(draw, accepts=(1.0,)):
     rates = draw(st.lists(some(0.5, 1.0), min_size=places, max_size=places))
     # With instant training admission may open and close within one instant, which a list of instants does not tell.
     train, sync = draw(some((0.0, 0.0), (0.125, 0.0), (1.0, 0.0), (0.125, 0.25), (1.0, 0.25)))
+    options = {"groups_per_batch": batch, "batches_per_publish": publish, "train_time": train, "sync_time": sync}
     system = System(
         "law",
         {},
         draw(st.one_of(SMOOTH, EIGHTHS)),
         tuple(rates),
-        groups_per_batch=batch,
-        batches_per_publish=publish,
         accept=draw(some(*accepts)),
         tickets=own.limit,
         release="dequeue" if at_dequeue else "publish",
         release_dropped="publish" if law is ResetAtPublish else "now",
         order=draw(some("done", "oldest_start", "freshest", "random")),
         mode=draw(some("keep", "pin", "drain" if train else "keep")),
-        train_time=train,
-        sync_time=sync,
+        **options,
     )
     return system, own
 

@@ -43,16 +43,14 @@ def test_a_run_in_micro_batches_is_the_same_run(parts):
 
 
 def test_networks_with_critics_too():
+    options = {"samples_per_group": 4, "updates": 4, "replicates": 2, "dtype": "float64"}
     spec = sim.Spec(
         make("tasks", "gym", trajectory="segment"),
         sim.schedules.fixed(1),
         sim.methods.a2c(),
         sim.chain(sim.updates.sgd(0.1)),
         policy=make("policies", "mlp", observation=4, actions=2, normalize=True),
-        samples_per_group=4,
-        updates=4,
-        replicates=2,
-        dtype="float64",
+        **options,
     )
     whole, cut = sim.run(spec, seed=3), sim.run(spec.replace(micro_batches=3), seed=3)
     np.testing.assert_allclose(cut.parameters, whole.parameters, rtol=0, atol=1e-11)

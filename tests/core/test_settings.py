@@ -10,8 +10,8 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import knobs, uncertainty
-from asyncsim.base.checks import InputError
 from tests.cli.test_cli import call
+from tests.refusals import refused
 
 STEPS = (0.05, 0.1, 0.15, 0.2)
 
@@ -63,8 +63,7 @@ def test_a_part_has_the_replicates_of_its_setting(mixed):
 
 
 def test_an_estimate_of_several_settings_is_refused_and_that_of_each_is_right(mixed):
-    with pytest.raises(InputError, match=r"settings = 'sgd.lr'.*trace\.split\(\)"):
-        mixed.final("gradient_norm")
+    refused(r"settings = 'sgd.lr'.*trace\.split\(\)", mixed.final, "gradient_norm")
     found = mixed.split()["sgd.lr=0.2"].final("gradient_norm")
     assert found == uncertainty.between(mixed["gradient_norm"][-2:, [0, 2, 5]].mean(axis=0))
     assert math.isinf(mixed.split()["sgd.lr=0.3"].final("gradient_norm").error)
@@ -113,8 +112,7 @@ def test_settings_of_another_length_are_refused(four, tmp_path):
     header = {**four.header, "settings": {"sgd.lr": [1.0, 2.0]}}
     broken = sim.Trace(**{**{name: getattr(four, name) for name in four.__dataclass_fields__}, "header": header})
     broken.save(tmp_path / "t.npz")
-    with pytest.raises(InputError, match=r"settings sgd\.lr"):
-        sim.Trace.load(tmp_path / "t.npz")
+    refused(r"settings sgd\.lr", sim.Trace.load, tmp_path / "t.npz")
 
 
 def test_the_command_line_says_which_setting_ended_where(tmp_path):

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.base.checks import InputError
 from asyncsim.step import ratios
 from tests.core.runs import identical
+from tests.refusals import refused
 
 ENDING = {"actions": 3, "horizon": 24, "ends": True, "logits": [[0.0, 0.0, -2.0]]}
 """Many tokens, any of which may end the sequence."""
@@ -123,8 +123,7 @@ def test_segments_that_would_overlap_in_time_are_refused():
     task = sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8)
     system = sim.systems.areal(4, 1, 5, length=sim.constant(1.0), train_time=0.15)
     spec = sim.Spec(task, system, sim.methods.a2c(), sim.chain(), samples_per_group=1, updates=10, replicates=1)
-    with pytest.raises(InputError, match="out of order"):
-        sim.run(spec)
+    refused("out of order", sim.run, spec)
 
 
 def test_versions_that_go_back_are_drawn_late_or_not_at_all():
@@ -134,8 +133,7 @@ def test_versions_that_go_back_are_drawn_late_or_not_at_all():
     task, system = sim.tasks.token_bandit(actions=2, horizon=4), dataclasses.replace(saved, version=version)
     spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(), samples_per_group=2, updates=3, replicates=1)
     sim.run(spec)
-    with pytest.raises(InputError, match="versions of a trajectory go back"):
-        sim.run(spec.replace(drawing="early"))
+    refused("versions of a trajectory go back", lambda: sim.run(spec.replace(drawing="early")))
 
 
 def test_adam_without_eps_takes_no_step_where_the_gradient_is_always_zero():

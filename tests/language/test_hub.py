@@ -31,20 +31,18 @@ def saved(tmp_path_factory):
     words.decoder = decoders.Fuse()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>", pad_token="<pad>")
     torch.manual_seed(0)
-    network = transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            vocab_size=len(vocabulary),
-            hidden_size=24,
-            intermediate_size=40,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=48,
-            tie_word_embeddings=True,
-            eos_token_id=1,
-            initializer_range=0.3,
-        )
-    ).eval()
+    options = {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 48,
+        "tie_word_embeddings": True,
+        "eos_token_id": 1,
+        "initializer_range": 0.3,
+    }
+    network = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=len(vocabulary), **options)).eval()
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return network, folder

@@ -196,14 +196,12 @@ def test_penalties_add_up_and_factors_do_not_touch_them():
 
 
 def test_the_trace_has_the_divergence():
-    spec = sim.Spec(
+    task, system, method = (
         sim.tasks.token_bandit(actions=3, horizon=2),
         sim.schedules.fixed(1),
         sim.methods.reinforce().replace(penalties=(sim.penalties.straight_through(0.1),)),
-        sim.chain(sim.updates.sgd(2.0)),
-        samples_per_group=8,
-        updates=20,
     )
+    spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(2.0)), samples_per_group=8, updates=20)
     found = sim.run(spec)["straight_through_penalty"]
     assert found[0].max() == 0.0 and (found[-1] > 1e-3).all(), "the reference is the uniform policy of the start"
 

@@ -15,9 +15,9 @@ from scipy import stats
 
 from asyncsim import claims
 from asyncsim import systems as presets
-from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._system import StalledError, System
+from tests.refusals import refused
 from tests.statistics import FALSE_ALARM
 from tests.systems.contract import CASES, NONE, STATED, configurations, first, loaded, system
 from tests.systems.preset_table import REQUIRED
@@ -334,7 +334,5 @@ def test_a_publish_that_waits_makes_slow_generators_staler():
 def test_missing_settings_are_refused_by_name():
     given_settings = presets.synchronous().describe_at(1)
     assert claims.predicted_staleness(given_settings, 1).row()["support"] == [0, 0]
-    with pytest.raises(InputError, match="window"):
-        claims.predicted_staleness({k: v for k, v in given_settings.items() if k != "window"}, 1)
-    with pytest.raises(InputError, match="samples_per_group"):
-        claims.predicted_staleness(given_settings, 0)
+    refused("window", lambda: claims.predicted_staleness({k: v for k, v in given_settings.items() if k != "window"}, 1))
+    refused("samples_per_group", claims.predicted_staleness, given_settings, 0)
