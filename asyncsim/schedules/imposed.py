@@ -45,11 +45,7 @@ def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
     """
     every = checks.integer("batches", batches, 1, "count the batches between two publishes", checks.LARGEST)
     return Imposed(
-        "sawtooth",
-        {"batches": every},
-        partial(_behind, 0),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=every,
+        "sawtooth", {"batches": every}, _current, groups_per_batch=groups_per_batch, batches_per_publish=every
     )
 
 
@@ -62,8 +58,15 @@ def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Impose
     >>> frozen().schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    first = partial(_behind, checks.LARGEST)
-    return Imposed("frozen", {}, first, groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish)
+    return Imposed("frozen", {}, _first, groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish)
+
+
+def _current(request: Request) -> np.ndarray:
+    return request.train_version[:, None, None]
+
+
+def _first(request: Request) -> np.ndarray:
+    return np.zeros_like(request.train_version)[:, None, None]
 
 
 def _behind(staleness: int, request: Request) -> np.ndarray:

@@ -39,7 +39,7 @@ def code(spec):
         (LINE, "grpo"),
         (("asyncsim.running.loop", "", MORE), "both"),
         (("asyncsim.base.rng_compiled", "", MORE), "both"),
-        (("asyncsim.schedules.fixed", "", MORE), "both"),
+        (("asyncsim.schedules.imposed", "", MORE), "both"),
         (("asyncsim.methods.clipped", '"""', '"""Other words. '), "none"),
         (("asyncsim.methods.clipped", "from __future__", "# a comment\nfrom __future__"), "none"),
         (("asyncsim.advantages.traces", "", MORE), "none"),
