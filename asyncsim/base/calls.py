@@ -107,7 +107,8 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
         return [read(field, each, load) for each in value]
     if not isinstance(value, Mapping):
         return value
-    if len(value) != 1 or not _names_a_function(next(iter(value))):
+    key = next(iter(value), None)
+    if len(value) != 1 or not (isinstance(key, str) and ("." in key or ":" in key)):
         return {key: read(f"{field}.{key}", each, load) for key, each in value.items()}
     ((name, arguments),) = value.items()
     remedy = "write {kind.name: {argument: value}}"
@@ -134,7 +135,3 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise checks.InputError(field, name, f"callable with these arguments ({reason})", remedy) from None
-
-
-def _names_a_function(key: Any) -> bool:
-    return isinstance(key, str) and ("." in key or ":" in key)

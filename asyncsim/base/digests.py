@@ -102,6 +102,7 @@ def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
     `NAME.*` stands for all that a package has: it was used as a value, or one of its parts is loaded by a name that is
     computed.
     """
+    wholes = {PACKAGE, *(f"{PACKAGE}.{kind}" for kind in plugins.PARTS)}
     nodes = [each for statement in body for each in ast.walk(statement)]
     imported: dict[str, str] = {}
     every: set[str] = set()
@@ -126,14 +127,10 @@ def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
                 within.add(id(start))
             if isinstance(start, ast.Name) and start.id in imported:
                 full = ".".join([imported[start.id], *reversed(chain)])
-                every.add(f"{full}.*" if full == PACKAGE or _is_kind(full) else full)
+                every.add(f"{full}.*" if full in wholes else full)
         elif isinstance(node, ast.Call) and own not in BY_SPEC:
             every |= _loaded(node)
     return every
-
-
-def _is_kind(name: str) -> bool:
-    return name.startswith(f"{PACKAGE}.") and name[len(PACKAGE) + 1 :] in plugins.PARTS
 
 
 def _loaded(call: ast.Call) -> set[str]:

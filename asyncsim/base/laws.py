@@ -138,13 +138,9 @@ class Law:
         except (OverflowError, ValueError):
             integral = math.nan
         # A maximum below the mean says that the quadrature has lost the law's mass between its points.
-        checks.require(
-            math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9)),
-            "law",
-            str(self),
-            f"narrow enough for the mean of the largest of {n} draws",
-            "choose a distribution of less extreme shape, or give explicit times instead of a load",
-        )
+        fits = math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9))
+        remedy = "choose a distribution of less extreme shape, or give explicit times instead of a load"
+        checks.require(fits, "law", str(self), f"narrow enough for the mean of the largest of {n} draws", remedy)
         return integral
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:
@@ -279,15 +275,19 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     [0.0, 0.5, 0.5]
     """
     if isinstance(value, str) and value.startswith("@"):
-        return _frequencies(field, value[1:])
+        column, numbers = measured.column(field, value[1:])
+        whole = (numbers >= 0.0) & (numbers <= LONGEST) & (numbers == np.floor(numbers))
+        remedy = "give versions of one trajectory a row"
+        measured.refuse_rows(field, column, numbers, whole, f"an integer in [0, {LONGEST}]", remedy)
+        return np.bincount(numbers.astype(np.int64)) / len(numbers)
     remedy = "give probabilities of 0, 1, 2, ..., uniform:low:high, or @staleness.csv:column"
-    numbers = value
+    given = value
     if isinstance(value, str):
         kind, *bounds = value.split(":")
-        whole = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() and len(b) < 10 for b in bounds)
-        checks.require(whole, field, value, "a distribution of integers", remedy)
-        numbers = uniform(*(int(b) for b in bounds))
-    weights = checks.finite_array(field, numbers, (None,), remedy)
+        fits = kind == "uniform" and len(bounds) == 2 and all(b.isdecimal() and len(b) < 10 for b in bounds)
+        checks.require(fits, field, value, "a distribution of integers", remedy)
+        given = uniform(*(int(b) for b in bounds))
+    weights = checks.finite_array(field, given, (None,), remedy)
     total = float(weights.sum())
     probabilities = bool((weights >= 0).all()) and abs(total - 1.0) < 1e-9
     checks.require(probabilities, field, value, "non-negative with sum 1", remedy)
@@ -332,16 +332,6 @@ def from_file(field: str, place: str) -> Law:
         len(numbers) <= MANY, f"{field} column {column}", f"{len(numbers)} values", f"at most {MANY} values", remedy
     )
     return empirical(numbers)
-
-
-def _frequencies(field: str, place: str) -> np.ndarray:
-    """Shares of 0, 1, 2, ... in a column of integers, one for each trajectory."""
-    column, numbers = measured.column(field, place)
-    whole = (numbers >= 0.0) & (numbers <= LONGEST) & (numbers == np.floor(numbers))
-    measured.refuse_rows(
-        field, column, numbers, whole, f"an integer in [0, {LONGEST}]", "give versions of one trajectory a row"
-    )
-    return np.bincount(numbers.astype(np.int64)) / len(numbers)
 
 
 def _number(field: str, text: str, remedy: str) -> float:
@@ -435,13 +425,7 @@ FAMILIES: dict[str, Family] = {
     "recorded": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
 }
 MAKERS: dict[str, Callable[..., Law]] = {
-    "constant": constant,
-    "exponential": exponential,
-    "lognormal": lognormal,
-    "pareto": pareto,
-    "gamma": gamma,
-    "empirical": empirical,
-    "recorded": recorded,
+    make.__name__: make for make in (constant, exponential, lognormal, pareto, gamma, empirical, recorded)
 }
 OBSERVED = {"empirical": empirical, "recorded": recorded}
 """Laws of given numbers, drawn independently or replayed in their order."""

@@ -39,6 +39,11 @@ class Knob:
     varies: bool = False
     optional: bool = False
 
+    @property
+    def default(self) -> Any:
+        """The usual value as a signature has it."""
+        return inspect.Parameter.empty if self.usual is ... else self.usual
+
     def read(self, name: str, value: Any) -> Any:
         """The value as the part takes it. Raises `InputError`, which names None where that is accepted."""
         if value is None and self.optional:
@@ -111,9 +116,9 @@ def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
     return Knob(usual or options[0], "", check, domain, f"Literal[{', '.join(named)}]")
 
 
-def handed_on(usual: Any, words: str, domain: str) -> Any:
+def handed_on(usual: Any, words: str, domain: str = "", kind: str = "Any") -> Any:
     """A setting that is checked by the part to which it goes."""
-    return Knob(usual, words, lambda _, value: value, domain)
+    return Knob(usual, words, lambda _, value: value, domain, kind=kind)
 
 
 def flag(words: str, usual: bool = False) -> Any:
@@ -166,25 +171,26 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
     return kind
 
 
+def bound(name: str, named: inspect.Signature, arguments: Any, settings: Any) -> inspect.BoundArguments:
+    """Arguments by name; raises `TypeError` with the name of the function for those that it does not take."""
+    try:
+        return named.bind(*arguments, **settings)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
+
+
 def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
     """The public function of a part: `make` with every argument, knobs checked; others have a plain usual value."""
     declares = {n: k for n, k in own.items() if isinstance(k, Knob)}
-    usual = {**own, **{n: k.usual for n, k in declares.items()}}
+    usual = {**own, **{n: k.default for n, k in declares.items()}}
     annotations = getattr(body, "__annotations__", {})
-    empty, kind = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     named = inspect.Signature(
-        [
-            inspect.Parameter(n, kind, default=empty if value is ... else value, annotation=annotations.get(n, "Any"))
-            for n, value in usual.items()
-        ]
+        [inspect.Parameter(n, kind, default=x, annotation=annotations.get(n, "Any")) for n, x in usual.items()]
     )
 
     def made(*arguments: Any, **settings: Any) -> Any:
-        try:
-            given = named.bind(*arguments, **settings).arguments
-        except TypeError as error:
-            raise TypeError(f"{name}() {error}") from None
-        every = usual | given
+        every = usual | bound(name, named, arguments, settings).arguments
         return make(**every | {n: k.read(n, every[n]) for n, k in declares.items()})
 
     functools.update_wrapper(made, body, assigned=("__module__",), updated=())

@@ -60,7 +60,10 @@ def home_of(package: str, name: str) -> str | None:
 def _read_index(package: str) -> dict[str, tuple[str, str]]:
     """The file that defines each public object, and the first line of its docstring."""
     index: dict[str, tuple[str, str]] = {}
-    folder = _folder(package)
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"{package} is not a package")
+    folder = Path(next(iter(spec.submodule_search_locations)))
     # Elsewhere, as among experiments, a file is what its own name says.
     pages = "plugins.expose(" in (folder / "__init__.py").read_text(encoding="utf-8")
     for path in sorted(folder.glob("*.py")):
@@ -228,10 +231,3 @@ def expose(package: str, beside: Mapping[str, str] | None = None) -> None:
     module = sys.modules[package]
     vars(module)["_beside"] = beside or {}
     module.__class__ = Namespace
-
-
-def _folder(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError(f"{package} is not a package")
-    return Path(next(iter(spec.submodule_search_locations)))

@@ -298,23 +298,15 @@ class Schedule:
         for name in ("version", "trajectory"):
             array = getattr(self, name)
             kind = getattr(array, "dtype", type(array))
-            checks.require(
-                isinstance(array, np.ndarray) and np.issubdtype(kind, np.integer),
-                f"schedule.{name}",
-                str(kind),
-                "an array of integers",
-                "versions and ids are counted, not measured",
-            )
+            fits = isinstance(array, np.ndarray) and np.issubdtype(kind, np.integer)
+            bound = "an array of integers"
+            checks.require(fits, f"schedule.{name}", str(kind), bound, "versions and ids are counted, not measured")
         checks.integer("schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST)
         checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
         # Match the shapes.
-        checks.require(
-            self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4],
-            "schedule.version",
-            self.version.shape,
-            f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}",
-            "give every trajectory a row of versions",
-        )
+        fits = self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4]
+        bound = f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}"
+        checks.require(fits, "schedule.version", self.version.shape, bound, "give every trajectory a row of versions")
         checks.require(self.version.shape[4] > 0, "schedule.version", self.version.shape, "with a token", "give T >= 1")
         checks.require(isinstance(self.header, dict), "schedule.header", self.header, "a mapping", "leave it out")
         # Check ids, works and seconds.
@@ -323,13 +315,8 @@ class Schedule:
         lowest = int(self.version.min())
         checks.require(lowest >= -1, "schedule.version", lowest, "at least -1", "-1 stands for an unknown version")
         late = self.version > self.train_version[None, :, None, None, None]
-        checks.require(
-            not late.any(),
-            "schedule.version",
-            int(self.version.max()),
-            "at most the version that is trained",
-            "a token cannot come from weights that do not exist yet",
-        )
+        bound, remedy = "at most the version that is trained", "a token cannot come from weights that do not exist yet"
+        checks.require(not late.any(), "schedule.version", int(self.version.max()), bound, remedy)
 
     def __repr__(self) -> str:
         """Source, shape and staleness instead of the arrays; 400 characters at most."""
@@ -393,7 +380,12 @@ class Schedule:
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
-        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **_split_learner(scalars))
+        # Files from before had the epochs of the learner among the scalars.
+        scalars = dict(scalars)
+        epochs = scalars.pop("updates_per_batch", 1)
+        if epochs != 1:
+            scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
+        return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to one compressed file, atomically."""
@@ -406,15 +398,6 @@ class Schedule:
         arrays, scalars = files.load_arrays(path, "schedule")
         with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
-
-
-def _split_learner(scalars: Mapping[str, Any]) -> dict[str, Any]:
-    """Scalars of a schedule; files from before had the epochs of the learner among them."""
-    scalars = dict(scalars)
-    epochs = scalars.pop("updates_per_batch", 1)
-    if epochs != 1:
-        scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
-    return scalars
 
 
 @dataclass(frozen=True, repr=False)

@@ -98,11 +98,9 @@ def broadcast(*coordinates: Any) -> tuple[np.ndarray, ...]:
     arrays = [np.asarray(c) for c in coordinates]
     for array in arrays:
         if array.size and (array.min() < 0 or array.max() > MASK):
+            remedy = "split the run over seeds"
             raise checks.InputError(
-                "random coordinate",
-                int(array.min() if array.min() < 0 else array.max()),
-                "in [0, 2^32)",
-                "split the run over seeds",
+                "random coordinate", int(array.min() if array.min() < 0 else array.max()), "in [0, 2^32)", remedy
             )
     return tuple(np.broadcast_arrays(*(a.astype(np.uint64) for a in arrays)))
 

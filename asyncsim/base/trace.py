@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import checks, feeds, files, labelled, notation, records, showing, uncertainty
+from asyncsim.base import checks, feeds, files, notation, records, showing, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,7 +265,29 @@ class Trace:
         Attributes: the entries of the header as JSON text. The schedule is left out. Units are those of the metrics.
         Raises `InputError` where xarray is absent: pip install 'asyncsim[xarray]'.
         """
-        return labelled.dataset(self)
+        try:
+            import xarray
+        except ImportError as error:
+            remedy = "pip install 'asyncsim[xarray]'"
+            raise checks.InputError("xarray", "absent", f"a package that is installed ({error})", remedy) from None
+        axes = self.header.get("axes", {})
+        variables: dict[str, Any] = {name: (("update", "replicate"), values) for name, values in self.metrics.items()}
+        for name, values in self.accumulated.items():
+            # A metric of the same name keeps it.
+            label = f"accumulated_{name}" if name in variables else name
+            named = axes.get(name) or ()
+            inner = named if len(named) == values.ndim - 1 else [f"{name}_{n}" for n in range(values.ndim - 1)]
+            variables[label] = ((*inner, "replicate"), values)
+        variables["parameters"] = (("replicate", "parameter"), self.parameters)
+        variables["diverged"] = (("replicate",), self.diverged)
+        coordinates = {
+            "update": self.updates,
+            "replicate": range(self.replicates),
+            "realization": ("replicate", self.realization),
+            **{knob: ("replicate", values) for knob, values in self.settings.items()},
+        }
+        described = {key: json.dumps(records.plain(value)) for key, value in self.header.items()}
+        return xarray.Dataset(variables, coordinates, described)
 
     def _bounds(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
         """The interval of a row, however false its error; infinite where there is none."""

@@ -193,11 +193,7 @@ def _units(replicates: int, realization: Any, random: bool) -> tuple[np.ndarray,
 
 def _distinct(realization: Any, replicates: int | None = None) -> int:
     index = np.asarray(realization)
-    checks.require(
-        realization is not None and index.ndim == 1 and index.dtype.kind in "iu" and replicates in (None, len(index)),
-        "realization",
-        realization,
-        f"integers [{'R' if replicates is None else replicates}]",
-        "say which realization each replicate ran on",
-    )
+    fits = realization is not None and index.ndim == 1 and index.dtype.kind in "iu" and replicates in (None, len(index))
+    bound = f"integers [{'R' if replicates is None else replicates}]"
+    checks.require(fits, "realization", realization, bound, "say which realization each replicate ran on")
     return len(np.unique(index))

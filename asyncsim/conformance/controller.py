@@ -128,13 +128,8 @@ def _method(
     usable = callable(function)
     remedy = "name one that exists, or give a function"
     checks.require(usable or not explicit, f"names[{name!r}]", target, f"a method of {kind}", remedy)
-    checks.require(
-        not inspect.iscoroutinefunction(function),
-        "controller",
-        f"{kind}.{target}",
-        "a plain method",
-        f"give names={{{name!r}: a function that runs the coroutine to its end}}",
-    )
+    bound, remedy = "a plain method", f"give names={{{name!r}: a function that runs the coroutine to its end}}"
+    checks.require(not inspect.iscoroutinefunction(function), "controller", f"{kind}.{target}", bound, remedy)
     return function if usable else None
 
 

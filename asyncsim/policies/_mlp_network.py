@@ -37,7 +37,9 @@ class Network:
         for number in range(len(self.layers) - 1, -1, -1):
             yield number, delta
             if number:
-                product = _product(delta, self.layers[number][0].mT)
+                weight = self.layers[number][0].mT
+                # Of one column and one row it is a table of products, which `bmm` takes ten times as long for.
+                product = delta * weight if delta.shape[-1] == 1 else torch.bmm(delta, weight)
                 delta = torch.ops.aten.tanh_backward.grad_input(product, self.inputs[number], grad_input=product)
 
     def pull(self, cotangent: Tensor, into: Layers) -> None:
@@ -47,11 +49,6 @@ class Network:
             few = delta.shape[-1] < inputs.shape[-1]
             weight += torch.bmm(delta.mT, inputs).mT if few else torch.bmm(inputs.mT, delta)
             bias += delta.sum(1)
-
-
-def _product(delta: Tensor, weight: Tensor) -> Tensor:
-    """delta @ weight; of one column and one row it is a table of products, which `bmm` takes ten times as long for."""
-    return delta * weight if delta.shape[-1] == 1 else torch.bmm(delta, weight)
 
 
 class Evaluation:

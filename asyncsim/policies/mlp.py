@@ -158,13 +158,8 @@ class Mlp(Plain):
         # Bound the pairs of tokens.
         shape = batch.action.shape[:4]
         pairs = shape.numel() * shape[3]
-        checks.require(
-            pairs <= _PAIRS,
-            "pairs of tokens in score_norm",
-            pairs,
-            f"at most {_PAIRS}",
-            "take fewer samples or shorter trajectories, or another advantage than opob",
-        )
+        remedy = "take fewer samples or shorter trajectories, or another advantage than opob"
+        checks.require(pairs <= _PAIRS, "pairs of tokens in score_norm", pairs, f"at most {_PAIRS}", remedy)
         # Collect inputs and deltas of every layer.
         action, results = batch.action.flatten(1, 3), []
         for at, chosen in self._evaluated(view, batch):

@@ -73,13 +73,9 @@ class Tabular(Plain):
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
         """Log-probs of the engine's law; refused where every token has its own."""
-        checks.require(
-            not self.engine.apart,
-            "noise_per",
-            self.engine.noise_per,
-            "'version' where outcomes are listed",
-            "use sampling='monte_carlo' without the diagnostics bias and variance",
-        )
+        bound = "'version' where outcomes are listed"
+        remedy = "use sampling='monte_carlo' without the diagnostics bias and variance"
+        checks.require(not self.engine.apart, "noise_per", self.engine.noise_per, bound, remedy)
         return self._of_engine("sampled", view, batch)
 
     def score(self, view: View, batch: Batch) -> Tensor:
@@ -122,7 +118,7 @@ class Tabular(Plain):
                 continue
             if name in ("reference", "reference_log_probs"):
                 rows = self._log_reference()[self._state(cells)]
-                outputs[name] = rows if name != "reference" else _of_actions(rows, batch.action)
+                outputs[name] = rows if name != "reference" else rows.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
                 continue
             index = cells if name == "log_prob" else self._row(cells)
             outputs[name] = entries(tables[name](), index)
@@ -231,11 +227,6 @@ def _narrow(view: View) -> View:
         return view
     slot = int(view.slot.flat[0])
     return View({k: w[slot : slot + 1] for k, w in view.weights.items()}, np.zeros_like(view.slot), view.realization)
-
-
-def _of_actions(rows: Tensor, action: Tensor) -> Tensor:
-    """Entries of rows `[R, G, N, T, A]` for the actions that were taken."""
-    return rows.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def _finite(log_prob: Tensor) -> Tensor:

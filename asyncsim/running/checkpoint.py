@@ -102,18 +102,15 @@ def read(path: files.Where) -> Saved:
     with files.decoding(path, "checkpoint file", _REMEDY, "resume"):
         form = scalars["format"]
         checks.require(form == FORMAT, "resume", str(path), f"a checkpoint of format {FORMAT}, not {form}", _REMEDY)
-        _check_versions(path, scalars["made_with"])
+        # The last bits of a run depend on the code that computes them.
+        for name, version in made_with().items():
+            theirs = scalars["made_with"].get(name)
+            bound = f"made with {name} {version}, not {theirs}"
+            checks.require(theirs == version, "resume", str(path), bound, "use that version, or begin anew")
         tree = rebuilt(scalars["tree"], arrays)
         parts = [Part.unpacked(part) for part in tree["parts"]]
         about = (scalars["seed"], scalars["spec"], scalars["identity"], scalars["code"])
         return Saved(Path(path), *about, parts, tree["standing"])
-
-
-def _check_versions(path: files.Where, theirs: dict[str, Any]) -> None:
-    """The last bits of a run depend on the code that computes them."""
-    for name, version in made_with().items():
-        bound = f"made with {name} {version}, not {theirs.get(name)}"
-        checks.require(theirs.get(name) == version, "resume", str(path), bound, "use that version, or begin anew")
 
 
 def made_with() -> dict[str, str | None]:

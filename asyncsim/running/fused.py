@@ -185,18 +185,15 @@ class _Update:
         if self.recorded:
             step.previous = tree["previous"]
             measured = dict(_measured(self.recorder, step, then.diverged < 0))
+        # Outputs that later updates read again, or what is outside of the program.
+        kept = (self.epochs > 1 and self.cut is None) or any(each.outputs for each in self._left(measured))
         return {
             "now": then,
             "gradient": step.gradient if self.recorder.active else None,
-            "current": dict(step.current) if self._keeps(measured) else {},
+            "current": dict(step.current) if kept else {},
             "statistics": statistics,
             "measured": measured,
         }
-
-    def _keeps(self, measured: dict[str, Tensor]) -> bool:
-        """Whether outputs of the policy are read again, by later updates or by what is outside of the program."""
-        shared = self.epochs > 1 and self.cut is None
-        return shared or any(each.outputs for each in self._left(measured))
 
     def _left(self, measured: dict[str, Tensor]) -> list[Any]:
         """Metrics and accumulators that read the step outside of the program."""
@@ -229,7 +226,11 @@ class FusedSampling:
         tree = self._tree(sampler, trajectory, view)
         if self.program is None:
             try:
-                self.program = _sampling(sampler, trajectory, tree)
+                count = len(sampler.realization)
+                try:
+                    self.program = Program(partial(_rolled_out, sampler, trajectory, True), tree, count)
+                except Unfit:  # rewards are added on tensors
+                    self.program = Program(partial(_rolled_out, sampler, trajectory, False), tree, count)
             except Exception as reason:
                 self.why = _reason(reason)
                 return monte_carlo(sampler, version, train_version, trajectory, view, carried)
@@ -247,14 +248,6 @@ class FusedSampling:
             "weights": {name: stack[int(view.slot.flat[0])] for name, stack in view.weights.items()},
             "told": [torch.from_numpy(ids), *sampler.told],
         }
-
-
-def _sampling(sampler: Sampler, trajectory: np.ndarray, tree: dict[str, Any]) -> Program:
-    """The program of drawing, with rewards if that can be."""
-    try:
-        return Program(partial(_rolled_out, sampler, trajectory, True), tree, len(sampler.realization))
-    except Unfit:
-        return Program(partial(_rolled_out, sampler, trajectory, False), tree, len(sampler.realization))
 
 
 def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict[str, Any]) -> dict[str, Any]:

@@ -66,22 +66,15 @@ class Source:
         self.spec, self.seed, system = spec, seed, spec.system
         saved = isinstance(system, records.Schedule)
         self.coupled = not saved and system.coupled
-        checks.require(
-            spec.updates % spec.passes == 0,
-            "updates",
-            spec.updates,
-            f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})",
-            "whole batches are trained",
+        bound = (
+            f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
         )
+        checks.require(spec.updates % spec.passes == 0, "updates", spec.updates, bound, "whole batches are trained")
         # Count batches and realizations.
         self.batches = spec.updates // spec.passes
-        checks.require(
-            spec.realizations is None or not (saved or self.coupled),
-            "realizations",
-            spec.realizations,
-            "absent with a saved or coupled schedule",
-            "its realizations are its own",
-        )
+        fits = spec.realizations is None or not (saved or self.coupled)
+        bound = "absent with a saved or coupled schedule"
+        checks.require(fits, "realizations", spec.realizations, bound, "its realizations are its own")
         if saved:
             self._check_saved(system)
             count = system.realizations
@@ -96,13 +89,9 @@ class Source:
             self.schedule = system
         elif not self.coupled:
             self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, count, seed)
-        checks.require(
-            self.schedule is None or int(self.schedule.version.min()) >= 0,
-            "schedule.version",
-            -1,
-            "known for every token",
-            "data of unknown version cannot be drawn again; drop those trajectories",
-        )
+        fits = self.schedule is None or int(self.schedule.version.min()) >= 0
+        remedy = "data of unknown version cannot be drawn again; drop those trajectories"
+        checks.require(fits, "schedule.version", -1, "known for every token", remedy)
 
     def cut(self, replicates: np.ndarray) -> Cut:
         """What a block of replicates reads."""
@@ -124,35 +113,17 @@ class Source:
 
     def _check_saved(self, schedule: records.Schedule) -> None:
         spec = self.spec
-        checks.require(
-            schedule.batches >= self.batches,
-            "updates",
-            spec.updates,
-            f"at most {schedule.batches * spec.passes}, the schedule's length",
-            "save a longer schedule",
-        )
+        bound = f"at most {schedule.batches * spec.passes}, the schedule's length"
+        checks.require(schedule.batches >= self.batches, "updates", spec.updates, bound, "save a longer schedule")
         # Match group size and horizon.
-        checks.require(
-            schedule.version.shape[3] == spec.samples_per_group,
-            "samples_per_group",
-            spec.samples_per_group,
-            f"{schedule.version.shape[3]}, as in the schedule",
-            "use the group size it was made for",
-        )
-        checks.require(
-            schedule.version.shape[4] in (1, spec.task.horizon),
-            "schedule tokens",
-            schedule.version.shape[4],
-            f"1 or the task's horizon {spec.task.horizon}",
-            "use the task it was made for",
-        )
+        fits = schedule.version.shape[3] == spec.samples_per_group
+        bound = f"{schedule.version.shape[3]}, as in the schedule"
+        checks.require(fits, "samples_per_group", spec.samples_per_group, bound, "use the group size it was made for")
+        fits = schedule.version.shape[4] in (1, spec.task.horizon)
+        bound = f"1 or the task's horizon {spec.task.horizon}"
+        checks.require(fits, "schedule tokens", schedule.version.shape[4], bound, "use the task it was made for")
         # Bound ids and realizations.
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
-        checks.require(
-            schedule.realizations <= spec.replicates,
-            "replicates",
-            spec.replicates,
-            f"at least {schedule.realizations}, the schedule's realizations",
-            "raise replicates",
-        )
+        bound, remedy = f"at least {schedule.realizations}, the schedule's realizations", "raise replicates"
+        checks.require(schedule.realizations <= spec.replicates, "replicates", spec.replicates, bound, remedy)

@@ -97,9 +97,7 @@ class Spec:
         self._check_values()
         self._check_parts()
         policy = self.trained_policy
-        self._check_device(policy)
-        self._check_drawing()
-        self._check_cache(policy)
+        self._check_policy(policy)
         sizes = (self.groups, self.samples_per_group, self.task.horizon)
         minibatches.check(
             self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
@@ -118,7 +116,6 @@ class Spec:
         checks.memory(self._arrays(policy.size, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
         _price.check(price)
         self._check_outputs(policy)
-        self._check_knobs()
 
     def _check_values(self) -> None:
         for name in ("samples_per_group", "updates", "replicates", "every", "micro_batches"):
@@ -132,13 +129,8 @@ class Spec:
         if self.dtype is not None:
             checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
         checks.one_of("device", self.device, DEVICES, "say where tensors live")
-        checks.require(
-            self.compiled is None or isinstance(self.compiled, bool),
-            "compiled",
-            self.compiled,
-            "True, False or None",
-            "leave it out for the default",
-        )
+        fits = self.compiled is None or isinstance(self.compiled, bool)
+        checks.require(fits, "compiled", self.compiled, "True, False or None", "leave it out for the default")
         for name in ("epochs", "minibatches"):
             if getattr(self, name) is not None:
                 remedy = "leave it out for what the system recommends"
@@ -165,25 +157,18 @@ class Spec:
         )
         self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
         listed = self.sampling == "monte_carlo" or self.task.enumerable
-        checks.require(
-            listed,
-            "sampling",
-            self.sampling,
-            "monte_carlo for a task whose outcomes cannot be listed",
-            "use sampling='monte_carlo'",
-        )
+        bound = "monte_carlo for a task whose outcomes cannot be listed"
+        checks.require(listed, "sampling", self.sampling, bound, "use sampling='monte_carlo'")
 
-    def _check_drawing(self) -> None:
-        checks.require(
-            self.drawn == "late" or not self.task.pays,
-            "drawing",
-            "early",
-            "late for a task that pays by token",
-            "its worlds cannot be taken up again; use drawing='late'",
-        )
-
-    def _check_cache(self, policy: Policy) -> None:
-        """Refuse old keys and values where no sample goes on under new weights, or where it reads its text again."""
+    def _check_policy(self, policy: Policy) -> None:
+        bound = f"one of {', '.join(policy.devices)} for this policy"
+        remedy = "leave device out, or use a policy that is a network"
+        checks.require(self.device in policy.devices, "device", self.device, bound, remedy)
+        if self.device == "cuda":
+            checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
+        bound, remedy = "late for a task that pays by token", "its worlds cannot be taken up again; use drawing='late'"
+        checks.require(self.drawn == "late" or not self.task.pays, "drawing", "early", bound, remedy)
+        # Old keys and values need samples that go on under new weights, and a text that is read once.
         mode = getattr(self.system, "mode", None)
         bound = f"'reread' where installs {mode} samples in flight"
         remedy = "use a system whose mode is 'keep', or an imposed schedule"
@@ -197,6 +182,11 @@ class Spec:
         require_outputs(policy, asked, "method", self.method.name)
         for link in self.update.links:
             require_outputs(policy, getattr(link, "outputs", ()), "update", link)
+        for part in (self.method, self.update):
+            for length in sorted(knobs.lengths(part)):
+                bound = f"{length}, as a knob has one number for each"
+                remedy = "give a single number or one per replicate"
+                checks.require(length == self.replicates, "replicates", self.replicates, bound, remedy)
 
     def _check_engine(self, policy: Policy, metrics: Sequence[Any]) -> None:
         """Refuse lists of outcomes where every token has noise of its own, or where no version's noise is known."""
@@ -217,17 +207,6 @@ class Spec:
         sure = self.task.prompts == 1 or self.system.redundant == 0
         bound, remedy = "recorded without redundant samples, or with one prompt", "leave it out, or set redundant=0"
         checks.require(sure or not listed, "diagnostics", "variance", bound, remedy)
-
-    def _check_knobs(self) -> None:
-        for part in (self.method, self.update):
-            for length in sorted(knobs.lengths(part)):
-                checks.require(
-                    length == self.replicates,
-                    "replicates",
-                    self.replicates,
-                    f"{length}, as a knob has one number for each",
-                    "give a single number or one per replicate",
-                )
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
         """What the metrics that list every outcome add to a run."""
@@ -253,17 +232,6 @@ class Spec:
         """
         arrays = knobs.arrays(self.method, "method") | knobs.arrays(self.update, "update")
         return {name: values for name, values in arrays.items() if len(set(values)) > 1}
-
-    def _check_device(self, policy: Policy) -> None:
-        checks.require(
-            self.device in policy.devices,
-            "device",
-            self.device,
-            f"one of {', '.join(policy.devices)} for this policy",
-            "leave device out, or use a policy that is a network",
-        )
-        if self.device == "cuda":
-            checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
 
     @cached_property
     def trained_policy(self) -> Policy:
@@ -473,13 +441,8 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
         return None
     remedy = "give one number per parameter"
     rows = np.atleast_2d(checks.numbers("initial", initial, "numbers", remedy))
-    checks.require(
-        rows.shape in ((1, parameters), (replicates, parameters)),
-        "initial",
-        np.shape(initial),
-        f"[P] or [R, P] with P = {parameters}, R = {replicates}",
-        remedy,
-    )
+    fits = rows.shape in ((1, parameters), (replicates, parameters))
+    checks.require(fits, "initial", np.shape(initial), f"[P] or [R, P] with P = {parameters}, R = {replicates}", remedy)
     checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
     return rows
 

@@ -74,13 +74,9 @@ class Early:
         self.sampler, self.feed = sampler, feed
         self.pending: dict[int, Trajectories] = {}
         schedule = feed.schedule
-        checks.require(
-            bool((np.diff(schedule.version, axis=-1) >= 0).all()),
-            "drawing",
-            "early",
-            "late where the versions of a trajectory go back",
-            "its tokens would be drawn before those in front of them; use drawing='late'",
-        )
+        bound = "late where the versions of a trajectory go back"
+        remedy = "its tokens would be drawn before those in front of them; use drawing='late'"
+        checks.require(bool((np.diff(schedule.version, axis=-1) >= 0).all()), "drawing", "early", bound, remedy)
         self.due: dict[int, list[int]] = {}
         for batch in range(schedule.batches):
             for version in np.unique(schedule.version[:, batch]):
@@ -259,13 +255,10 @@ def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, 
     expected = batch * each + np.arange(each)
     ordered = bool((trajectory.reshape(len(trajectory), -1) == expected).all())
     apart = bool((version[..., 0] >= last).all())
-    checks.require(
-        ordered and apart,
-        "system",
-        f"one that generates or trains segments out of order (batch {batch})",
-        "one that handles every segment in the order of its slot",
-        "use an imposed schedule, or trajectory='episode'",
-    )
+    fits = ordered and apart
+    bound = "one that handles every segment in the order of its slot"
+    remedy = "use an imposed schedule, or trajectory='episode'"
+    checks.require(fits, "system", f"one that generates or trains segments out of order (batch {batch})", bound, remedy)
     return version[..., -1]
 
 

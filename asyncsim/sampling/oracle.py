@@ -126,13 +126,8 @@ def moments(
     method.advantage.check(samples)
     # List the outcomes and their probabilities.
     outcomes = task.outcomes(torch.tensor([prompt]))
-    checks.require(
-        outcomes.complete,
-        "task",
-        type(task).__name__,
-        "one whose samples can be listed",
-        "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate",
-    )
+    remedy = "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate"
+    checks.require(outcomes.complete, "task", type(task).__name__, "one whose samples can be listed", remedy)
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
     total = checks.power("outcomes ** samples", outcomes.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
     chance = _chances(task, policy, then, prompt)
@@ -188,13 +183,9 @@ def batch_variance(step: Step) -> Tensor:
         raise checks.InputError(
             "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
         )
-    checks.require(
-        next(knobs.bound(step.method), None) is None,
-        "diagnostics",
-        "variance",
-        "recorded with single numbers as the method's knobs",
-        "leave it out, or give one value for all replicates",
-    )
+    bound = "recorded with single numbers as the method's knobs"
+    remedy = "leave it out, or give one value for all replicates"
+    checks.require(next(knobs.bound(step.method), None) is None, "diagnostics", "variance", bound, remedy)
     if step.method.proximal and step.start is not None:
         return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
     # Locate prompt and weights.
@@ -292,12 +283,7 @@ def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     tensor = torch.as_tensor(checks.numbers(field, values, f"[P] or [R, P] with P = {policy.size}", remedy))
     single = tensor.ndim == 1
     rows = tensor.reshape(1, -1) if single else tensor
-    checks.require(
-        rows.ndim == 2 and rows.shape[1] == policy.size,
-        field,
-        tuple(tensor.shape),
-        f"[P] or [R, P] with P = {policy.size}",
-        remedy,
-    )
+    bound = f"[P] or [R, P] with P = {policy.size}"
+    checks.require(rows.ndim == 2 and rows.shape[1] == policy.size, field, tuple(tensor.shape), bound, remedy)
     checks.require(bool(torch.isfinite(rows).all()), field, "not finite", "finite", "leave diverged replicates out")
     return rows, single

@@ -156,11 +156,9 @@ class Sampler:
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
+            bound, remedy = "finite", "mend the task's reward, or map failures to a number"
             raise checks.InputError(
-                f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]",
-                reward[r, g, n].item(),
-                "finite",
-                "mend the task's reward, or map failures to a number",
+                f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]", reward[r, g, n].item(), bound, remedy
             )
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
@@ -369,22 +367,12 @@ def counts(
 ) -> Batch:
     """Outcomes of one-token tasks with mass count/N: the Monte Carlo samples of the same keys, sorted into cells."""
     task = sampler.task
-    checks.require(
-        task.horizon == 1,
-        "sampling",
-        "counts",
-        "monte_carlo or enumerate for several tokens",
-        "use sampling='monte_carlo'",
-    )
+    bound = "monte_carlo or enumerate for several tokens"
+    checks.require(task.horizon == 1, "sampling", "counts", bound, "use sampling='monte_carlo'")
     # Draw the samples.
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
-    checks.require(
-        not drawn.action.is_floating_point(),
-        "sampling",
-        "counts",
-        "monte_carlo for continuous actions",
-        "use sampling='monte_carlo'",
-    )
+    bound = "monte_carlo for continuous actions"
+    checks.require(not drawn.action.is_floating_point(), "sampling", "counts", bound, "use sampling='monte_carlo'")
     # List the outcomes.
     version, view = _by_group(version, view)
     outcomes, reward, _ = _enumerate(sampler, trajectory)
@@ -450,12 +438,8 @@ def _listed(sampler: Sampler, view: View, outcomes: Trajectories) -> Tensor:
 
 def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:
     """Versions and view with one sample axis; counting and enumeration need one version per group and token."""
-    checks.require(
-        bool((version == version[:, :, :1]).all()),
-        "version",
-        "different inside a group",
-        "one per group for counts and enumeration",
-        "use sampling='monte_carlo', or a schedule with per='group'",
-    )
+    bound = "one per group for counts and enumeration"
+    remedy = "use sampling='monte_carlo', or a schedule with per='group'"
+    checks.require(bool((version == version[:, :, :1]).all()), "version", "different inside a group", bound, remedy)
     slot = view.slot if view.single else view.slot[:, :, :1]
     return version[:, :, :1], View(view.weights, slot, view.realization)

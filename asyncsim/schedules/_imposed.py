@@ -71,7 +71,11 @@ class Imposed(Source):
         """The schedule value: versions `[M, B, G, N, 1]`, as read-only views where nothing varies."""
         shape = shape_of(realizations, batches, self.groups_per_batch, samples_per_group, tokens)
         train_version = np.arange(batches) // self.batches_per_publish
-        self._warn_if_short(int(train_version[-1]))
+        last = int(train_version[-1])
+        if last < self.reached:
+            enough = self.reached * self.batches_per_publish + 1
+            text = f"{self.name}: staleness {self.reached} is not reached, the run ends at {last}"
+            warnings.warn(checks.ShortRunWarning(f"{text}; train on at least {enough} batches"), stacklevel=2)
         request = Request(train_version, realizations, self.groups_per_batch, samples_per_group, seed)
         version = np.asarray(self.versions(request), dtype=np.int32)
         trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
@@ -82,12 +86,6 @@ class Imposed(Source):
             self.random,
             header={**self.describe(), "seed": seed},
         )
-
-    def _warn_if_short(self, last: int) -> None:
-        if last < self.reached:
-            enough = self.reached * self.batches_per_publish + 1
-            text = f"{self.name}: staleness {self.reached} is not reached, the run ends at {last}"
-            warnings.warn(checks.ShortRunWarning(f"{text}; train on at least {enough} batches"), stacklevel=3)
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
         """The schedule, to be taken batch by batch."""

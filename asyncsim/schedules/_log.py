@@ -142,13 +142,9 @@ def import_log(
     # Number the batches and lay them out.
     number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.names, first_version)
     grid = _grid(columns, number, loaded.refused)
-    checks.require(
-        samples_per_publish in (None, publish * grid[0].size),
-        "samples_per_publish",
-        samples_per_publish,
-        f"{publish * grid[0].size}, the samples of {publish} batches in the log",
-        "count the samples between publishes",
-    )
+    fits = samples_per_publish in (None, publish * grid[0].size)
+    bound = f"{publish * grid[0].size}, the samples of {publish} batches in the log"
+    checks.require(fits, "samples_per_publish", samples_per_publish, bound, "count the samples between publishes")
     columns["batch"] = number
     return Log(
         path.name,
@@ -183,23 +179,19 @@ def _numbers(
     )
     # Require versions in order.
     decreases = np.flatnonzero(np.diff(version) < 0)
+    fits = not len(decreases)
+    bound = "not decreasing from batch to batch"
     checks.require(
-        not len(decreases),
-        "train_version",
-        version[decreases[:1]].tolist() + version[decreases[:1] + 1].tolist(),
-        "not decreasing from batch to batch",
-        remedy,
+        fits, "train_version", version[decreases[:1]].tolist() + version[decreases[:1] + 1].tolist(), bound, remedy
     )
     # Require the declared first version.
     publish = int((version == version[0]).sum()) if publish is None else publish
-    checks.require(
-        int(version[0]) == first_version,
-        "train_version",
-        int(version[0]),
-        f"{first_version} in the first batch",
+    bound = f"{first_version} in the first batch"
+    remedy = (
         "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
-        "give its first_version",
+        "give its first_version"
     )
+    checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
     # Require batches_per_publish batches per version.
     wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
     checks.require(
@@ -223,13 +215,8 @@ def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
     first = np.full(batch.max() + 1, np.inf)
     np.fmin.at(first, batch, seconds)
     known = first[np.isfinite(first)]
-    checks.require(
-        bool((np.diff(known) >= 0).all()),
-        "t_train",
-        float(np.diff(known).min(initial=0.0)),
-        "not decreasing from batch to batch",
-        "write all times from one clock, in seconds",
-    )
+    bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
+    checks.require(bool((np.diff(known) >= 0).all()), "t_train", float(np.diff(known).min(initial=0.0)), bound, remedy)
 
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
@@ -245,23 +232,16 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     # Require groups of one size.
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
     odd = int(np.argmax(size != size[0]))
-    checks.require(
-        bool((size == size[0]).all()),
-        f"samples of a group in batch {pairs[odd]}",
-        int(size[odd]),
-        f"{size[0]}, as in the other groups",
-        "log every sample of a group, with a group_id that no other group of the batch has" + lost,
-    )
+    fits = bool((size == size[0]).all())
+    bound = f"{size[0]}, as in the other groups"
+    remedy = "log every sample of a group, with a group_id that no other group of the batch has" + lost
+    checks.require(fits, f"samples of a group in batch {pairs[odd]}", int(size[odd]), bound, remedy)
     # Require batches of one size.
     groups = np.bincount(pairs)
     odd = int(np.argmax(groups != groups[0]))
-    checks.require(
-        bool((groups == groups[0]).all()),
-        f"groups of batch {odd}",
-        int(groups[odd]),
-        f"{groups[0]}, as in the other batches",
-        "leave batches out that the log holds in part, as the last one" + lost,
-    )
+    bound = f"{groups[0]}, as in the other batches"
+    remedy = "leave batches out that the log holds in part, as the last one" + lost
+    checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
     # Order groups and samples by their ids.
     keys = number[index], first[member], ids
     if not _ascending(*keys):

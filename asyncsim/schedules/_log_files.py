@@ -92,13 +92,8 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
             budget.take(3 * len(piece))
             data += piece
     # A row cut off inside its last number looks whole; only its missing line end shows the cut.
-    checks.require(
-        data.endswith((b"\n", b"\r")),
-        "path",
-        str(path),
-        "ended by the end of a line",
-        "copy the log again: it is truncated (or end its last line)",
-    )
+    remedy = "copy the log again: it is truncated (or end its last line)"
+    checks.require(data.endswith((b"\n", b"\r")), "path", str(path), "ended by the end of a line", remedy)
     # Estimate and reserve the parsed size.
     lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
     across = data.count(b",", 0, first.start() if first else 0) + 1
@@ -180,7 +175,7 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         _refuse_type(name, kind)
     # Reserve memory for the wanted columns.
     chosen = [*names, *nested]
-    leaves = [leaf for leaf in declared.leaves if any(_below(leaf.path, name) for name in chosen)]
+    leaves = [leaf for leaf in declared.leaves if any(f"{leaf.path}.".startswith(f"{name}.") for name in chosen)]
     kinds = {name: schema.field(name).type for name in names} | nested
     numbers = {name for name, kind in kinds.items() if is_number(kind)}
     budget.take(sum((NUMBER if leaf.path in numbers else CELL) * leaf.values + 2 * leaf.size for leaf in leaves))
@@ -208,11 +203,6 @@ def _different(names: list[str]) -> list[str]:
     return names
 
 
-def _below(leaf: str, name: str) -> bool:
-    """Whether a leaf of a nested file belongs to a column."""
-    return leaf == name or leaf.startswith(f"{name}.")
-
-
 def _refuse_type(name: str, kind: Any) -> None:
     from pyarrow import types
 
@@ -233,10 +223,5 @@ def _refuse_type(name: str, kind: Any) -> None:
         types.is_binary,
         types.is_large_binary,
     )
-    checks.require(
-        any(test(inner) for test in tests),
-        f"column {name}",
-        str(kind),
-        "of numbers, texts or lists of them",
-        "write the column with plain values",
-    )
+    bound, remedy = "of numbers, texts or lists of them", "write the column with plain values"
+    checks.require(any(test(inner) for test in tests), f"column {name}", str(kind), bound, remedy)

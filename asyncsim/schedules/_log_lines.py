@@ -40,13 +40,8 @@ def read(path: Path, wanted: set[str], budget: files.Budget) -> Table:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        checks.require(
-            isinstance(row, dict),
-            f"path, line {number}",
-            line.decode(errors="replace")[:80],
-            "one JSON object",
-            "copy the log again: it is truncated or damaged",
-        )
+        bound, remedy = "one JSON object", "copy the log again: it is truncated or damaged"
+        checks.require(isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], bound, remedy)
         collected.add(row)
     return collected.table()
 

@@ -42,8 +42,12 @@ def read(path: Path, kind: str, wanted: set[str], budget: files.Budget, records:
 
     Values beside the list are columns `file:KEY`. Raises `InputError` for anything but tensors and plain values.
     """
-    _reserve(path, kind, budget)
-    value = _tensors(path) if kind in (".pt", ".pth") else _pickled(path)
+    tensors, size = kind in (".pt", ".pth"), path.stat().st_size
+    if tensors and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    budget.fit(files.TEXT * size)
+    value = _tensors(path) if tensors else _pickled(path)
     beside: dict[str, Any] = {}
     if isinstance(value, Mapping) and records in value:
         beside = {f"file:{key}": _number(each) for key, each in value.items() if key != records}
@@ -55,17 +59,11 @@ def read(path: Path, kind: str, wanted: set[str], budget: files.Budget, records:
     checks.require(usable, "path", str(path), bound, "save one record for each sample")
     collected = Collected(wanted, budget)
     for row in value:
-        collected.add({str(key): _number(each) for key, each in row.items() if _needed(str(key), wanted)} | beside)
+        # Texts and log-probs of tokens stay where they are.
+        named = {str(key): each for key, each in row.items()}
+        needed = {k: _number(each) for k, each in named.items() if any(f"{w}.".startswith(f"{k}.") for w in wanted)}
+        collected.add(needed | beside)
     return collected.table()
-
-
-def _reserve(path: Path, kind: str, budget: files.Budget) -> None:
-    """Refuse a file that unpacks into more than what is left."""
-    size = path.stat().st_size
-    if kind in (".pt", ".pth") and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-    budget.fit(files.TEXT * size)
 
 
 def _tensors(path: Path) -> Any:
@@ -91,11 +89,6 @@ def _pickled(path: Path) -> Any:
 def _refusal(path: Path, what: str) -> checks.InputError:
     remedy = "save dictionaries, lists, numbers, texts and tensors only (`asyncsim list logs` has writers of 15 lines)"
     return checks.InputError("path", f"{path}: {what}", "a whole file of tensors and plain values", remedy)
-
-
-def _needed(key: str, wanted: set[str]) -> bool:
-    """Whether a column or something inside it is wanted: texts and log-probs of tokens stay where they are."""
-    return any(name == key or name.startswith(f"{key}.") for name in wanted)
 
 
 def _number(value: Any) -> Any:

@@ -30,13 +30,8 @@ def choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[s
                 reason is None, f"columns[{ours}]", mapping[ours], "the right column of this trainer", str(reason)
             )
             lacking = [name for name in mapping[ours].split("+") if name not in names]
-            checks.require(
-                not lacking,
-                f"columns[{ours}]",
-                mapping[ours],
-                "a column of the file: " + _listing(names),
-                "correct the name",
-            )
+            bound = "a column of the file: " + _listing(names)
+            checks.require(not lacking, f"columns[{ours}]", mapping[ours], bound, "correct the name")
             columns[ours] = mapping[ours]
             continue
         for theirs in (*stack.columns.get(ours, ()), ours):

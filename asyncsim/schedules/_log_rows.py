@@ -104,13 +104,10 @@ def spread(table: Table, where: str) -> Table:
         lengths = {name: len(value) for name, value in values.items() if isinstance(value, list)}
         size = max(lengths.values(), default=1)
         odd = next((name for name, length in lengths.items() if length != size), None)
-        checks.require(
-            odd is None,
-            f"{where}, record {row + 1}, column {odd}",
-            lengths.get(odd or "", 0),
-            f"{size} entries, as the other columns of the record have",
-            "write one entry for each sample in every column",
-        )
+        fits = odd is None
+        bound = f"{size} entries, as the other columns of the record have"
+        remedy = "write one entry for each sample in every column"
+        checks.require(fits, f"{where}, record {row + 1}, column {odd}", lengths.get(odd or "", 0), bound, remedy)
         for name, value in values.items():
             cells[name] += value if isinstance(value, list) else [value] * size
     return Table(table.names, len(next(iter(cells.values()), [])), dict(cells))

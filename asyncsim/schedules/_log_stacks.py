@@ -238,14 +238,11 @@ def stack_of(name: str | None) -> Stack:
         return PLAIN
     key = str(name).lower().replace("-", "_").replace(" ", "_")
     without = STAMPLESS.get(key)
-    checks.require(
-        without is None,
-        "stack",
-        name,
-        "one that stamps its samples with a version",
+    remedy = (
         f"{without} does not: use the preset of that system (`asyncsim list systems`), which gives the versions "
-        "from the batch counter",
+        "from the batch counter"
     )
+    checks.require(without is None, "stack", name, "one that stamps its samples with a version", remedy)
     checks.one_of("stack", key, STACKS, "leave it out and map the columns: columns='start_version=THEIRS,...'")
     return STACKS[key]
 

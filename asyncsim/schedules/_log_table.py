@@ -83,18 +83,13 @@ def _require(present: Mapping[str, str], declared: Declared) -> None:
     ):
         names = sorted(name for ours in wanted for name in declared.stack.columns.get(ours, ()))
         known = f" (this trainer calls it {' or '.join(names)})" if names else ""
-        checks.require(
-            bool(wanted & set(present)),
-            field,
-            None,
-            "a column of the log: " + " or ".join(sorted(wanted)) + known,
-            f"map it: columns='{field}=THEIRS'"
-            + (
-                f"; what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
-                if declared.name and not declared.stack.whole
-                else "; without a version for each sample use the preset of the system"
-            ),
+        bound = "a column of the log: " + " or ".join(sorted(wanted)) + known
+        remedy = f"map it: columns='{field}=THEIRS'" + (
+            f"; what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
+            if declared.name and not declared.stack.whole
+            else "; without a version for each sample use the preset of the system"
         )
+        checks.require(bool(wanted & set(present)), field, None, bound, remedy)
 
 
 def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
@@ -163,13 +158,9 @@ def _trained(
     theirs = names[name] in declared.stack.columns.get("train_version", ())
     offset = declared.train_offset
     if offset is None:
-        checks.require(
-            theirs or name == "train_version",
-            "train_offset",
-            None,
-            "declared for a column train_step",
-            "give -1 where steps are counted from one, 0 where they are counted from zero",
-        )
+        bound = "declared for a column train_step"
+        remedy = "give -1 where steps are counted from one, 0 where they are counted from zero"
+        checks.require(theirs or name == "train_version", "train_offset", None, bound, remedy)
         offset = declared.stack.train_offset if theirs else 0
     # Convert to publishes.
     version, number = declared.units.trained(names[name], cells_of.integers(names[name], cells[name]), offset)
@@ -204,7 +195,11 @@ def _generated(
     if steps is not None:
         _compare_lengths(steps, length, has_list)
     # Convert to publishes.
-    stamp, offset = _offset(names, declared)
+    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
+    offset, stack = declared.stamp_offset, declared.stack
+    if offset is None:
+        is_theirs = names[stamp] in stack.columns.get(stamp, ())
+        offset = stack.paired.get(names.get("train_version", ""), stack.stamp_offset) if is_theirs else 0
 
     def converted(field: str, values: np.ndarray, row_of: np.ndarray) -> np.ndarray:
         return cells_of.narrow(declared.units.stamps(field, values, offset, row_of))
@@ -223,16 +218,6 @@ def _generated(
     for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", newest, steps.newest())):
         _agree(name, stamps, listed, has_list & (stamps >= 0))
     return steps, np.where(has_list, steps.newest(), newest)
-
-
-def _offset(names: Mapping[str, str], declared: Declared) -> tuple[str, int]:
-    """The column that has the stamps, and what is added to them."""
-    stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
-    if declared.stamp_offset is not None:
-        return stamp, declared.stamp_offset
-    is_theirs = names[stamp] in declared.stack.columns.get(stamp, ())
-    beside = names.get("train_version", "")
-    return stamp, declared.stack.paired.get(beside, declared.stack.stamp_offset) if is_theirs else 0
 
 
 def _compare_lengths(steps: Steps, length: np.ndarray, has_list: np.ndarray) -> None:

@@ -200,13 +200,8 @@ def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray
         if not absent(value) and value != []:
             calls = [whole(field, call, row) for call in _entries(field, value, row, budget)]
             rising = all(a <= b for a, b in pairwise(calls))
-            checks.require(
-                rising,
-                f"{field}, row {row + 1}",
-                value,
-                "versions that do not go backwards inside a sample",
-                "check that the calls are in order",
-            )
+            bound = "versions that do not go backwards inside a sample"
+            checks.require(rising, f"{field}, row {row + 1}", value, bound, "check that the calls are in order")
             ends[:, row] = calls[0], calls[-1]
     return ends[0], ends[1]
 

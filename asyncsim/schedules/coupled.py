@@ -29,20 +29,10 @@ def coupled(system: System) -> Coupled:
     [[0, 0], [0, 0], [1, 1]]
     """
     checks.require(isinstance(system, System), "system", system, "an event system", "impose a schedule as it is")
-    checks.require(
-        system.load is None,
-        "load",
-        system.load,
-        "absent in a coupled system",
-        "give train_time: lengths that depend on the policy have no distribution to scale it by",
-    )
-    checks.require(
-        not system.failure_keeps,
-        "failure_keeps",
-        True,
-        "False in a coupled system",
-        "how long a repaired response becomes is not asked again; let failures begin anew",
-    )
+    remedy = "give train_time: lengths that depend on the policy have no distribution to scale it by"
+    checks.require(system.load is None, "load", system.load, "absent in a coupled system", remedy)
+    remedy = "how long a repaired response becomes is not asked again; let failures begin anew"
+    checks.require(not system.failure_keeps, "failure_keeps", True, "False in a coupled system", remedy)
     return Coupled(system)
 
 
@@ -105,12 +95,8 @@ class Coupled(Source):
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
         """Refused: the schedule exists only after the policy has been asked; take the record of the feed."""
-        raise checks.InputError(
-            "system",
-            self.name,
-            "a system whose lengths do not depend on the policy",
-            "run it and use the record of its feed",
-        )
+        bound = "a system whose lengths do not depend on the policy"
+        raise checks.InputError("system", self.name, bound, "run it and use the record of its feed")
 
     def feed(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0

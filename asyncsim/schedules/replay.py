@@ -187,13 +187,9 @@ class Replay(Source):
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
         checks.integer("batches", batches, 1, "train no more updates than the log has", len(log.grid))
-        checks.require(
-            samples_per_group == log.grid.shape[2],
-            "samples_per_group",
-            samples_per_group,
-            f"{log.grid.shape[2]}, as in the log",
-            "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups"),
-        )
+        bound = f"{log.grid.shape[2]}, as in the log"
+        remedy = "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups")
+        checks.require(samples_per_group == log.grid.shape[2], "samples_per_group", samples_per_group, bound, remedy)
         # Take versions and works.
         version = log.versions(batches, tokens, self.unknown == "even")
         self._refuse_unknown(version)

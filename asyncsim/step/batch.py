@@ -162,6 +162,13 @@ class Batch:
             self.age = tensor(gap if len(gap) == 1 else gap[self.realization])
         return self.age.expand(self.action.shape[0], -1, -1, -1)
 
+    @classmethod
+    def of_nobody(cls, action: Tensor, state: Tensor, mask: Tensor, reward: Tensor, mass: Tensor, size: float) -> Batch:
+        """Tokens that no version has generated, which a policy is asked of."""
+        version, trajectory = np.zeros((1, 1, 1, 1), dtype=np.int32), np.zeros((1, 1, 1), dtype=np.int64)
+        realization = np.zeros(len(action), dtype=np.int64)
+        return cls(action, state, mask, reward, mass, size, {}, None, version, 0, realization, trajectory)
+
     @property
     def full(self) -> bool:
         """Whether every token was generated: nothing is masked."""

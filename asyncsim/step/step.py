@@ -326,13 +326,10 @@ class Step:
     def token_reward(self) -> Tensor:
         """Reward of every token with the task's penalty, `[R, G, N, T]`."""
         if self.task is None:
-            checks.require(
-                self.batch.view is not None or self.batch.token_reward is not None,
-                "advantage",
-                self.method.advantage.describe()["advantage"],
-                "an advantage that needs no rewards of tokens",
-                "hand over advantages: only one reward for each sequence is known here",
-            )
+            fits = self.batch.view is not None or self.batch.token_reward is not None
+            bound = "an advantage that needs no rewards of tokens"
+            remedy = "hand over advantages: only one reward for each sequence is known here"
+            checks.require(fits, "advantage", self.method.advantage.describe()["advantage"], bound, remedy)
             return self.batch.rewards
         rewards: Tensor = self.task.token_rewards(self.batch, self.current)
         return rewards
@@ -385,25 +382,18 @@ class Step:
     def greedy_reward(self) -> Tensor:
         """Expected reward of the current policy's likeliest response to the prompt of each sample, `[R, G, N]`."""
         greedy: Any = getattr(self.task, "greedy", None)
-        checks.require(
-            greedy is not None,
-            "advantage",
-            self.method.advantage.describe()["advantage"],
-            "one that needs no greedy response",
-            "use a task of tables that pays at the end, or advantages.leave_one_out()",
-        )
+        bound = "one that needs no greedy response"
+        remedy = "use a task of tables that pays at the end, or advantages.leave_one_out()"
+        checks.require(greedy is not None, "advantage", self.method.advantage.describe()["advantage"], bound, remedy)
         rewards: Tensor = greedy(self.policy, versions.current(self.weights), self.batch)
         return rewards
 
     def _scores(self) -> Any:
         """The policy, where score vectors are known."""
-        checks.require(
-            self.policy is not None,
-            "advantage",
-            self.method.advantage.describe()["advantage"],
-            "an advantage that needs no score vectors",
-            "hand over advantages, or choose another advantage of the method: only log-probs are known here",
-        )
+        fits = self.policy is not None
+        bound = "an advantage that needs no score vectors"
+        remedy = "hand over advantages, or choose another advantage of the method: only log-probs are known here"
+        checks.require(fits, "advantage", self.method.advantage.describe()["advantage"], bound, remedy)
         return self.policy
 
     @cached_property

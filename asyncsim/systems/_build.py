@@ -111,42 +111,26 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
     batches, samples, realization, seed, drawn, record, warm = plan
     failure, choice = rng.Stream(seed, _draws.FAILURE).key, rng.Stream(seed, _draws.CHOICE).key
     cuts = s.max_age is not None and s.age_action != "wait"
+    limits = ("lead", "max_uses", "window", "max_age", "slots", "epoch", "permits")
     values = {
-        "groups_per_batch": s.groups_per_batch,
+        # What is called alike here and there, limits apart.
+        **{name: getattr(s, name) for name in k.SETTINGS.names if hasattr(s, name)},
+        **{name: _limit(getattr(s, name)) for name in limits},
         "samples": samples + s.redundant,
-        "redundant": s.redundant,
-        "batches_per_publish": s.batches_per_publish,
         "tickets_at_publish": s.release == "publish",
         "returns": names.RETURNS.index(s.release_dropped),
-        "quantum": s.quantum,
-        "lead": _limit(s.lead),
         "drops_oldest": s.overflow == "drop_oldest",
         "capacity": _limit(None if s.overflow == "close" else s.capacity),
         "closes_at": _limit(s.capacity if s.overflow == "close" else None),
         "hides": s.visible == "publish",
-        "initial_fill": s.initial_fill,
-        "max_uses": _limit(s.max_uses),
         "order": names.ORDERS.index(s.order),
-        "window": _limit(s.window),
-        "max_age": _limit(s.max_age),
         "age_waits": s.max_age is not None and s.age_action == "wait",
         "requeues": s.age_action == "requeue",
         "age_at_pack": cuts * names.REACHES.index(s.age_at_pack),
         "age_at_install": cuts * names.REACHES.index(s.age_at_publish),
         "age_reference": names.REFERENCES.index(s.age_reference),
         "mode": (k.DRAIN, k.KEEP, k.RESTART, k.PIN, k.REPREFILL)[names.MODES.index(s.mode)],
-        "prefetch": s.prefetch,
-        "servers": s.servers,
-        "slots": _limit(s.slots),
-        "turns": s.turns,
-        "environment_holds": s.environment_holds,
-        "reward_holds": s.reward_holds,
         "place_holds": s.reward_holds or (s.capacity is not None and s.overflow == "block"),
-        "trainer_waits": s.trainer_waits,
-        "publish_waits": s.publish_waits,
-        "generator_pauses": s.generator_pauses,
-        "failure_keeps": s.failure_keeps,
-        "instant": s.instant,
         "external_work": not drawn,
         "records": record,
         "stretched": record and _has_stretches(s),
@@ -160,22 +144,10 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "patience": PATIENCE + 1000 * s.groups_per_batch * (samples + s.redundant) * s.turns,
         "room": room,
         "batches": batches,
-        "epoch": _limit(s.epoch),
-        "permits": _limit(s.permits),
-        "rounds": s.rounds,
         "rewarded": s.reward is not None,
         "slowed": s.decode is not None,
-        "rolling": s.rolling,
         "adapts": s.target_staleness is not None,
         "target_staleness": s.target_staleness or 0.0,
-        "sync_time": s.sync_time,
-        "token_time": s.token_time,
-        "recent": s.recent,
-        "accept": s.accept,
-        "prompt": s.prompt,
-        "prefill_speedup": s.prefill_speedup,
-        "failure_rate": s.failure_rate,
-        "restart_delay": s.restart_delay,
     }
     return np.array([tuple(values[name] for name in k.SETTINGS.names)], dtype=k.SETTINGS).view(np.recarray)[0]
 
@@ -288,19 +260,11 @@ def grow(state: State) -> State:
         arrays["rows"] = rows
     # Lay out growing rings from their head.
     if "again" in arrays:
-        arrays |= _unroll(state, arrays)
+        for name in ("again", "targets"):
+            old, head, count = getattr(state, name), run[f"{name}_head"], run[name]
+            arrays[name][:count] = old[(head + np.arange(count)) % len(old)]
+            run[f"{name}_head"] = 0
     return replace(state, **arrays)
-
-
-def _unroll(state: State, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Rings begin at their head again when they grow."""
-    unrolled = {}
-    for name in ("again", "targets"):
-        old, head, count = getattr(state, name), state.run[f"{name}_head"], state.run[name]
-        arrays[name][:count] = old[(head + np.arange(count)) % len(old)]
-        unrolled[name] = arrays[name]
-        state.run[f"{name}_head"] = 0
-    return unrolled
 
 
 def _double(array: np.ndarray) -> Any:

@@ -98,13 +98,9 @@ def _values(s: Any) -> None:
 
 
 def _times(s: Any) -> None:
-    checks.require(
-        (s.train_time is None) != (s.load is None),
-        "load, train_time",
-        (s.load, s.train_time),
-        "exactly one number and one None",
-        "give exactly one of load, train_time",
-    )
+    fits = (s.train_time is None) != (s.load is None)
+    bound = "exactly one number and one None"
+    checks.require(fits, "load, train_time", (s.load, s.train_time), bound, "give exactly one of load, train_time")
     if s.load is not None:
         checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
         checks.require(
@@ -126,20 +122,10 @@ def _generator(s: Any) -> None:
     checks.integer("servers", s.servers, 1, "give every server a generator slot", rates.size)
     if s.rolling:
         _rolling(s)
-    checks.require(
-        s.turns == 1 or s.environment is not None,
-        "environment",
-        s.environment,
-        f"a distribution with turns = {s.turns}",
-        "say how long a step between turns takes",
-    )
-    checks.require(
-        not (s.failure_keeps and s.mode == "restart"),
-        "failure_keeps",
-        s.failure_keeps,
-        "False in mode restart",
-        "a restart throws tokens away that a failure would keep",
-    )
+    bound, remedy = f"a distribution with turns = {s.turns}", "say how long a step between turns takes"
+    checks.require(s.turns == 1 or s.environment is not None, "environment", s.environment, bound, remedy)
+    bound, remedy = "False in mode restart", "a restart throws tokens away that a failure would keep"
+    checks.require(not (s.failure_keeps and s.mode == "restart"), "failure_keeps", s.failure_keeps, bound, remedy)
 
 
 def _rolling(s: Any) -> None:
@@ -151,84 +137,39 @@ def _rolling(s: Any) -> None:
     known = s.train_time is not None and not isinstance(s.train_time, Law) and s.token_time == 0.0
     if not s.trainer_waits and known:
         seconds, period = s.servers * s.sync_time, float(s.train_time) * s.batches_per_publish
-        checks.require(
-            seconds <= period,
-            "sync_time",
-            s.sync_time,
-            f"at most {period / s.servers:.6g}, so that {s.servers} servers are through before the next publish",
-            "the next weights would wait for every install; lower it, publish less often, or let the trainer wait",
-        )
+        bound = f"at most {period / s.servers:.6g}, so that {s.servers} servers are through before the next publish"
+        remedy = "the next weights would wait for every install; lower it, publish less often, or let the trainer wait"
+        checks.require(seconds <= period, "sync_time", s.sync_time, bound, remedy)
 
 
 def _buffer(s: Any) -> None:
     if s.capacity is not None:
-        checks.require(
-            s.capacity >= s.groups_per_batch,
-            "capacity",
-            s.capacity,
-            f"at least groups_per_batch = {s.groups_per_batch}",
-            "a batch has to fit into the buffer",
-        )
+        bound, remedy = f"at least groups_per_batch = {s.groups_per_batch}", "a batch has to fit into the buffer"
+        checks.require(s.capacity >= s.groups_per_batch, "capacity", s.capacity, bound, remedy)
     if s.visible == "publish":
-        checks.require(
-            s.initial_fill >= s.groups_per_batch,
-            "initial_fill",
-            s.initial_fill,
-            f"at least groups_per_batch = {s.groups_per_batch} where groups become visible at a publish",
-            "without a first batch there is no first publish",
-        )
-        checks.require(
-            s.max_uses is None,
-            "max_uses",
-            s.max_uses,
-            "None where groups become visible at a publish",
-            "a trainer that has used all visible groups waits for its own publish; let groups be used again",
-        )
+        bound = f"at least groups_per_batch = {s.groups_per_batch} where groups become visible at a publish"
+        remedy = "without a first batch there is no first publish"
+        checks.require(s.initial_fill >= s.groups_per_batch, "initial_fill", s.initial_fill, bound, remedy)
+        bound = "None where groups become visible at a publish"
+        remedy = "a trainer that has used all visible groups waits for its own publish; let groups be used again"
+        checks.require(s.max_uses is None, "max_uses", s.max_uses, bound, remedy)
         keeps = s.max_age is None and (s.capacity is None or s.overflow != "drop_oldest")
-        checks.require(
-            keeps,
-            "max_age, overflow",
-            (s.max_age, s.overflow),
-            "None, and block or close, where groups become visible at a publish",
-            "visible groups could leave before a publish shows more; keep them",
-        )
-    checks.require(
-        s.max_uses == 1 or s.tickets is None,
-        "tickets",
-        s.tickets,
-        f"None with max_uses = {s.max_uses}",
-        "replay returns no permits; leave tickets out",
-    )
-    checks.require(
-        s.max_uses == 1 or s.order != "target",
-        "max_uses",
-        s.max_uses,
-        "1 with order = target",
-        "a group belongs to one batch; choose another order for replay",
-    )
+        bound = "None, and block or close, where groups become visible at a publish"
+        remedy = "visible groups could leave before a publish shows more; keep them"
+        checks.require(keeps, "max_age, overflow", (s.max_age, s.overflow), bound, remedy)
+    bound, remedy = f"None with max_uses = {s.max_uses}", "replay returns no permits; leave tickets out"
+    checks.require(s.max_uses == 1 or s.tickets is None, "tickets", s.tickets, bound, remedy)
+    remedy = "a group belongs to one batch; choose another order for replay"
+    checks.require(s.max_uses == 1 or s.order != "target", "max_uses", s.max_uses, "1 with order = target", remedy)
     strict = s.window is not None or s.order in ("version_strict", "target") or s.age_action == "wait"
     if s.capacity is not None and s.overflow != "drop_oldest" and strict:
-        checks.require(
-            s.tickets is not None and s.capacity >= s.tickets,
-            "capacity",
-            s.capacity,
-            f"at least tickets = {s.tickets} where a batch waits for certain groups",
-            "the awaited group would be blocked by a full buffer; raise the capacity or drop_oldest",
-        )
-    checks.require(
-        s.window is None or s.order == "oldest_start",
-        "window",
-        s.window,
-        f"None with order = {s.order}",
-        "a window belongs to oldest_start",
-    )
-    checks.require(
-        s.recent == 0.0 or s.order == "random",
-        "recent",
-        s.recent,
-        f"0 with order = {s.order}",
-        "recent groups are preferred by order random only",
-    )
+        bound = f"at least tickets = {s.tickets} where a batch waits for certain groups"
+        remedy = "the awaited group would be blocked by a full buffer; raise the capacity or drop_oldest"
+        checks.require(s.tickets is not None and s.capacity >= s.tickets, "capacity", s.capacity, bound, remedy)
+    fits = s.window is None or s.order == "oldest_start"
+    checks.require(fits, "window", s.window, f"None with order = {s.order}", "a window belongs to oldest_start")
+    remedy = "recent groups are preferred by order random only"
+    checks.require(s.recent == 0.0 or s.order == "random", "recent", s.recent, f"0 with order = {s.order}", remedy)
 
 
 def _age(s: Any) -> None:
@@ -241,40 +182,20 @@ def _age(s: Any) -> None:
     if s.age_action != "wait":
         return
     checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")
-    checks.require(
-        s.order == "oldest_start",
-        "order",
-        s.order,
-        "oldest_start where age_action is wait",
-        "waiting for the oldest means taking it first",
-    )
-    checks.require(
-        s.tickets is not None,
-        "tickets",
-        None,
-        "a number where age_action is wait",
-        "an open loop always has a group to wait for; set tickets",
-    )
+    bound = "oldest_start where age_action is wait"
+    checks.require(s.order == "oldest_start", "order", s.order, bound, "waiting for the oldest means taking it first")
+    remedy = "an open loop always has a group to wait for; set tickets"
+    checks.require(s.tickets is not None, "tickets", None, "a number where age_action is wait", remedy)
     least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
-    checks.require(
-        s.max_age >= least,
-        "max_age",
-        s.max_age,
-        f"at least {least} with {s.tickets} tickets",
-        "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets",
-    )
+    remedy = "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets"
+    checks.require(s.max_age >= least, "max_age", s.max_age, f"at least {least} with {s.tickets} tickets", remedy)
 
 
 def _admission(s: Any) -> None:
     """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
     checks.integer("quantum", s.quantum, 1, "a quantum larger than the generator slots is never admitted", len(s.rates))
-    checks.require(
-        s.permits is None or s.quantum == 1,
-        "quantum",
-        s.quantum,
-        f"1 with permits = {s.permits}",
-        "a group begins with the first permit that is free; admit one at a time",
-    )
+    remedy = "a group begins with the first permit that is free; admit one at a time"
+    checks.require(s.permits is None or s.quantum == 1, "quantum", s.quantum, f"1 with permits = {s.permits}", remedy)
     if s.rounds:
         _rounds(s)
     if s.publish_waits:
@@ -290,7 +211,12 @@ def _admission(s: Any) -> None:
     cuts = s.max_age is not None and s.age_action != "wait"
     loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
     if s.epoch is not None:
-        _epoch(s, loses)
+        remedy = "an epoch uses every prompt once; choose one of them"
+        checks.require(s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", remedy)
+        groups = s.epoch * s.groups_per_batch
+        bound = f"a divisor of the {groups} groups of an epoch, and 1 where groups are lost"
+        remedy = "the rest of a quantum would wait for the next epoch for ever; change one of them"
+        checks.require(groups % s.quantum == 0 and (s.quantum == 1 or not loses), "quantum", s.quantum, bound, remedy)
     if s.tickets is None:
         return
     # Bound the tickets that may lie idle.
@@ -301,21 +227,15 @@ def _admission(s: Any) -> None:
     if loses:
         # Tickets of groups that are lost return one by one.
         idle = s.quantum - 1
-    checks.require(
-        s.accept == 1.0 or s.release_dropped != "never",
-        "release_dropped",
-        s.release_dropped,
-        f"now or publish with accept = {s.accept}",
-        "every rejected group would keep its permit, until none is left",
-    )
-    checks.require(
-        s.tickets - idle >= unit,
-        "tickets",
-        s.tickets,
+    bound = f"now or publish with accept = {s.accept}"
+    remedy = "every rejected group would keep its permit, until none is left"
+    checks.require(s.accept == 1.0 or s.release_dropped != "never", "release_dropped", s.release_dropped, bound, remedy)
+    bound = (
         f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
-        f"{s.quantum} leaves idle",
-        "with fewer the run comes to a standstill; raise the tickets",
+        f"{s.quantum} leaves idle"
     )
+    remedy = "with fewer the run comes to a standstill; raise the tickets"
+    checks.require(s.tickets - idle >= unit, "tickets", s.tickets, bound, remedy)
 
 
 def _rounds(s: Any) -> None:
@@ -337,18 +257,3 @@ def _rounds(s: Any) -> None:
         checks.require(getattr(s, name) == value, name, getattr(s, name), f"{value} in rounds", remedy)
     first = ("done", "oldest_start")
     checks.one_of("order", s.order, first, "a round has all of its groups; take the first of them")
-
-
-def _epoch(s: Any, loses: bool) -> None:
-    """Refuse epochs whose last groups would never be admitted."""
-    checks.require(
-        s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", "an epoch uses every prompt once; choose one of them"
-    )
-    groups = s.epoch * s.groups_per_batch
-    checks.require(
-        groups % s.quantum == 0 and (s.quantum == 1 or not loses),
-        "quantum",
-        s.quantum,
-        f"a divisor of the {groups} groups of an epoch, and 1 where groups are lost",
-        "the rest of a quantum would wait for the next epoch for ever; change one of them",
-    )

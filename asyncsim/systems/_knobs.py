@@ -9,53 +9,41 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from asyncsim.base import checks, records
+from asyncsim.base import checks, parts, records
 from asyncsim.base.laws import as_law
+from asyncsim.base.parts import Knob, handed_on
 from asyncsim.systems._system import PLACES, System
 
-REQUIRED = inspect.Parameter.empty
 
-
-class Knob(NamedTuple):
-    """An argument of a preset: what its docstring says of it, its default, how it is read, its type as text."""
-
-    words: str
-    default: Any
-    read: Callable[[str, Any], Any] = lambda _, value: value
-    kind: str = ""
-
-
-def count(
-    words: str, default: Any = REQUIRED, remedy: str = "count groups", low: int = 1, high: int | None = PLACES
-) -> Any:
+def count(words: str, default: Any = ..., remedy: str = "count groups", low: int = 1, high: int | None = PLACES) -> Any:
     """A number of groups, batches or versions."""
-    return Knob(words, default, lambda name, value: checks.integer(name, value, low, remedy, high))
+    return Knob(default, words, lambda name, value: checks.integer(name, value, low, remedy, high))
 
 
-def samples(words: str, default: Any = REQUIRED, remedy: str = "count samples", low: int = 1) -> Any:
+def samples(words: str, default: Any = ..., remedy: str = "count samples", low: int = 1) -> Any:
     """A number of samples, of which there may be more than places."""
     return count(words, default, remedy, low, checks.LARGEST)
 
 
 def limit(words: str, remedy: str, low: int = 1) -> Any:
     """A number, or None (or infinity) for no limit, which is the default."""
-    return Knob(words, None, lambda name, value: optional(name, value, low, remedy))
+    return Knob(None, words, lambda name, value: optional(name, value, low, remedy))
 
 
-def given(words: str, default: Any = REQUIRED) -> Any:
+def given(words: str, default: Any = ...) -> Any:
     """As it is given: the preset reads it beside other knobs."""
-    return Knob(words, default)
+    return handed_on(default, words)
 
 
 def whether(words: str, default: bool, remedy: str) -> Any:
     """Yes or no."""
-    return Knob(f"whether {words}", default, lambda name, value: checks.boolean(name, value, remedy))
+    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, remedy))
 
 
 def choice(words: str, allowed: tuple[str, ...], remedy: str) -> Any:
     """One of several words, the first unless given."""
     kind = f"Literal{list(allowed)}"
-    return Knob(words, allowed[0], lambda name, value: checks.one_of(name, value, allowed, remedy), kind)
+    return Knob(allowed[0], words, lambda name, value: checks.one_of(name, value, allowed, remedy), kind=kind)
 
 
 def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
@@ -68,27 +56,27 @@ def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float =
         number = checks.real(name, value, remedy, low, high, **more)
         return int(number) if number.is_integer() else number
 
-    return Knob(words, default, read)
+    return Knob(default, words, read)
 
 
 _LAW, _TIME = "distribution of a sample's work at one unit a second", "seconds of a batch"
 _SHARED = {
-    "length": Knob(_LAW, REQUIRED, as_law, "Law | float | str"),
-    "load": Knob("generation over training rate (else `train_time`)", None, kind="float | None"),
-    "train_time": Knob(_TIME, None, kind="Law | float | str | None"),
-    "sync_time": Knob("seconds of a publish", 0.0, kind="float"),
+    "length": Knob(..., _LAW, as_law, kind="Law | float | str"),
+    "load": handed_on(None, "generation over training rate (else `train_time`)", kind="float | None"),
+    "train_time": handed_on(None, _TIME, kind="Law | float | str | None"),
+    "sync_time": handed_on(0.0, "seconds of a publish", kind="float"),
 }
 """Arguments of presets behind their own knobs: settings of a system under the same names."""
 ALONE = {
-    "length": Knob(_LAW, 1.0, as_law, "Law | float | str"),
-    "train_time": Knob(_TIME, 1.0, kind="Law | float | str"),
+    "length": Knob(1.0, _LAW, as_law, kind="Law | float | str"),
+    "train_time": handed_on(1.0, _TIME, kind="Law | float | str"),
     "sync_time": _SHARED["sync_time"],
 }
 """The same where nothing depends on the time of training."""
-_MODEL = Knob(
+_MODEL = handed_on(
+    None,
     "other settings of the event model by name, such as {'rate': 30} (tokens a second of a sample) or "
     "{'reward': '@delays.csv:ms*0.001'}",
-    None,
     kind="Mapping[str, Any] | None",
 )
 
@@ -107,17 +95,17 @@ def preset(
         name, own = function.__name__, inspect.signature(function).parameters
         knobs: dict[str, Knob] = {each: parameter.default for each, parameter in own.items()}
         more = {**times, "model": _MODEL}
+        keywords = (
+            inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=knob.default, annotation=knob.kind)
+            for n, knob in more.items()
+        )
         signature = inspect.Signature(
-            [*(p.replace(default=p.default.default) for p in own.values()), *map(_keyword, more, more.values())],
-            return_annotation="System",
+            [*(p.replace(default=p.default.default) for p in own.values()), *keywords], return_annotation="System"
         )
 
         @functools.wraps(function)
         def build(*arguments: Any, **named: Any) -> System:
-            try:
-                bound = signature.bind(*arguments, **named)
-            except TypeError as error:
-                raise TypeError(f"{name}() {error}") from None
+            bound = parts.bound(name, signature, arguments, named)
             bound.apply_defaults()
             given = bound.arguments
             event = function(**{each: knob.read(each, given[each]) for each, knob in knobs.items()})
@@ -139,10 +127,6 @@ def preset(
         return build
 
     return make
-
-
-def _keyword(name: str, knob: Knob) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=knob.default, annotation=knob.kind)
 
 
 def settings(places: int, batch: int, **more: Any) -> dict[str, Any]:
@@ -199,11 +183,6 @@ def groups_of(name: str, samples: int, size: int, by: str) -> int:
 
 def _alike(name: str, value: Any, places: int) -> tuple[float, ...]:
     """Places of rate 1; too many are refused under the name of their knob."""
-    checks.require(
-        1 <= places <= PLACES,
-        name,
-        value,
-        f"such that 1 to {PLACES} groups are generated at once",
-        f"{places} generator slots follow from it; choose a smaller number",
-    )
+    remedy = f"{places} generator slots follow from it; choose a smaller number"
+    checks.require(1 <= places <= PLACES, name, value, f"such that 1 to {PLACES} groups are generated at once", remedy)
     return (1.0,) * places

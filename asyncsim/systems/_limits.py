@@ -54,13 +54,11 @@ def _refuse(s: Settings, batches: int, samples: int, what: str, bytes_of: Callab
     size = expected(s, batches, samples, sharp=False)
     if size.events > EVENTS or not checks.fits(bytes_of(size)):
         size = expected(s, batches, samples)
-    checks.require(
-        size.events <= EVENTS,
-        "expected events",
-        float(f"{size.events:.3g}"),
-        f"at most {EVENTS:.0e} in a realization",
-        f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length",
+    bound = f"at most {EVENTS:.0e} in a realization"
+    remedy = (
+        f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length"
     )
+    checks.require(size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), bound, remedy)
     checks.memory({what: (int(min(bytes_of(size), 1e30)), LOWER)})
 
 

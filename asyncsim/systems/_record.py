@@ -9,11 +9,11 @@ import numpy as np
 
 from asyncsim.base import records
 from asyncsim.base.columns import CANCELLED
+from asyncsim.base.compiling import kept
 from asyncsim.systems import _state as k
 from asyncsim.systems import _tokens
-from asyncsim.systems._columns import columns_of
 from asyncsim.systems._settings import Settings
-from asyncsim.systems._state import State
+from asyncsim.systems._state import State, Table
 
 FATES = np.array((*k.FATES, CANCELLED))
 """Fates of groups, and the one that a sample may have alone."""
@@ -112,6 +112,11 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         batch, fate = np.where(alone, -1, batch), np.where(alone, CANCELLED, fate)
     rate, servers = state.rate.take(place), int(state.settings.servers)
     server = place % servers if servers > 1 else np.zeros_like(place)
+    # What is written at the end of the record has done as much as its server's clock says.
+    clocks = state.server.w_zero + (state.run.now - state.server.t_zero) * state.server.speed
+    done, writing = sample["done"], np.flatnonzero(sample["phase"] == k.WRITING)
+    written = np.maximum(clocks[server[writing]] - sample["clock"][writing], 0.0) * rate[writing]
+    done[writing] = np.minimum(done[writing] + written, sample["work"][writing])
     # Batch -1 (not trained) selects the NaN at the end.
     t_pack, t_train = (np.append(batches[name], np.nan).take(batch) for name in ("t_pack", "t_start"))
     return {
@@ -122,7 +127,7 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
         "server": server,
         "rate": rate,
         "work": sample["work"],
-        "done": _done(state, sample, server, rate),
+        "done": done,
         "wasted": sample["wasted"],
         "t_submit": shared("t_submit"),
         "t_start": sample["start"],
@@ -141,32 +146,10 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
     }
 
 
-def _done(state: State, sample: dict[str, np.ndarray], server: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Work of every sample that is written at the end of the record."""
-    servers, now = state.server, state.run.now
-    clock = servers.w_zero + (now - servers.t_zero) * servers.speed
-    done = sample["done"]
-    writing = np.flatnonzero(sample["phase"] == k.WRITING)
-    written = np.maximum(clock[server[writing]] - sample["clock"][writing], 0.0) * rate[writing]
-    done[writing] = np.minimum(done[writing] + written, sample["work"][writing])
-    return done
-
-
 def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:
     count = int(state.run.admitted)
-    names = (
-        "place",
-        "prompt",
-        "target",
-        "v_submit",
-        "v_head",
-        "v_done",
-        "v_left",
-        "v_trained",
-        "entry",
-        "batch",
-        "fate",
-    )
+    versions = ("v_submit", "v_head", "v_done", "v_left", "v_trained")
+    names = ("place", "prompt", "target", *versions, "entry", "batch", "fate")
     group = columns_of(state.group[:count], names)
     fate = FATES.take(group.pop("fate"))
     group = {{"v_head": "v_start", "v_trained": "v_train"}.get(name, name): column for name, column in group.items()}
@@ -254,3 +237,32 @@ def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
     times[unknown] = otherwise[unknown]
     times[np.isnan(times)] = end
     return times
+
+
+@kept(nogil=True)
+def _copy(words, size, places, columns):
+    """Of records of so many words the words at these places, one column behind the other."""
+    count = words.size // size
+    for i in range(count):
+        for j in range(places.size):
+            # Unsigned: no index is looked at for its sign.
+            columns[np.uint64(j * count + i)] = words[np.uint64(i * size + places[j])]
+
+
+def columns_of(table: Table, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Copies of fields of a table, each in one piece.
+
+    >>> from asyncsim.systems._state import NODE
+    >>> columns_of(np.array([(0.5, 3), (1.5, 4)], dtype=NODE).view(np.recarray), ["code"])
+    {'code': array([3, 4])}
+    """
+    kinds = {name: table.dtype.fields[name][:2] for name in names}
+    found: dict[str, np.ndarray] = {}
+    for word in (np.dtype(np.int64), np.dtype(np.int32)):
+        chosen = [name for name, (kind, _) in kinds.items() if kind.itemsize == word.itemsize]
+        columns = np.empty((len(chosen), len(table)), dtype=word)
+        if chosen:
+            places = np.array([kinds[name][1] // word.itemsize for name in chosen])
+            _copy(table.view(np.ndarray).view(word), table.itemsize // word.itemsize, places, columns.reshape(-1))
+        found |= {name: column.view(kinds[name][0]) for name, column in zip(chosen, columns, strict=True)}
+    return {name: found[name] for name in kinds}

@@ -277,13 +277,8 @@ def tinker_cookbook_pipelined(
     [0.0, 1.0, 1.0, 1.0, 1.0]
     """
     depth, oldest = pipeline_depth, max_steps_off_policy
-    checks.require(
-        oldest >= depth,
-        "max_steps_off_policy",
-        oldest,
-        f"at least pipeline_depth = {depth}",
-        "a full pipeline is that old; with a lower limit the trainer would wait for ever",
-    )
+    remedy = "a full pipeline is that old; with a lower limit the trainer would wait for ever"
+    checks.require(oldest >= depth, "max_steps_off_policy", oldest, f"at least pipeline_depth = {depth}", remedy)
     return ahead(groups_per_batch, depth, order="oldest_start", max_age=oldest, age_action="wait", mode="pin")
 
 
@@ -323,13 +318,9 @@ def trl(
         tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
     remedy = "the queue has to hold a step"
     queue = checks.integer("queue_maxsize", queue_maxsize, batch * size, remedy, checks.LARGEST)
-    checks.require(
-        tasks != -1 or max_staleness > 0,
-        "max_inflight_tasks",
-        tasks,
-        "a number of samples with max_staleness = 0",
-        "-1 is max_staleness steps of them, and TRL would start no task",
-    )
+    bound = "a number of samples with max_staleness = 0"
+    remedy = "-1 is max_staleness steps of them, and TRL would start no task"
+    checks.require(tasks != -1 or max_staleness > 0, "max_inflight_tasks", tasks, bound, remedy)
     permits = max_staleness * batch * size if tasks == -1 else tasks
     return settings(
         permits,

@@ -6,7 +6,6 @@ from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.systems._knobs import (
-    REQUIRED,
     ahead,
     choice,
     count,
@@ -154,7 +153,7 @@ def _gate(batch: int, versions: int, **more: Any) -> dict[str, Any]:
 def megatron_rl(
     grpo_prompts_per_step: int = count("P in groups"),
     rl_generation_lag: float = share(
-        "L >= 0 in batches, a fraction too", REQUIRED, "0 is synchronous; below it less than a batch is generated"
+        "L >= 0 in batches, a fraction too", ..., "0 is synchronous; below it less than a batch is generated"
     ),
     rl_submission_granularity: str = choice(
         "the unit that frees capacity", ("B", "G", "R"), "name rollouts (R), groups (G) or batches (B)"

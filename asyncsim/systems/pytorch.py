@@ -75,13 +75,8 @@ def torchtitan(
 def _window(fraction: float | None, batches: int | str | None, batch: int, tickets: int) -> int | None:
     """Groups of the window in either revision."""
     if batches != "unset":
-        checks.require(
-            fraction == _FRACTION,
-            "window_fraction",
-            fraction,
-            "left out beside windowed_fifo_batches",
-            "no revision has both; choose one window",
-        )
+        bound, remedy = "left out beside windowed_fifo_batches", "no revision has both; choose one window"
+        checks.require(fraction == _FRACTION, "window_fraction", fraction, bound, remedy)
         number = optional("windowed_fifo_batches", batches, 1, "count batches")
         return None if number is None else number * batch
     if fraction is None:

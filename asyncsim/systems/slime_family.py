@@ -51,13 +51,8 @@ def slime_fully_async(
     [0.0, 1.0, 2.0, 3.0, 3.0, 4.0]
     """
     batch, places = rollout_batch_size, sglang_server_concurrency * engines
-    checks.require(
-        places >= batch,
-        "sglang_server_concurrency",
-        sglang_server_concurrency,
-        f"at least rollout_batch_size / engines = {batch} / {engines}",
-        "the buffer has to hold a rollout",
-    )
+    bound, remedy = f"at least rollout_batch_size / engines = {batch} / {engines}", "the buffer has to hold a rollout"
+    checks.require(places >= batch, "sglang_server_concurrency", sglang_server_concurrency, bound, remedy)
     queue = {"prefetch": 1, "capacity": places, "overflow": "close", "publish_waits": True}
     return settings(places, batch, slots=places, mode="reprefill", **queue)
 

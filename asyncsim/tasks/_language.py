@@ -98,7 +98,10 @@ class LanguageTask(Simple):
             f"at most {context}, the context of the model",
             "give shorter prompts, fewer shots or a shorter horizon, or a model with a longer context",
         )
-        self._refuse_long_answers(tokenizer)
+        lengths = [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
+        worst = max(range(self.prompts), key=lambda q: lengths[q])
+        least = f"at least {lengths[worst]}, tokens of the right answer to prompt {worst}"
+        checks.require(lengths[worst] <= self.horizon, "horizon", self.horizon, least, "raise the horizon")
         return replace(self, tokenizer=tokenizer, ids=padded(encoded))
 
     def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Tensor:
@@ -154,12 +157,6 @@ class LanguageTask(Simple):
     def _text(self, ids: Iterable[int]) -> str:
         """The text of an answer, up to its line break."""
         return str(self.tokenizer.decode(ids)).partition("\n")[0]
-
-    def _refuse_long_answers(self, tokenizer: Any) -> None:
-        lengths = [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
-        worst = max(range(self.prompts), key=lambda q: lengths[q])
-        least = f"at least {lengths[worst]}, tokens of the right answer to prompt {worst}"
-        checks.require(lengths[worst] <= self.horizon, "horizon", self.horizon, least, "raise the horizon")
 
     def _refusal(self, remedy: str) -> checks.InputError:
         return checks.InputError("task", plugins.name_of(self), "one whose outcomes can be listed", remedy)

@@ -113,13 +113,9 @@ class TabularMDP(TabularTask):
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Every sequence of actions, where nothing else is random."""
-        checks.require(
-            self.enumerable,
-            "task",
-            plugins.name_of(self),
-            "deterministic with counts, enumeration or an oracle",
-            "use sampling='monte_carlo', or slippery=False",
-        )
+        bound = "deterministic with counts, enumeration or an oracle"
+        remedy = "use sampling='monte_carlo', or slippery=False"
+        checks.require(self.enumerable, "task", plugins.name_of(self), bound, remedy)
         return super().outcomes(prompt)
 
     def values(self, policy: Policy, parameters: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,20 +27,7 @@ def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
     state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
     action = torch.arange(actions).repeat(rows).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
     none = torch.zeros(state.shape[:3], dtype=torch.float64)
-    batch = Batch(
-        action=action,
-        state=state,
-        mask=torch.ones(state.shape, dtype=torch.float64),
-        reward=none,
-        mass=none,
-        size=float("inf"),
-        behavior={},
-        view=None,
-        version=np.zeros((1, 1, 1, 1), dtype=np.int32),
-        train_version=0,
-        realization=np.zeros(R, dtype=np.int64),
-        trajectory=np.zeros((1, 1, 1), dtype=np.int64),
-    )
+    batch = Batch.of_nobody(action, state, torch.ones(state.shape, dtype=torch.float64), none, none, float("inf"))
     # Evaluate the policy on them.
     forward = policy.forward(versions.current(policy.prepare(parameters)), batch, ("log_prob",))
     prob = forward.outputs["log_prob"].double().exp().reshape(R, rows, actions)

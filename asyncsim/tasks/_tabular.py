@@ -50,6 +50,14 @@ def as_rows(field: str, value: Any, remedy: str) -> np.ndarray:
     return np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
 
 
+def start_rows(logits: Any, shape: tuple[int, int], remedy: str = "give one row per state") -> Any:
+    """Initial logits of a table of this shape as rows; None for the policy's own."""
+    if logits is None:
+        return None
+    table = checks.finite_array("logits", as_rows("logits", logits, remedy), shape, remedy)
+    return tuple(map(tuple, table.tolist()))
+
+
 def edges(probability: Tensor) -> Tensor:
     """CDF along the last axis, infinite from the last possible outcome on: rounding must not pass it over."""
     later = probability.flip(-1).cumsum(-1).flip(-1) - probability
@@ -106,13 +114,8 @@ class TabularTask(Simple):
     def check(self, policy: Any) -> None:
         """Refuse a policy without this task's table."""
         table = (getattr(policy, "rows", None), getattr(policy, "actions", None))
-        checks.require(
-            table == (self.rows, self.actions),
-            "policy table",
-            table,
-            f"{(self.rows, self.actions)}, rows and actions",
-            "leave policy out for the task's own",
-        )
+        bound, remedy = f"{(self.rows, self.actions)}, rows and actions", "leave policy out for the task's own"
+        checks.require(table == (self.rows, self.actions), "policy table", table, bound, remedy)
 
     @property
     def speech(self) -> Tensor | None:
@@ -160,12 +163,8 @@ class TabularTask(Simple):
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Every sequence of every prompt `[G]`, split by reward where it is random."""
         if self.rewards == "gaussian":
-            raise checks.InputError(
-                "rewards",
-                "gaussian",
-                "fixed or bernoulli with counts, enumeration or an oracle",
-                "use sampling='monte_carlo', or rewards='bernoulli'",
-            )
+            bound = "fixed or bernoulli with counts, enumeration or an oracle"
+            raise checks.InputError("rewards", "gaussian", bound, "use sampling='monte_carlo', or rewards='bernoulli'")
         limit = OUTCOME_LIMIT // (2 if self.rewards == "bernoulli" else 1)
         remedy = "shorten the horizon, or use sampling='monte_carlo' without diagnostics like exact_return"
         checks.power("actions ** horizon", self.actions, self.horizon, limit, "outcomes", remedy)
@@ -339,21 +338,5 @@ class TabularTask(Simple):
 
 def _population(outcomes: Outcomes, R: int, reward: Tensor) -> Batch:
     """Outcomes as a batch without behavior, replicated over R."""
-
-    def spread(x: Tensor) -> Tensor:
-        return x.expand(R, *x.shape)
-
-    return Batch(
-        spread(outcomes.action),
-        spread(outcomes.state),
-        spread(outcomes.mask),
-        reward,
-        torch.zeros_like(reward),
-        math.inf,
-        {},
-        None,
-        np.zeros((1, 1, 1, 1), dtype=np.int32),
-        0,
-        np.zeros(R, dtype=np.int64),
-        np.zeros((1, 1, 1), dtype=np.int64),
-    )
+    action, state, mask = (x.expand(R, *x.shape) for x in (outcomes.action, outcomes.state, outcomes.mask))
+    return Batch.of_nobody(action, state, mask, reward, torch.zeros_like(reward), math.inf)

@@ -13,7 +13,7 @@ from asyncsim.base import checks
 from asyncsim.policies._policy import Policy
 from asyncsim.step.versions import Weights
 from asyncsim.tasks._recursion import cells, tilted
-from asyncsim.tasks._tabular import TabularTask, as_rows, penalty
+from asyncsim.tasks._tabular import TabularTask, penalty, start_rows
 from asyncsim.tasks._task import Turn
 
 
@@ -130,10 +130,7 @@ def bit_chain(
     """
     checks.integer("horizon", horizon, 1, "a chain has at least one bit", checks.LARGEST)
     checks.real("fraction", fraction, "give the fraction of right bits that earns 1", 0.0, 1.0)
-    remedy = "give one row of two logits per bit"
-    if logits is not None:
-        table = checks.finite_array("logits", as_rows("logits", logits, remedy), (horizon, 2), remedy)
-        logits = tuple(map(tuple, table.tolist()))
+    start = start_rows(logits, (horizon, 2), "give one row of two logits per bit")
     return BitChain(
         rows=horizon,
         actions=2,
@@ -142,6 +139,6 @@ def bit_chain(
         rewards="fixed",
         deviation=0.0,
         penalty=penalty(kl_coef, reference, kl_at, (horizon, 2)),
-        logits=logits,
+        logits=start,
         fraction=float(fraction),
     )

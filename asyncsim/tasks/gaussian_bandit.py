@@ -35,13 +35,8 @@ class GaussianBandit(ContinuousTask):
     def check(self, policy: Any) -> None:
         """Refuse a policy of another dimension, or without a width."""
         traits = (getattr(policy, "dimension", None), hasattr(policy, "width"))
-        checks.require(
-            traits == (self.dimension, True),
-            "policy dimension",
-            traits[0],
-            f"{self.dimension}, of a normal policy",
-            "leave policy out for the task's own",
-        )
+        bound, remedy = f"{self.dimension}, of a normal policy", "leave policy out for the task's own"
+        checks.require(traits == (self.dimension, True), "policy dimension", traits[0], bound, remedy)
 
     def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """J = -h (|theta - c|^2 + D width^2) / 2 with the policy's width, and its gradient -h (theta - c)."""

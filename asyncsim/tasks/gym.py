@@ -116,7 +116,9 @@ class Gym(Simple):
         moved = self.engine.step(world.inner, self._commands(action), world.alive)
         bad, broken = ~(_readable(moved.observation) & np.isfinite(moved.reward)), world.broken
         if bad.any():
-            moved = _mended(moved, bad)
+            # Zeros in place of what is not finite: no reward, and an end that is not bootstrapped.
+            reward = np.where(bad, 0.0, moved.reward)
+            moved = moved._replace(observation=_zeroed(moved.observation, bad), reward=reward)
             broken = self._named(world, bad, draws)
         ended = moved.terminated | moved.truncated | bad
         cut = moved.truncated & ~moved.terminated & ~bad
@@ -208,12 +210,6 @@ def _readable(observation: np.ndarray) -> np.ndarray:
 
 def _zeroed(observation: np.ndarray, bad: np.ndarray) -> np.ndarray:
     return np.where(bad[:, None], 0, observation).astype(observation.dtype)
-
-
-def _mended(moved: Moved, bad: np.ndarray) -> Moved:
-    """Zeros in place of what is not finite: no reward, and an end that is not bootstrapped."""
-    reward = np.where(bad, 0.0, moved.reward)
-    return moved._replace(observation=_zeroed(moved.observation, bad), reward=reward)
 
 
 def _turn(world: World, moved: Moved, ended: np.ndarray, cut: np.ndarray) -> Turn:

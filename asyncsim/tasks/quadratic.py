@@ -32,13 +32,8 @@ class Quadratic(ContinuousTask):
     def check(self, policy: Any) -> None:
         """Refuse a policy of another spectrum."""
         curvatures = getattr(policy, "curvatures", None)
-        checks.require(
-            curvatures == self.curvatures,
-            "policy curvatures",
-            curvatures,
-            f"{self.curvatures}",
-            "leave policy out for the task's own",
-        )
+        remedy = "leave policy out for the task's own"
+        checks.require(curvatures == self.curvatures, "policy curvatures", curvatures, f"{self.curvatures}", remedy)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """The population: one outcome without noise."""

@@ -80,13 +80,8 @@ def softmax_bandit(
     checks.one_of("rewards", rewards, REWARDS, "choose how rewards are drawn")
     checks.real("deviation", deviation, "give the noise of gaussian rewards", 0.0)
     outside = table[(table < 0) | (table > 1)]
-    checks.require(
-        rewards != "bernoulli" or outside.size == 0,
-        "means",
-        outside[:1].tolist(),
-        "in [0, 1] for bernoulli rewards",
-        "rescale them or use rewards='fixed'",
-    )
+    bound, remedy = "in [0, 1] for bernoulli rewards", "rescale them or use rewards='fixed'"
+    checks.require(rewards != "bernoulli" or outside.size == 0, "means", outside[:1].tolist(), bound, remedy)
     # Repeat initial logits for every prompt.
     prompts = table.shape[0]
     if logits is not None:

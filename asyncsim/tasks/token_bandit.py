@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from asyncsim.base import checks
 from asyncsim.policies._policy import Policy
 from asyncsim.step.versions import Weights
-from asyncsim.tasks._tabular import REWARDS, SUMMED, TabularTask, as_rows, penalty
+from asyncsim.tasks._tabular import REWARDS, SUMMED, TabularTask, penalty, start_rows
 from asyncsim.tasks._task import Turn
 
 _ROWS = {
@@ -128,10 +128,7 @@ def token_bandit(
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
     # Size the table.
     rows = _ROWS[dependence](actions, horizon)
-    if logits is not None:
-        remedy = "give one row per state"
-        table = checks.finite_array("logits", as_rows("logits", logits, remedy), (rows, actions), remedy)
-        logits = tuple(tuple(float(x) for x in row) for row in table)
+    start = start_rows(logits, (rows, actions))
     return TokenBandit(
         rows=rows,
         actions=actions,
@@ -140,7 +137,7 @@ def token_bandit(
         rewards=rewards,
         deviation=float(deviation),
         penalty=penalty(kl_coef, reference, kl_at, (rows, actions)),
-        logits=logits,
+        logits=start,
         dependence=dependence,
         success=success,
         ends=ends,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.tasks._tabular import REWARDS, TabularTask, as_rows, penalty
+from asyncsim.tasks._tabular import REWARDS, TabularTask, penalty, start_rows
 from asyncsim.tasks._task import Turn
 
 
@@ -133,10 +133,7 @@ def tool_bandit(
     free = rewards == "fixed" or price == 0.0
     checks.require(free, "price", price, "0 with rewards='bernoulli'", "use rewards='fixed'")
     shape = ((words + 1) * (reply_tokens + 1), words + 1)
-    if logits is not None:
-        remedy = "give one row per state"
-        table = checks.finite_array("logits", as_rows("logits", logits, remedy), shape, remedy)
-        logits = tuple(map(tuple, table.tolist()))
+    start = start_rows(logits, shape)
     return ToolBandit(
         rows=shape[0],
         actions=shape[1],
@@ -145,7 +142,7 @@ def tool_bandit(
         rewards=rewards,
         deviation=0.0,
         penalty=penalty(kl_coef, reference, kl_at, shape),
-        logits=logits,
+        logits=start,
         reply_tokens=reply_tokens,
         accuracy=float(accuracy),
         price=float(price),

@@ -77,21 +77,19 @@ def cases(draw, accepts=(1.0,)):
     rates = draw(st.lists(some(0.5, 1.0), min_size=places, max_size=places))
     # With instant training admission may open and close within one instant, which a list of instants does not tell.
     train, sync = draw(some((0.0, 0.0), (0.125, 0.0), (1.0, 0.0), (0.125, 0.25), (1.0, 0.25)))
+    options = {"groups_per_batch": batch, "batches_per_publish": publish, "train_time": train, "sync_time": sync}
     system = System(
         "law",
         {},
         draw(st.one_of(SMOOTH, EIGHTHS)),
         tuple(rates),
-        groups_per_batch=batch,
-        batches_per_publish=publish,
         accept=draw(some(*accepts)),
         tickets=own.limit,
         release="dequeue" if at_dequeue else "publish",
         release_dropped="publish" if law is ResetAtPublish else "now",
         order=draw(some("done", "oldest_start", "freshest", "random")),
         mode=draw(some("keep", "pin", "drain" if train else "keep")),
-        train_time=train,
-        sync_time=sync,
+        **options,
     )
     return system, own
 
@@ -115,17 +113,8 @@ def test_with_rejections_the_laws_are_the_kernels_ways_to_return_tickets(case, s
 
 
 def example(law, tickets, eta=1, **changes):
-    system = System(
-        "example",
-        {},
-        lognormal(1.0, 0.8),
-        (1.0,) * 6,
-        groups_per_batch=2,
-        tickets=tickets,
-        release="publish",
-        mode="keep",
-        train_time=0.4,
-    ).replace(**changes)
+    options = {"groups_per_batch": 2, "tickets": tickets, "release": "publish", "mode": "keep", "train_time": 0.4}
+    system = System("example", {}, lognormal(1.0, 0.8), (1.0,) * 6, **options).replace(**changes)
     return disagreements(system, law(2, eta, 6), 30)
 
 

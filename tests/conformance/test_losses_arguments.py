@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_loss
 from asyncsim.conformance._loss_subject import DOCUMENTED, bind, role_of
 from tests.conformance import trainers
+from tests.refusals import refused
 
 NAMES = {
     "log_prob": "log_prob log_probs logp logprobs new_log_probs curr_logp per_token_logps log_pi current_logprobs",
@@ -120,9 +120,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_ambiguous_is_refused_by_name(name):
     names, words = REFUSED[name]
-    with pytest.raises(InputError, match=words) as caught:
-        check_loss(made(names))
-    assert caught.value.field == "loss" and caught.value.remedy
+    caught = refused(words, lambda: check_loss(made(names)))
+    assert caught.field == "loss" and caught.remedy
 
 
 def test_of_two_arguments_for_one_tensor_the_needed_one_is_given():
@@ -143,8 +142,7 @@ def test_positional_and_keyword_only_arguments_and_modules():
 
     report = check_loss(Loss(), bias=False)
     assert report.conforms and report.name == "ppo_clip()"
-    with pytest.raises(InputError, match="not a class"):
-        check_loss(Loss)
+    refused("not a class", check_loss, Loss)
 
 
 def test_the_order_of_the_arguments_changes_nothing():

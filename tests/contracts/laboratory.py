@@ -212,19 +212,15 @@ def trial_of(method, **changes):
 
 def _case(policy, old, new, action, state, lengths, reward):
     R, G, N, T = action.shape
+    options = {"action": action, "state": state, "reward": reward, "size": N, "behavior": {}, "train_version": 4}
     batch = Batch(
-        action=action,
-        state=state,
         mask=torch.from_numpy((np.arange(T) < lengths[..., None]).astype(np.float64)),
-        reward=reward,
         mass=torch.full((1, G, N), 1.0 / N, dtype=torch.float64),
-        size=N,
-        behavior={},
         view=versions.current(policy.prepare(old)),
         version=np.zeros((1, 1, 1, 1), dtype=np.int32),
-        train_version=4,
         realization=np.zeros(R, dtype=np.int64),
         trajectory=np.arange(G * N).reshape(1, G, N),
+        **options,
     )
     names = ("log_prob", "value") if "value" in policy.outputs else ("log_prob",)
     batch.behavior = policy.forward(batch.view, batch, names).outputs

@@ -275,14 +275,9 @@ def test_autocorrelogram_of_a_run_is_that_of_its_gradients():
 def test_a_replicate_that_leaves_the_finite_range_is_frozen():
     """Its update is recorded, its metrics are missing from then on, the others go on to the bit."""
     steps = np.array([0.1, 50.0, 0.1])
+    options = {"updates": 400, "replicates": 3, "diagnostics": "default"}
     run = partial(
-        sim.Spec,
-        sim.tasks.quadratic(noise=0.1, start=1.0),
-        sim.schedules.fixed(0),
-        sim.methods.gradient(),
-        updates=400,
-        replicates=3,
-        diagnostics="default",
+        sim.Spec, sim.tasks.quadratic(noise=0.1, start=1.0), sim.schedules.fixed(0), sim.methods.gradient(), **options
     )
     trace = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(steps))), seed=1)
     calm = sim.run(run(update=sim.chain(sim.updates.clip_norm(1e300), sim.updates.sgd(0.1))), seed=1)
@@ -302,15 +297,13 @@ def test_a_replicate_that_leaves_the_finite_range_is_frozen():
 def test_variance_of_several_prompts_is_that_of_the_prompt_asked():
     """Group b asks prompt b mod 2; one prompt is certain, the other a fair bet."""
     task = sim.tasks.softmax_bandit(arms=2, means=[[0.0, 0.0], [0.0, 1.0]], rewards="fixed")
+    options = {"updates": 4, "replicates": 2, "samples_per_group": 1, "diagnostics": ["variance"]}
     spec = sim.Spec(
         task,
         sim.schedules.fixed(0),
         sim.methods.reinforce(sim.advantages.none()),
         sim.chain(sim.updates.sgd(0.0)),
-        updates=4,
-        replicates=2,
-        samples_per_group=1,
-        diagnostics=["variance"],
+        **options,
     )
     np.testing.assert_allclose(sim.run(spec)["variance"][:, 0], [0.0, 0.125, 0.0, 0.125], rtol=0, atol=1e-12)
 

@@ -247,16 +247,9 @@ def test_staleness_step(ages):
 def test_staleness_step_counts_updates_not_versions(publish, epochs):
     """Staleness 2 in versions of S U updates each: at the j-th update since the version, 2 S U + j."""
     schedule = sim.schedules.fixed(2, batches_per_publish=publish)
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        schedule,
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.staleness_step()),
-        samples_per_group=2,
-        updates=6 * publish * epochs,
-        epochs=epochs,
-        replicates=2,
-    )
+    task = sim.tasks.softmax_bandit()
+    sizes = {"samples_per_group": 2, "updates": 6 * publish * epochs, "epochs": epochs, "replicates": 2}
+    spec = sim.Spec(task, schedule, sim.methods.reinforce(), sim.chain(sim.updates.staleness_step()), **sizes)
     trace = sim.run(spec)
     each = publish * epochs
     updates = np.arange(6 * each)
@@ -267,15 +260,9 @@ def test_staleness_step_counts_updates_not_versions(publish, epochs):
 def test_largest_staleness_is_that_of_the_oldest_token():
     """Of each replicate's own realization, not the mean and not that of the first token."""
     law = sim.schedules.random([0.25] * 4, per="trajectory")
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        law,
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.staleness_step()),
-        samples_per_group=3,
-        updates=20,
-        replicates=4,
-    )
+    task = sim.tasks.softmax_bandit()
+    sizes = {"samples_per_group": 3, "updates": 20, "replicates": 4}
+    spec = sim.Spec(task, law, sim.methods.reinforce(), sim.chain(sim.updates.staleness_step()), **sizes)
     trace = sim.run(spec, seed=1)
     ages = trace.schedule.staleness().max(axis=(2, 3, 4)).T
     np.testing.assert_allclose(trace["staleness_step_scale"], 1 / np.maximum(1, ages[:, trace.realization]), rtol=1e-15)
@@ -330,15 +317,9 @@ def test_align_at_one_never_skips():
 
 def test_a_skipped_update_counts_and_publishes():
     """With every update but the first skipped, parameters stand still while versions and staleness go on."""
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.frozen(),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.align(-1.0, -1.0), sim.updates.sgd(1.0)),
-        updates=6,
-        replicates=3,
-        diagnostics=["staleness", "exact_return"],
-    )
+    task, system, method = sim.tasks.softmax_bandit(), sim.schedules.frozen(), sim.methods.reinforce()
+    options = {"updates": 6, "replicates": 3, "diagnostics": ["staleness", "exact_return"]}
+    spec = sim.Spec(task, system, method, sim.chain(sim.updates.align(-1.0, -1.0), sim.updates.sgd(1.0)), **options)
     trace = sim.run(spec)
     assert trace["staleness"][:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     value = trace["exact_return"]

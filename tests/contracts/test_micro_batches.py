@@ -30,15 +30,12 @@ def test_the_split_does_not_change_the_gradient(name, groups, parts):
 @pytest.mark.parametrize("parts", [2, 3])
 def test_a_run_in_micro_batches_is_the_same_run(parts):
     """Mixed versions, ends and every default metric; cut along a mixed-version axis as well."""
-    spec = sim.Spec(
+    task, system = (
         sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", ends=True),
         sim.schedules.random([0.3, 0.3, 0.4], per="trajectory", groups_per_batch=3),
-        sim.methods.grpo(),
-        sim.chain(sim.updates.sgd(1.0)),
-        samples_per_group=4,
-        updates=12,
-        replicates=3,
     )
+    sizes = {"samples_per_group": 4, "updates": 12, "replicates": 3}
+    spec = sim.Spec(task, system, sim.methods.grpo(), sim.chain(sim.updates.sgd(1.0)), **sizes)
     whole, cut = sim.run(spec, seed=3), sim.run(spec.replace(micro_batches=parts), seed=3)
     np.testing.assert_allclose(cut.parameters, whole.parameters, rtol=0, atol=1e-12)
     for name, values in whole.metrics.items():
@@ -46,16 +43,14 @@ def test_a_run_in_micro_batches_is_the_same_run(parts):
 
 
 def test_networks_with_critics_too():
+    options = {"samples_per_group": 4, "updates": 4, "replicates": 2, "dtype": "float64"}
     spec = sim.Spec(
         make("tasks", "gym", trajectory="segment"),
         sim.schedules.fixed(1),
         sim.methods.a2c(),
         sim.chain(sim.updates.sgd(0.1)),
         policy=make("policies", "mlp", observation=4, actions=2, normalize=True),
-        samples_per_group=4,
-        updates=4,
-        replicates=2,
-        dtype="float64",
+        **options,
     )
     whole, cut = sim.run(spec, seed=3), sim.run(spec.replace(micro_batches=3), seed=3)
     np.testing.assert_allclose(cut.parameters, whole.parameters, rtol=0, atol=1e-11)

@@ -89,15 +89,10 @@ def reported():
                 continue  # an output that these batches lack
             found |= signal.statistics
     for name in names("updates"):
+        task, system = sim.tasks.token_bandit(actions=2, horizon=2), sim.schedules.fixed(2)
+        options = {"samples_per_group": 4, "updates": 6, "replicates": 3, "diagnostics": ["gradient_norm"]}
         spec = sim.Spec(
-            sim.tasks.token_bandit(actions=2, horizon=2),
-            sim.schedules.fixed(2),
-            sim.methods.full_is(),
-            sim.chain(make("updates", name), sim.updates.sgd(1.0)),
-            samples_per_group=4,
-            updates=6,
-            replicates=3,
-            diagnostics=["gradient_norm"],
+            task, system, sim.methods.full_is(), sim.chain(make("updates", name), sim.updates.sgd(1.0)), **options
         )
         found |= {key: torch.from_numpy(value) for key, value in sim.run(spec).metrics.items()}
     return found

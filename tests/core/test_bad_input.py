@@ -14,6 +14,7 @@ import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.tasks.softmax_bandit import SoftmaxBandit
 from asyncsim.validation.judging import judge
+from tests.refusals import refused
 
 BANDIT = sim.tasks.softmax_bandit()
 
@@ -98,254 +99,185 @@ def early(method):
 
 saved = sim.schedules.fixed(0).schedule(4, 2, 1, 1, 0)
 
+advantages, methods, oracle, policies = sim.advantages, sim.methods, sim.oracle, sim.policies
+schedules, systems, tasks, updates = sim.schedules, sim.systems, sim.tasks, sim.updates
 CASES = {
     # Unknown names.
-    "unknown diagnostic": (
-        lambda: run(diagnostics=["gradient_nrom"]),
-        "diagnostics",
-        "'gradient_nrom'",
-        "gradient_norm",
-    ),
-    "unknown sampling": (lambda: spec(sampling="counting"), "sampling", "'counting'", "monte_carlo, counts, enumerate"),
-    "unknown drawing": (lambda: spec(drawing="now"), "drawing", "'now'", "late, early"),
-    "unknown dtype": (lambda: spec(dtype="float16"), "dtype", "'float16'", "float64, float32"),
-    "unknown aggregator": (lambda: sim.methods.grpo(aggregator="mean"), "aggregator", "'mean'", "token_mean"),
-    "unknown anchor": (lambda: sim.methods.grpo(anchor="old"), "anchor", "'old'", "behavior, proximal"),
-    "unknown level": (lambda: sim.methods.truncated_is("word"), "level", "'word'", "token, sequence"),
-    "unknown at": (lambda: sim.methods.gradient("then"), "at", "'then'", "current, behavior"),
+    "unknown diagnostic": (lambda: run(diagnostics=["gradient_nrom"]), "diagnostics = 'gradient_nrom': gradient_norm"),
+    "unknown sampling": (lambda: spec(sampling="counting"), "sampling = 'counting': monte_carlo, counts, enumerate"),
+    "unknown drawing": (lambda: spec(drawing="now"), "drawing = 'now': late, early"),
+    "unknown dtype": (lambda: spec(dtype="float16"), "dtype = 'float16': float64, float32"),
+    "unknown aggregator": (lambda: methods.grpo(aggregator="mean"), "aggregator = 'mean': token_mean"),
+    "unknown anchor": (lambda: methods.grpo(anchor="old"), "anchor = 'old': behavior, proximal"),
+    "unknown level": (lambda: methods.truncated_is("word"), "level = 'word': token, sequence"),
+    "unknown at": (lambda: methods.gradient("then"), "at = 'then': current, behavior"),
     "unknown rewards": (
-        lambda: sim.tasks.softmax_bandit(rewards="poisson"),
-        "rewards",
-        "'poisson'",
-        "fixed, bernoulli, gaussian",
+        lambda: tasks.softmax_bandit(rewards="poisson"),
+        "rewards = 'poisson': fixed, bernoulli, gaussian",
     ),
-    "unknown dependence": (lambda: sim.tasks.token_bandit(dependence="tree"), "dependence", "'tree'", "markov"),
-    "unknown rule": (lambda: sim.updates.ess_step("cube"), "rule", "'cube'", "sqrt, linear"),
-    "unknown reference": (lambda: sim.updates.align(reference="old"), "reference", "'old'", "raw, applied"),
-    "unknown per": (lambda: sim.schedules.random([1.0], per="token"), "per", "'token'", "trajectory"),
-    "unknown metric of a trace": (lambda: run()["loss"], "metric", "'loss'", "batch_return"),
+    "unknown dependence": (lambda: tasks.token_bandit(dependence="tree"), "dependence = 'tree': markov"),
+    "unknown rule": (lambda: updates.ess_step("cube"), "rule = 'cube': sqrt, linear"),
+    "unknown reference": (lambda: updates.align(reference="old"), "reference = 'old': raw, applied"),
+    "unknown per": (lambda: schedules.random([1.0], per="token"), "per = 'token': trajectory"),
+    "unknown metric of a trace": (lambda: run()["loss"], "metric = 'loss': batch_return"),
     # Staleness, caps, sizes.
-    "negative staleness": (lambda: sim.schedules.fixed(-1), "staleness", "-1", ">= 0"),
-    "fractional staleness": (lambda: sim.schedules.fixed(1.5), "staleness", "1.5", "integer"),
-    "law that is none": (lambda: sim.schedules.random([0.5, 0.6]), "law", "[0.5, 0.6]", "sum 1"),
-    "cap below 1": (lambda: sim.methods.truncated_is(cap=0.5), "cap", "0.5", "[1, inf"),
-    "one cap below 1 of many": (lambda: sim.methods.truncated_is(cap=[2.0, 0.5]), "cap", "0.5", "[1, inf"),
-    "cap of NaN": (lambda: sim.methods.truncated_is(cap=math.nan), "cap", "nan", "[1, inf"),
-    "no replicates": (lambda: spec(replicates=0), "replicates", "0", ">= 1"),
-    "no updates": (lambda: spec(updates=0), "updates", "0", ">= 1"),
-    "fractional samples": (lambda: spec(samples_per_group=2.5), "samples_per_group", "2.5", ">= 1"),
-    "more realizations than replicates": (lambda: spec(realizations=3), "realizations", "3", "[1, 2]"),
-    "negative seed": (lambda: sim.run(spec(), seed=-1), "seed", "-1", ">= 0"),
-    "updates not whole batches": (lambda: run(epochs=2, updates=3), "updates", "3", "epochs = 2"),
+    "negative staleness": (lambda: schedules.fixed(-1), "staleness = -1: >= 0"),
+    "fractional staleness": (lambda: schedules.fixed(1.5), "staleness = 1.5: integer"),
+    "law that is none": (lambda: schedules.random([0.5, 0.6]), "law = [0.5, 0.6]: sum 1"),
+    "cap below 1": (lambda: methods.truncated_is(cap=0.5), "cap = 0.5: [1, inf"),
+    "one cap below 1 of many": (lambda: methods.truncated_is(cap=[2.0, 0.5]), "cap = 0.5: [1, inf"),
+    "cap of NaN": (lambda: methods.truncated_is(cap=math.nan), "cap = nan: [1, inf"),
+    "no replicates": (lambda: spec(replicates=0), "replicates = 0: >= 1"),
+    "no updates": (lambda: spec(updates=0), "updates = 0: >= 1"),
+    "fractional samples": (lambda: spec(samples_per_group=2.5), "samples_per_group = 2.5: >= 1"),
+    "more realizations than replicates": (lambda: spec(realizations=3), "realizations = 3: [1, 2]"),
+    "negative seed": (lambda: sim.run(spec(), seed=-1), "seed = -1: >= 0"),
+    "updates not whole batches": (lambda: run(epochs=2, updates=3), "updates = 3: epochs = 2"),
     # Advantages of one sample.
     **{
         f"one sample with {name}": (
-            lambda make=make: spec(method=sim.methods.reinforce(make()), samples_per_group=1),
-            "samples_per_group",
-            "1",
-            "at least 2",
+            lambda make=make: spec(method=methods.reinforce(make()), samples_per_group=1),
+            "samples_per_group = 1: at least 2",
         )
         for name, make in {
-            "leave_one_out": sim.advantages.leave_one_out,
-            "group_mean": sim.advantages.group_mean,
-            "group_std": sim.advantages.group_std,
-            "opob": sim.advantages.opob,
-            "self_normalized": sim.advantages.self_normalized,
+            "leave_one_out": advantages.leave_one_out,
+            "group_mean": advantages.group_mean,
+            "group_std": advantages.group_std,
+            "opob": advantages.opob,
+            "self_normalized": advantages.self_normalized,
         }.items()
     },
     # Gaussian rewards, and what cannot be listed.
     **{
         f"gaussian rewards with {sampling}": (
-            lambda sampling=sampling: run(sim.tasks.softmax_bandit(rewards="gaussian"), sampling=sampling),
-            "rewards",
-            "'gaussian'",
-            "fixed or bernoulli",
+            lambda sampling=sampling: run(tasks.softmax_bandit(rewards="gaussian"), sampling=sampling),
+            "rewards = 'gaussian': fixed or bernoulli",
         )
         for sampling in ("counts", "enumerate")
     },
     "continuous actions with enumeration": (
-        lambda: spec(sim.tasks.gaussian_bandit(), sampling="enumerate"),
-        "sampling",
-        "'enumerate'",
-        "monte_carlo",
+        lambda: spec(tasks.gaussian_bandit(), sampling="enumerate"),
+        "sampling = 'enumerate': monte_carlo",
     ),
     "counts of several tokens": (
-        lambda: run(sim.tasks.token_bandit(), sampling="counts"),
-        "sampling",
-        "'counts'",
-        "monte_carlo",
+        lambda: run(tasks.token_bandit(), sampling="counts"),
+        "sampling = 'counts': monte_carlo",
     ),
     "counts of a quadratic": (
-        lambda: run(sim.tasks.quadratic(), method=sim.methods.gradient(), sampling="counts"),
-        "sampling",
-        "'counts'",
-        "monte_carlo",
+        lambda: run(tasks.quadratic(), method=methods.gradient(), sampling="counts"),
+        "sampling = 'counts': monte_carlo",
     ),
     "counts of mixed groups": (
         lambda: run(
-            system=sim.schedules.random([0.5, 0.5], per="trajectory"),
-            updates=20,
-            samples_per_group=8,
-            sampling="counts",
+            system=schedules.random([0.5, 0.5], per="trajectory"), updates=20, samples_per_group=8, sampling="counts"
         ),
-        "version",
-        "'different inside a group'",
-        "one per group",
+        "version = 'different inside a group': one per group",
     ),
-    "counts drawn early": (lambda: run(sampling="counts", drawing="early"), "sampling", "'counts'", "monte_carlo"),
+    "counts drawn early": (lambda: run(sampling="counts", drawing="early"), "sampling = 'counts': monte_carlo"),
     # Not a number.
-    "NaN rewards": (lambda: run(broken(math.nan)), "reward[replicate 1, group 0, sample 1]", "nan", "finite"),
-    "infinite rewards": (lambda: run(broken(math.inf)), "reward[replicate 1, group 0, sample 1]", "inf", "finite"),
+    "NaN rewards": (lambda: run(broken(math.nan)), "reward[replicate 1, group 0, sample 1] = nan: finite"),
+    "infinite rewards": (lambda: run(broken(math.inf)), "reward[replicate 1, group 0, sample 1] = inf: finite"),
     "NaN rewards drawn early": (
         lambda: run(broken(math.nan), drawing="early"),
-        "reward[replicate 1, group 0, sample 1]",
-        "nan",
-        "finite",
+        "reward[replicate 1, group 0, sample 1] = nan: finite",
     ),
-    "NaN means": (lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5, math.nan]), "means", "nan", "finite"),
-    "means beyond a probability": (
-        lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5, 1.5]),
-        "means",
-        "1.5",
-        "[0, 1]",
-    ),
-    "means of another shape": (lambda: sim.tasks.softmax_bandit(arms=2, means=[0.5]), "means", "[0.5]", "[any, 2]"),
-    "NaN initial parameters": (lambda: run(initial=np.full(10, math.nan)), "initial", "", "finite"),
-    "initial parameters of another size": (lambda: run(initial=np.zeros(9)), "initial", "(9,)", "P = 10"),
-    "NaN step size": (lambda: sim.updates.sgd(math.nan), "lr", "nan", "[0, inf"),
+    "NaN means": (lambda: tasks.softmax_bandit(arms=2, means=[0.5, math.nan]), "means = nan: finite"),
+    "means beyond a probability": (lambda: tasks.softmax_bandit(arms=2, means=[0.5, 1.5]), "means = 1.5: [0, 1]"),
+    "means of another shape": (lambda: tasks.softmax_bandit(arms=2, means=[0.5]), "means = [0.5]: [any, 2]"),
+    "NaN initial parameters": (lambda: run(initial=np.full(10, math.nan)), "initial = : finite"),
+    "initial parameters of another size": (lambda: run(initial=np.zeros(9)), "initial = (9,): P = 10"),
+    "NaN step size": (lambda: updates.sgd(math.nan), "lr = nan: [0, inf"),
     # Knobs per replicate.
-    "knob of another length": (
-        lambda: spec(update=sim.chain(sim.updates.sgd([0.1, 0.2, 0.3]))),
-        "replicates",
-        "2",
-        "3",
-    ),
+    "knob of another length": (lambda: spec(update=sim.chain(updates.sgd([0.1, 0.2, 0.3]))), "replicates = 2: 3"),
     "knob inside an advantage": (
-        lambda: spec(method=sim.methods.reinforce(sim.advantages.offset([0.1, 0.2, 0.3]))),
-        "replicates",
-        "2",
-        "3",
+        lambda: spec(method=methods.reinforce(advantages.offset([0.1, 0.2, 0.3]))),
+        "replicates = 2: 3",
     ),
-    "knob of rank 2": (lambda: sim.updates.sgd([[0.1, 0.2]]), "lr", "[[0.1, 0.2]]", "[any]"),
+    "knob of rank 2": (lambda: updates.sgd([[0.1, 0.2]]), "lr = [[0.1, 0.2]]: [any]"),
     # Parts that do not fit.
-    "a method without its output": (lambda: spec(method=sim.methods.gradient()), "method", "'gradient'", "log_prob"),
-    "a loss without a score": (lambda: spec(sim.tasks.quadratic()), "method", "'reinforce'", "loss"),
+    "a method without its output": (lambda: spec(method=methods.gradient()), "method = 'gradient': log_prob"),
+    "a loss without a score": (lambda: spec(tasks.quadratic()), "method = 'reinforce': loss"),
     "a diagnostic without its output": (
-        lambda: run(sim.tasks.quadratic(), method=sim.methods.gradient(), diagnostics=["ess"]),
-        "diagnostics",
-        "'ess'",
-        "loss",
+        lambda: run(tasks.quadratic(), method=methods.gradient(), diagnostics=["ess"]),
+        "diagnostics = 'ess': loss",
     ),
     "a brake without its output": (
-        lambda: spec(sim.tasks.quadratic(), method=sim.methods.gradient(), update=sim.chain(sim.updates.ess_step())),
-        "update",
-        "EssStep",
-        "loss",
+        lambda: spec(tasks.quadratic(), method=methods.gradient(), update=sim.chain(updates.ess_step())),
+        "update = EssStep: loss",
     ),
-    "a projection above the skip": (lambda: sim.updates.align(0.5, 0.3), "low", "0.5", "at most high = 0.3"),
-    "one projection above its skip": (lambda: sim.updates.align([0.1, 0.5], 0.3), "low", "0.5", "at most high = 0.3"),
+    "a projection above the skip": (lambda: updates.align(0.5, 0.3), "low = 0.5: at most high = 0.3"),
+    "one projection above its skip": (lambda: updates.align([0.1, 0.5], 0.3), "low = 0.5: at most high = 0.3"),
     "an oracle of many knobs": (
-        lambda: sim.oracle.moments(BANDIT, sim.methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
-        "method",
-        "'truncated_is'",
-        "single numbers",
+        lambda: oracle.moments(BANDIT, methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
+        "method = 'truncated_is': single numbers",
     ),
     "a limit of many knobs": (
-        lambda: sim.oracle.limit(BANDIT, sim.methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
-        "method",
-        "'truncated_is'",
-        "single numbers",
+        lambda: oracle.limit(BANDIT, methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
+        "method = 'truncated_is': single numbers",
     ),
-    "an update that is no chain": (lambda: spec(update=sim.updates.sgd(0.1)), "update", "Sgd", "chain"),
+    "an update that is no chain": (lambda: spec(update=updates.sgd(0.1)), "update = Sgd: chain"),
     "scores at behavior drawn early": (
-        lambda: early(sim.methods.reinforce(at="behavior")),
-        "at",
-        "'behavior'",
-        "current with early drawing",
+        lambda: early(methods.reinforce(at="behavior")),
+        "at = 'behavior': current with early drawing",
     ),
-    "bias drawn early": (lambda: run(drawing="early", diagnostics=["bias"]), "diagnostics", "'bias'", "late"),
+    "bias drawn early": (lambda: run(drawing="early", diagnostics=["bias"]), "diagnostics = 'bias': late"),
     "variance of two groups": (
-        lambda: run(system=sim.schedules.fixed(0, groups_per_batch=2), diagnostics=["variance"]),
-        "diagnostics",
-        "'variance'",
-        "one group",
+        lambda: run(system=schedules.fixed(0, groups_per_batch=2), diagnostics=["variance"]),
+        "diagnostics = 'variance': one group",
     ),
-    "a task by name": (lambda: spec("softmax_bandit"), "task", "'softmax_bandit'", "task"),
-    "a system by name": (lambda: spec(system="areal"), "system", "'areal'", "system"),
-    "a method by name": (lambda: spec(method="grpo"), "method", "'grpo'", "method"),
-    "a method that was not called": (lambda: spec(method=sim.methods.grpo), "method", "grpo", "method"),
+    "a task by name": (lambda: spec("softmax_bandit"), "task = 'softmax_bandit': task"),
+    "a system by name": (lambda: spec(system="areal"), "system = 'areal': system"),
+    "a method by name": (lambda: spec(method="grpo"), "method = 'grpo': method"),
+    "a method that was not called": (lambda: spec(method=methods.grpo), "method = grpo: method"),
     "an autocorrelogram longer than the run": (
         lambda: run(diagnostics=[sim.diagnostics.autocorrelogram(lags=8)]),
-        "after",
-        "0",
-        "more updates than lags",
+        "after = 0: more updates than lags",
     ),
     # Saved schedules.
-    "a schedule that is too short": (lambda: run(system=saved, updates=5), "updates", "5", "at most 4"),
-    "a schedule of other groups": (lambda: run(system=saved, samples_per_group=3), "samples_per_group", "3", "2"),
+    "a schedule that is too short": (lambda: run(system=saved, updates=5), "updates = 5: at most 4"),
+    "a schedule of other groups": (lambda: run(system=saved, samples_per_group=3), "samples_per_group = 3: 2"),
     "a schedule of more tokens": (
         lambda: run(system=sim.Schedule(np.zeros((1, 4, 1, 2, 3), dtype=np.int32), saved.trajectory)),
-        "schedule tokens",
-        "3",
-        "1",
+        "schedule tokens = 3: 1",
     ),
     "an unknown version": (
         lambda: run(system=sim.Schedule(saved.version - 1 - saved.version, saved.trajectory)),
-        "schedule.version",
-        "-1",
-        "known",
+        "schedule.version = -1: known",
     ),
     "a version from the future": (
         lambda: sim.Schedule(saved.version + 1, saved.trajectory),
-        "schedule.version",
-        "4",
-        "at most",
+        "schedule.version = 4: at most",
     ),
     "a trajectory that no key can name": (
         lambda: run(system=sim.Schedule(saved.version, saved.trajectory - 1)),
-        "schedule.trajectory",
-        "-1",
-        "[0, 2^32)",
+        "schedule.trajectory = -1: [0, 2^32)",
     ),
     "fractional versions": (
         lambda: sim.Schedule(saved.version.astype(float), saved.trajectory),
-        "schedule.version",
-        "'float64'",
-        "integers",
+        "schedule.version = 'float64': integers",
     ),
     "trajectories in words": (
         lambda: sim.Schedule(saved.version, saved.trajectory.astype(str)),
-        "schedule.trajectory",
-        "'<U",
-        "integers",
+        "schedule.trajectory = '<U: integers",
     ),
     "works of another shape": (
         lambda: sim.Schedule(saved.version, saved.trajectory, work=np.ones(4)),
-        "schedule.work",
-        "(4,)",
-        "(1, 4, 1, 2)",
+        "schedule.work = (4,): (1, 4, 1, 2)",
     ),
     # What is refused when a part is made.
     **{
         f"entropy of {value}": (
-            lambda value=value: sim.methods.reinforce(entropy=value),
-            "entropy",
-            str(value),
-            "a finite number",
+            lambda value=value: methods.reinforce(entropy=value),
+            f"entropy = {value}: a finite number",
         )
         for value in (math.nan, -math.inf, "abc", [0.1, 0.2], True)
     },
-    "a step size of True": (lambda: sim.updates.sgd(True), "lr", "True", "a finite number"),
-    "step sizes of True": (lambda: sim.updates.sgd([True, False]), "lr", "[True, False]", "finite numbers"),
-    "a step size beyond a float": (lambda: sim.updates.sgd(10**400), "lr", "1000", "a finite number"),
-    "a step size beyond printing": (
-        lambda: sim.updates.sgd(10**5000),
-        "lr",
-        "int too long to print",
-        "a finite number",
-    ),
+    "a step size of True": (lambda: updates.sgd(True), "lr = True: a finite number"),
+    "step sizes of True": (lambda: updates.sgd([True, False]), "lr = [True, False]: finite numbers"),
+    "a step size beyond a float": (lambda: updates.sgd(10**400), "lr = 1000: a finite number"),
+    "a step size beyond printing": (lambda: updates.sgd(10**5000), "lr = int too long to print: a finite number"),
     **{
-        f"a step size that is {name}": (lambda value=value: sim.updates.sgd(value), "lr", shown, wanted)
+        f"a step size that is {name}": (lambda value=value: updates.sgd(value), f"lr = {shown}: {wanted}")
         for name, value, shown, wanted in (
             ("text", "0.1", "'0.1'", "a finite number"),
             ("bytes", b"0.1", "b'0.1'", "a finite number"),
@@ -357,169 +289,131 @@ CASES = {
         )
     },
     "means that are trained": (
-        lambda: sim.tasks.softmax_bandit(2, means=torch.tensor([0.1, 0.2], requires_grad=True)),
-        "means",
-        "requires_grad",
-        "",
+        lambda: tasks.softmax_bandit(2, means=torch.tensor([0.1, 0.2], requires_grad=True)),
+        "means = requires_grad: ",
     ),
-    "a length in text": (lambda: sim.systems.synchronous(length="2.0"), "length", "'2.0'", "a finite number"),
-    "ragged step sizes": (lambda: sim.updates.sgd([[0.1], [0.1, 0.2]]), "lr", "[[0.1], [0.1, 0.2]]", "[any]"),
-    "stagger in words": (lambda: sim.systems.update_on_arrival(2, stagger="no"), "stagger", "'no'", "True or False"),
-    "ends in words": (lambda: sim.tasks.token_bandit(ends="no"), "ends", "'no'", "True or False"),
-    "refresh in words": (lambda: sim.updates.align(refresh="no"), "refresh", "'no'", "True or False"),
-    "staleness beyond int32": (lambda: sim.schedules.fixed(2**31), "staleness", "2147483648", "at most 2147483647"),
-    "a law in wrong words": (
-        lambda: sim.schedules.random("uniform:2:x"),
-        "law",
-        "'uniform:2:x'",
-        "distribution of integers",
-    ),
-    "a law of one bound": (lambda: sim.schedules.random("uniform:2"), "law", "'uniform:2'", "distribution of integers"),
-    "a law turned round": (lambda: sim.schedules.random("uniform:3:1"), "high", "1", "[3, "),
-    "every beyond updates": (lambda: spec(every=3), "every", "3", "at most updates = 2"),
-    "a near diagnostic": (lambda: spec(diagnostics="esss"), "diagnostics", "'esss'", "ess"),
-    "initial parameters refused at once": (lambda: spec(initial=[1, 2]), "initial", "(2,)", "P = 10"),
-    "a policy by name": (lambda: spec(policy="tabular"), "policy", "'tabular'", "a policy"),
-    "ragged means": (lambda: sim.tasks.softmax_bandit(2, means=[1, [2]]), "means", "[1, [2]]", "a table of numbers"),
+    "a length in text": (lambda: systems.synchronous(length="2.0"), "length = '2.0': a finite number"),
+    "ragged step sizes": (lambda: updates.sgd([[0.1], [0.1, 0.2]]), "lr = [[0.1], [0.1, 0.2]]: [any]"),
+    "stagger in words": (lambda: systems.update_on_arrival(2, stagger="no"), "stagger = 'no': True or False"),
+    "ends in words": (lambda: tasks.token_bandit(ends="no"), "ends = 'no': True or False"),
+    "refresh in words": (lambda: updates.align(refresh="no"), "refresh = 'no': True or False"),
+    "staleness beyond int32": (lambda: schedules.fixed(2**31), "staleness = 2147483648: at most 2147483647"),
+    "a law in wrong words": (lambda: schedules.random("uniform:2:x"), "law = 'uniform:2:x': distribution of integers"),
+    "a law of one bound": (lambda: schedules.random("uniform:2"), "law = 'uniform:2': distribution of integers"),
+    "a law turned round": (lambda: schedules.random("uniform:3:1"), "high = 1: [3, "),
+    "every beyond updates": (lambda: spec(every=3), "every = 3: at most updates = 2"),
+    "a near diagnostic": (lambda: spec(diagnostics="esss"), "diagnostics = 'esss': ess"),
+    "initial parameters refused at once": (lambda: spec(initial=[1, 2]), "initial = (2,): P = 10"),
+    "a policy by name": (lambda: spec(policy="tabular"), "policy = 'tabular': a policy"),
+    "ragged means": (lambda: tasks.softmax_bandit(2, means=[1, [2]]), "means = [1, [2]]: a table of numbers"),
     "logits of other prompts": (
-        lambda: sim.tasks.softmax_bandit(2, means=np.zeros((3, 2)), logits=np.zeros((2, 2))),
-        "logits",
-        "array(",
-        "[3, 2]",
+        lambda: tasks.softmax_bandit(2, means=np.zeros((3, 2)), logits=np.zeros((2, 2))),
+        "logits = array(: [3, 2]",
     ),
-    "ragged logits": (lambda: sim.tasks.softmax_bandit(2, logits=[1, [2]]), "logits", "[1, [2]]", "a table"),
-    "logits in words": (lambda: sim.tasks.token_bandit(logits="x"), "logits", "'x'", "a table of numbers"),
-    "a reference in words": (lambda: sim.tasks.softmax_bandit(reference="x"), "reference", "'x'", "a table of numbers"),
+    "ragged logits": (lambda: tasks.softmax_bandit(2, logits=[1, [2]]), "logits = [1, [2]]: a table"),
+    "logits in words": (lambda: tasks.token_bandit(logits="x"), "logits = 'x': a table of numbers"),
+    "a reference in words": (lambda: tasks.softmax_bandit(reference="x"), "reference = 'x': a table of numbers"),
     "works without end": (
-        lambda: run(system=sim.systems.one_step_off(length=sim.pareto(1.0, 1e-4))),
-        "length",
-        "'pareto:1.0:0.0001'",
-        "finite in every draw",
+        lambda: run(system=systems.one_step_off(length=sim.pareto(1.0, 1e-4))),
+        "length = 'pareto:1.0:0.0001': finite in every draw",
     ),
     # Sizes.
-    "samples beyond memory": (lambda: spec(samples_per_group=10**11), "bytes of one batch [R, G, N, T]", "", " GiB, "),
-    "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P]", "", " GiB, "),
-    "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R]", "", " GiB, "),
+    "samples beyond memory": (lambda: spec(samples_per_group=10**11), "bytes of one batch [R, G, N, T] = :  GiB, "),
+    "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P] = :  GiB, "),
+    "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R] = :  GiB, "),
     "a horizon beyond memory": (
-        lambda: spec(sim.tasks.token_bandit(horizon=10**9)),
-        "bytes of one batch [R, G, N, T]",
-        "",
-        " GiB, ",
+        lambda: spec(tasks.token_bandit(horizon=10**9)),
+        "bytes of one batch [R, G, N, T] = :  GiB, ",
     ),
-    "arms beyond memory": (lambda: sim.tasks.softmax_bandit(arms=10**9), "arms", "1000000000", "[2, 4194304]"),
+    "arms beyond memory": (lambda: tasks.softmax_bandit(arms=10**9), "arms = 1000000000: [2, 4194304]"),
     "outcomes beyond printing": (
-        lambda: run(sim.tasks.token_bandit(horizon=100_000), sampling="enumerate"),
-        "actions ** horizon",
-        "'3^100000'",
-        "1000000 outcomes",
+        lambda: run(tasks.token_bandit(horizon=100_000), sampling="enumerate"),
+        "actions ** horizon = '3^100000': 1000000 outcomes",
     ),
     "outcomes too many": (
-        lambda: run(sim.tasks.token_bandit(horizon=13), sampling="enumerate"),
-        "actions ** horizon",
-        "1594323",
-        "1000000 outcomes",
+        lambda: run(tasks.token_bandit(horizon=13), sampling="enumerate"),
+        "actions ** horizon = 1594323: 1000000 outcomes",
     ),
     "batches beyond counting": (
-        lambda: sim.oracle.moments(BANDIT, sim.methods.reinforce(), np.zeros(10), samples=10**9),
-        "outcomes ** samples",
-        "'20^1000000000'",
-        "1000000 batches",
+        lambda: oracle.moments(BANDIT, methods.reinforce(), np.zeros(10), samples=10**9),
+        "outcomes ** samples = '20^1000000000': 1000000 batches",
     ),
     # What is asked of results, oracles and claims.
     **{
-        f"the last {last} of a trace": (lambda last=last: run().final("ess", last), "last", str(last), "(0, 1]")
+        f"the last {last} of a trace": (lambda last=last: run().final("ess", last), f"last = {last}: (0, 1]")
         for last in (math.nan, -1, 0, 2.0)
     },
-    "a run of a name": (lambda: sim.run("x"), "spec", "'x'", "a Spec"),
+    "a run of a name": (lambda: sim.run("x"), "spec = 'x': a Spec"),
     "a limit of other replicates": (
-        lambda: sim.oracle.limit(BANDIT, sim.methods.reinforce(), np.zeros((2, 10)), np.zeros((3, 10))),
-        "parameters, behavior",
-        "((2, 10), (3, 10))",
-        "of the same R",
+        lambda: oracle.limit(BANDIT, methods.reinforce(), np.zeros((2, 10)), np.zeros((3, 10))),
+        "parameters, behavior = ((2, 10), (3, 10)): of the same R",
     ),
-    "parameters in words": (lambda: sim.oracle.exact(BANDIT, "a"), "parameters", "'a'", "P = 10"),
-    "parameters of NaN": (
-        lambda: sim.oracle.exact(BANDIT, np.full(10, math.nan)),
-        "parameters",
-        "not finite",
-        "finite",
-    ),
+    "parameters in words": (lambda: oracle.exact(BANDIT, "a"), "parameters = 'a': P = 10"),
+    "parameters of NaN": (lambda: oracle.exact(BANDIT, np.full(10, math.nan)), "parameters = not finite: finite"),
     "behavior of NaN": (
-        lambda: sim.oracle.moments(BANDIT, sim.methods.reinforce(), np.zeros(10), np.full(10, math.nan)),
-        "behavior",
-        "not finite",
-        "finite",
+        lambda: oracle.moments(BANDIT, methods.reinforce(), np.zeros(10), np.full(10, math.nan)),
+        "behavior = not finite: finite",
     ),
-    "moments of a name": (lambda: sim.oracle.moments(BANDIT, "grpo", np.zeros(10)), "method", "'grpo'", "a method"),
-    "an oracle of a name": (lambda: sim.oracle.exact("bandit", np.zeros(10)), "task", "'bandit'", "a task"),
-    "a claim at a number": (lambda: sim.verify("ess/clamp-floor", at=3), "at", "3", "a mapping"),
-    "all claims at a point": (lambda: sim.verify(at={"clamp": 2.0}), "at", "{'clamp': 2.0}", "one claim"),
+    "moments of a name": (lambda: oracle.moments(BANDIT, "grpo", np.zeros(10)), "method = 'grpo': a method"),
+    "an oracle of a name": (lambda: oracle.exact("bandit", np.zeros(10)), "task = 'bandit': a task"),
+    "a claim at a number": (lambda: sim.verify("ess/clamp-floor", at=3), "at = 3: a mapping"),
+    "all claims at a point": (lambda: sim.verify(at={"clamp": 2.0}), "at = {'clamp': 2.0}: one claim"),
     "a claim at a word": (
         lambda: sim.verify("ess/clamp-floor", at={"clamp": "two"}),
-        "ess/clamp-floor",
-        "{'clamp': 'two'}",
-        "domain",
+        "ess/clamp-floor = {'clamp': 'two'}: domain",
     ),
     # Laws too extreme for a quadrature.
     **{
-        f"the largest of {law}": (lambda law=law: law.expected_max(4), "law", str(law), "narrow enough")
+        f"the largest of {law}": (lambda law=law: law.expected_max(4), f"law = {law}: narrow enough")
         for law in (sim.gamma(1.0, 1e-6), sim.lognormal(1.0, 50.0))
     },
     # Networks, environments, texts, devices.
-    "tables on a GPU": (lambda: spec(device="cuda"), "device", "'cuda'", "one of cpu"),
-    "an unknown device": (lambda: spec(device="tpu"), "device", "'tpu'", "cpu, cuda"),
-    "a critic that a table has not": (lambda: spec(method=sim.methods.a2c()), "method", "'a2c'", "outputs"),
-    "an unknown environment": (lambda: sim.tasks.gym("CartPol-v1"), "id", "'CartPol-v1'", "a registered environment"),
+    "tables on a GPU": (lambda: spec(device="cuda"), "device = 'cuda': one of cpu"),
+    "an unknown device": (lambda: spec(device="tpu"), "device = 'tpu': cpu, cuda"),
+    "a critic that a table has not": (lambda: spec(method=methods.a2c()), "method = 'a2c': outputs"),
+    "an unknown environment": (lambda: tasks.gym("CartPol-v1"), "id = 'CartPol-v1': a registered environment"),
     "a head that does not fit": (
-        lambda: spec(sim.tasks.gym("Pendulum-v1"), policy=sim.policies.mlp(3, 2)),
-        "policy head",
-        "'categorical'",
-        "'gaussian'",
+        lambda: spec(tasks.gym("Pendulum-v1"), policy=policies.mlp(3, 2)),
+        "policy head = 'categorical': 'gaussian'",
     ),
     "segments out of order": (
         lambda: run(
-            sim.tasks.gym(trajectory="segment", steps=2),
-            sim.systems.areal(1, 1, 4, length=sim.lognormal(1.0, 1.0), load=1.0),
-            sim.methods.reinforce(sim.advantages.none()),
+            tasks.gym(trajectory="segment", steps=2),
+            systems.areal(1, 1, 4, length=sim.lognormal(1.0, 1.0), load=1.0),
+            methods.reinforce(advantages.none()),
             updates=8,
         ),
-        "system",
-        "out of order",
-        "in the order of its slot",
+        "system = out of order: in the order of its slot",
     ),
     "environments drawn early": (
-        lambda: run(sim.tasks.gym(steps=2), sim.schedules.fixed(1), drawing="early"),
-        "drawing",
-        "'early'",
-        "late",
+        lambda: run(tasks.gym(steps=2), schedules.fixed(1), drawing="early"),
+        "drawing = 'early': late",
     ),
     "a prompt longer than the context": (
-        lambda: spec(sim.tasks.arithmetic(shots=60), policy=SPEAKER),
-        "tokens of prompt 0 and its answer",
-        "563",
-        "the context of the model",
+        lambda: spec(tasks.arithmetic(shots=60), policy=SPEAKER),
+        "tokens of prompt 0 and its answer = 563: the context of the model",
     ),
     "a table that is asked in words": (
-        lambda: spec(sim.tasks.arithmetic(), policy=sim.policies.tabular()),
-        "policy",
-        "'tabular'",
-        "a language model",
+        lambda: spec(tasks.arithmetic(), policy=policies.tabular()),
+        "policy = 'tabular': a language model",
     ),
-    "rewards in a list": (lambda: run(odd(lambda reward: reward.tolist())), "reward", "[[", "floats [2, 1, 2]"),
-    "whole rewards": (lambda: run(odd(lambda reward: reward.long())), "reward", "tensor(", "floats [2, 1, 2]"),
-    "rewards without samples": (lambda: run(odd(lambda reward: reward[0, 0])), "reward", "tensor(", "floats [2, 1, 2]"),
-    "memory that is not there": (lambda: run(hungry()), "memory", "allocate memory", "the device (cpu)"),
+    "rewards in a list": (lambda: run(odd(lambda reward: reward.tolist())), "reward = [[: floats [2, 1, 2]"),
+    "whole rewards": (lambda: run(odd(lambda reward: reward.long())), "reward = tensor(: floats [2, 1, 2]"),
+    "rewards without samples": (lambda: run(odd(lambda reward: reward[0, 0])), "reward = tensor(: floats [2, 1, 2]"),
+    "memory that is not there": (lambda: run(hungry()), "memory = allocate memory: the device (cpu)"),
     # Verdicts.
-    "one realization where a verdict is asked": (random_schedule_judged, "realizations", "1", ">= 2"),
+    "one realization where a verdict is asked": (random_schedule_judged, "realizations = 1: >= 2"),
 }
+"""What is asked, and "field = value: bound" of the refusal."""
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_one_line_names_field_value_bound_and_remedy(case):
-    ask, field, value, bound = CASES[case]
-    with pytest.raises(InputError) as caught:
-        ask()
-    error, text = caught.value, str(caught.value)
+    ask, expected = CASES[case]
+    named, _, bound = expected.rpartition(": ")
+    field, _, value = named.partition(" = ")
+    caught = refused("", ask)
+    error, text = caught, str(caught)
     assert "\n" not in text and len(text) < 400
     assert error.field == field and text.startswith(f"{field} = ")
     assert value in text.partition(" = ")[2].partition(": must be ")[0]
@@ -560,23 +454,19 @@ def test_damaged_files(tmp_path, kind, damage):
         except InputError as error:
             assert "\n" not in str(error)
         return
-    with pytest.raises(InputError, match=r"path|file") as caught:
-        load()
-    assert "\n" not in str(caught.value)
+    caught = refused(r"path|file", load)
+    assert "\n" not in str(caught)
 
 
 def test_files_of_another_kind_or_format(tmp_path, monkeypatch):
     from asyncsim.base import files
 
     saved.save(tmp_path / "schedule.npz")
-    with pytest.raises(InputError, match="trace"):
-        sim.Trace.load(tmp_path / "schedule.npz")
-    with pytest.raises(InputError) as missing:
-        sim.Schedule.load(tmp_path / "absent.npz")
-    assert "absent.npz" in str(missing.value)
+    refused("trace", sim.Trace.load, tmp_path / "schedule.npz")
+    missing = refused("", sim.Schedule.load, tmp_path / "absent.npz")
+    assert "absent.npz" in str(missing)
     monkeypatch.setattr(files, "FORMAT", 2)
-    with pytest.raises(InputError, match="2"):
-        sim.Schedule.load(tmp_path / "schedule.npz")
+    refused("2", sim.Schedule.load, tmp_path / "schedule.npz")
 
 
 def rewritten(path, kind, value, arrays=None, scalars=None, without=()):
@@ -625,9 +515,8 @@ def strange_files():
 @pytest.mark.parametrize(("kind", "value", "changes"), list(strange_files()))
 def test_whole_files_of_other_contents(tmp_path, kind, value, changes):
     path = rewritten(tmp_path / "saved.npz", kind, value, **changes)
-    with pytest.raises(InputError) as caught:
-        type(value).load(path)
-    assert caught.value.field.startswith((kind, "path", "schedule.")) and "\n" not in str(caught.value)
+    caught = refused("", lambda: type(value).load(path))
+    assert caught.field.startswith((kind, "path", "schedule.")) and "\n" not in str(caught)
 
 
 def test_a_file_that_was_only_rewritten_is_read(tmp_path):
@@ -639,8 +528,7 @@ def test_a_file_that_was_only_rewritten_is_read(tmp_path):
 
 def test_a_folder_is_no_file(tmp_path):
     for path in (tmp_path, "", f"{__file__}/file", tmp_path / (300 * "x")):
-        with pytest.raises(InputError, match="path"):
-            saved.save(path)
+        refused("path", saved.save, path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -651,8 +539,7 @@ def test_what_fails_inside_the_guard_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "replace", refuse)
-    with pytest.raises(InputError, match="No space left"):
-        saved.save(tmp_path / "deep" / "file.npz")
+    refused("No space left", saved.save, tmp_path / "deep" / "file.npz")
     assert list((tmp_path / "deep").iterdir()) == []
 
 
@@ -661,8 +548,7 @@ def test_the_memory_asked_for_is_about_what_a_run_takes(monkeypatch):
     monkeypatch.setenv("ASYNCSIM_MEMORY", "16GiB")
     fits = {"updates": 10**6, "every": 1000, "replicates": 4096}
     assert sum(size for size, _ in spec(**fits)._arrays(10, 10).values()) < 16 << 30
-    with pytest.raises(InputError, match="metrics"):
-        spec(**{**fits, "every": 1})
+    refused("metrics", lambda: spec(**{**fits, "every": 1}))
     with pytest.raises(InputError, match="schedule versions"):
         spec(system=sim.schedules.random([0.5, 0.5]), updates=10**6, every=10**6, replicates=10**4, realizations=10**4)
 

@@ -12,6 +12,7 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.running import callbacks
+from tests.refusals import refused
 
 
 def spec(**changes):
@@ -115,9 +116,8 @@ def test_trackers_get_the_numbers_of_the_trace(name, monkeypatch):
 @pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
 def test_an_absent_package_names_its_extra(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(sim.InputError, match=rf"pip install 'asyncsim\[{name}\]'") as refused:
-        callbacks.named(f"{name}:folder")
-    assert "\n" not in str(refused.value)
+    caught = refused(rf"pip install 'asyncsim\[{name}\]'", callbacks.named, f"{name}:folder")
+    assert "\n" not in str(caught)
 
 
 def test_tensorboard_reads_the_numbers_back(tmp_path):
@@ -164,11 +164,9 @@ def test_elsewhere_it_is_a_line_now_and_then(capsys):
     sim.run(spec(), callback=sim.callbacks.live())
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and lines[-1].startswith("asyncsim: update 9 of 9, batch_return ")
-    with pytest.raises(sim.InputError, match="name a metric that the run records"):
-        sim.run(spec(), callback=sim.callbacks.live("absent"))
+    refused("name a metric that the run records", lambda: sim.run(spec(), callback=sim.callbacks.live("absent")))
 
 
 @pytest.mark.parametrize("text", ["nowhere", "wandb", "tensorboard:", ""])
 def test_words_that_name_no_place_are_refused(text):
-    with pytest.raises(sim.InputError, match="--log"):
-        callbacks.named(text)
+    refused("--log", callbacks.named, text)

@@ -27,6 +27,7 @@ from asyncsim.running import checkpoint
 from asyncsim.running.packing import Unwritable, flattened, rebuilt
 from asyncsim.systems._system import StalledError
 from tests.core.test_coupled_drawing import PARTS
+from tests.refusals import refused
 from tests.systems.settings import systems
 
 SEED = 3
@@ -365,15 +366,12 @@ def test_spec_and_seed_are_those_of_the_file(tmp_path):
         (made.replace(updates=20), SEED, "spec.updates = 20: must be 10"),
         (made.replace(method=sim.methods.grpo()), SEED, "spec.method"),
     ):
-        with pytest.raises(sim.InputError, match=said) as refused:
-            sim.run(other, seed=seed, resume=path)
-        assert "\n" not in str(refused.value) and "begin anew" in str(refused.value)
+        caught = refused(said, sim.run, other, seed=seed, resume=path)
+        assert "\n" not in str(caught) and "begin anew" in str(caught)
     # 0 is a seed like any other, and none is that of the file.
-    with pytest.raises(sim.InputError, match="seed = 0: must be 3"):
-        sim.run(resume=path, seed=0)
+    refused("seed = 0: must be 3", sim.run, resume=path, seed=0)
     assert sim.run(resume=path) == sim.run(made, resume=path) == sim.run(made, seed=SEED)
-    with pytest.raises(sim.InputError, match="a new file"):
-        sim.run(made, seed=SEED, checkpoint=path)
+    refused("a new file", sim.run, made, seed=SEED, checkpoint=path)
 
 
 def rewritten(path, **changes):
@@ -385,11 +383,9 @@ def test_other_formats_and_versions_are_refused(tmp_path):
     path = tmp_path / "c.npz"
     broken(spec(), path, 5)
     rewritten(path, format=1)
-    with pytest.raises(sim.InputError, match="a checkpoint of format 4, not 1"):
-        sim.run(resume=path)
+    refused("a checkpoint of format 4, not 1", sim.run, resume=path)
     rewritten(path, format=4, made_with={**checkpoint.made_with(), "torch": "0.1"})
-    with pytest.raises(sim.InputError, match=r"made with torch .*, not 0\.1; use that version"):
-        sim.run(resume=path)
+    refused(r"made with torch .*, not 0\.1; use that version", sim.run, resume=path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
@@ -398,9 +394,8 @@ def test_a_file_that_is_cut_is_refused(tmp_path, share):
     broken(spec(), path, 5)
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(sim.InputError, match="checkpoint file") as refused:
-        sim.run(resume=path)
-    assert "\n" not in str(refused.value)
+    caught = refused("checkpoint file", sim.run, resume=path)
+    assert "\n" not in str(caught)
 
 
 def test_a_file_that_says_something_else_is_refused(tmp_path):
@@ -409,17 +404,13 @@ def test_a_file_that_says_something_else_is_refused(tmp_path):
     _, scalars = files.load_arrays(path, "checkpoint")
     for text in ('{"dict": [["parts", {"list": []}]]}', '{"odd": []}', "[]", '{"array": "absent"}'):
         rewritten(path, tree=json.loads(text))
-        with pytest.raises(sim.InputError, match="checkpoint file"):
-            sim.run(resume=path)
+        refused("checkpoint file", sim.run, resume=path)
     torn = json.loads(json.dumps(scalars["tree"]).replace('"versions"', '"visions"'))
     rewritten(path, tree=torn)
-    with pytest.raises(sim.InputError, match="versions"):
-        sim.run(resume=path)
-    with pytest.raises(sim.InputError, match="an existing file"):
-        sim.run(resume=tmp_path / "absent.npz")
+    refused("versions", sim.run, resume=path)
+    refused("an existing file", sim.run, resume=tmp_path / "absent.npz")
     sim.run(spec()).save(tmp_path / "trace.npz")
-    with pytest.raises(sim.InputError, match="a checkpoint file"):
-        sim.run(resume=tmp_path / "trace.npz")
+    refused("a checkpoint file", sim.run, resume=tmp_path / "trace.npz")
 
 
 def test_what_no_file_can_hold_is_named_and_blocks_are_kept(tmp_path, capsys):
@@ -448,8 +439,7 @@ def test_what_no_file_can_hold_is_named_and_blocks_are_kept(tmp_path, capsys):
     saved = checkpoint.read(path)
     assert len(saved.parts) == 1 and saved.standing is None
     assert sim.run(made, SEED, resume=path) == sim.run(made, SEED)
-    with pytest.raises(sim.InputError, match="one that holds its spec"):
-        sim.run(resume=path)
+    refused("one that holds its spec", sim.run, resume=path)
 
 
 def test_a_part_without_a_way_to_be_packed_is_named(tmp_path, capsys, monkeypatch):
@@ -465,11 +455,9 @@ def test_a_part_without_a_way_to_be_packed_is_named(tmp_path, capsys, monkeypatc
 def test_initial_parameters_and_schedules_of_a_spec_that_cannot_be_written_are_compared(tmp_path):
     made, path = replayed().replace(initial=np.ones(12)), tmp_path / "c.npz"
     broken(made, path, 5)
-    with pytest.raises(sim.InputError, match=r"spec\.initial"):
-        sim.run(made.replace(initial=np.zeros(12)), SEED, resume=path)
+    refused(r"spec\.initial", lambda: sim.run(made.replace(initial=np.zeros(12)), SEED, resume=path))
     other = dataclasses.replace(made.system, trajectory=made.system.trajectory + 1)
-    with pytest.raises(sim.InputError, match=r"spec\.schedule\.trajectory"):
-        sim.run(made.replace(system=other), SEED, resume=path)
+    refused(r"spec\.schedule\.trajectory", lambda: sim.run(made.replace(system=other), SEED, resume=path))
     assert sim.run(made, SEED, resume=path) == sim.run(made, SEED)
 
 
@@ -486,8 +474,7 @@ def test_a_disk_that_is_full_does_not_end_the_run(tmp_path, monkeypatch, capsys)
 
 @pytest.mark.parametrize("every", [0, -1.0, "0 updates", "soon", float("nan")])
 def test_an_interval_has_a_unit(every, tmp_path):
-    with pytest.raises(sim.InputError, match="checkpoint_every"):
-        sim.run(spec(), checkpoint=tmp_path / "c.npz", checkpoint_every=every)
+    refused("checkpoint_every", lambda: sim.run(spec(), checkpoint=tmp_path / "c.npz", checkpoint_every=every))
 
 
 def test_checkpoints_are_as_rare_as_asked(tmp_path, monkeypatch):

@@ -19,15 +19,13 @@ PARTS = tuple(name for name in FEATURES if name not in ("turns", "work", "replay
 def ran(system, drawing, updates=16, seed=0):
     """A run on a task whose responses end by themselves, so that lengths depend on weights."""
     task = sim.tasks.token_bandit(actions=3, horizon=8, ends=True, logits=[[0.0, 0.0, -1.5]])
+    options = {"samples_per_group": 2, "updates": updates, "replicates": 2, "drawing": drawing}
     spec = sim.Spec(
         task,
         sim.schedules.coupled(system),
         sim.methods.reinforce(sim.advantages.none()),
         sim.chain(sim.updates.sgd(2.0)),
-        samples_per_group=2,
-        updates=updates,
-        replicates=2,
-        drawing=drawing,
+        **options,
     )
     return sim.run(spec, seed=seed)
 
@@ -75,30 +73,11 @@ def test_replay_is_drawn_late_only():
 
 
 def test_no_law_is_claimed_where_groups_overtake():
-    drained = System(
-        "d",
-        {},
-        exponential(10.0),
-        (1.0,) * 8,
-        groups_per_batch=2,
-        tickets=4,
-        train_time=20.0,
-        mode="drain",
-        reward=exponential(20.0),
-        reward_holds=True,
-    )
+    options = {"groups_per_batch": 2, "tickets": 4, "train_time": 20.0, "mode": "drain", "reward_holds": True}
+    drained = System("d", {}, exponential(10.0), (1.0,) * 8, reward=exponential(20.0), **options)
     assert claims.predicted_staleness(drained.describe_at(1), 1).support is None
-    delayed = System(
-        "i",
-        {},
-        exponential(10.0),
-        (1.0,) * 8,
-        groups_per_batch=2,
-        tickets=4,
-        train_time=0.0,
-        order="target",
-        sync_time=5.0,
-    )
+    settings = {"groups_per_batch": 2, "tickets": 4, "train_time": 0.0, "order": "target", "sync_time": 5.0}
+    delayed = System("i", {}, exponential(10.0), (1.0,) * 8, **settings)
     found = claims.predicted_staleness(delayed.describe_at(1), 1)
     assert found.mean is None and found.support == (0, 1)
     # What was claimed before, a mean of 1 and a support of 1 alone, is far from what happens.

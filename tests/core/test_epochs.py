@@ -41,16 +41,14 @@ class Book:
 def drifted(staleness=0):
     """The book of a run of PPO anchored at the batch's first update."""
     book = Book()
+    sizes = {"samples_per_group": 8, "updates": 3 * EPOCHS, "epochs": EPOCHS, "replicates": 4}
     spec = sim.Spec(
         sim.tasks.softmax_bandit(arms=ARMS, means=[0.0, 0.3, 1.0]),
         sim.schedules.fixed(staleness),
         sim.methods.ppo_clip(anchor="proximal", advantage=sim.advantages.group_mean()),
         sim.chain(sim.updates.sgd(0.7)),
-        samples_per_group=8,
-        updates=3 * EPOCHS,
-        epochs=EPOCHS,
-        replicates=4,
         diagnostics=[Metric("book", book, outputs=("log_prob",))],
+        **sizes,
     )
     sim.run(spec, seed=2, progress=False)
     assert len(book.tables) == 3 * EPOCHS
@@ -73,17 +71,9 @@ def kept(method):
         seen["targets"].append(step.targets.clone())
         return torch.zeros(len(step.gradient), dtype=torch.float64)
 
-    spec = sim.Spec(
-        sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8),
-        sim.schedules.fixed(0),
-        method,
-        sim.chain(sim.updates.sgd(0.5)),
-        samples_per_group=4,
-        updates=2 * EPOCHS,
-        epochs=EPOCHS,
-        replicates=2,
-        diagnostics=[Metric("look", look)],
-    )
+    task, system = sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8), sim.schedules.fixed(0)
+    sizes = {"samples_per_group": 4, "updates": 2 * EPOCHS, "epochs": EPOCHS, "replicates": 2}
+    spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(0.5)), diagnostics=[Metric("look", look)], **sizes)
     sim.run(spec, seed=2, progress=False)
     return seen
 

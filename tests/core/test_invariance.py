@@ -76,16 +76,10 @@ SCHEDULES = {
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("system", SCHEDULES)
 def test_early_equals_late(system, ends, realizations):
+    task, method = markov(ends=ends, rewards="bernoulli"), sim.methods.truncated_is(cap=1.5)
+    options = {"updates": 16, "replicates": 5, "realizations": realizations, "diagnostics": "default"}
     run = partial(
-        simulated,
-        markov(ends=ends, rewards="bernoulli"),
-        sim.methods.truncated_is(cap=1.5),
-        [sim.updates.sgd(2.0)],
-        updates=16,
-        epochs=2 if "two batches" in system else 1,
-        replicates=5,
-        realizations=realizations,
-        diagnostics="default",
+        simulated, task, method, [sim.updates.sgd(2.0)], epochs=2 if "two batches" in system else 1, **options
     )
     late, early = run(system=SCHEDULES[system](), drawing="late"), run(system=SCHEDULES[system](), drawing="early")
     identical(late, early)
@@ -94,15 +88,8 @@ def test_early_equals_late(system, ends, realizations):
 def test_tokens_are_drawn_early_at_their_own_versions():
     """Most trajectories span two versions and steps are large, so old weights would choose other late tokens."""
     system = sim.systems.areal(2, 2, 4, length=sim.constant(1.0), load=1.3)
-    run = partial(
-        simulated,
-        markov(ends=True),
-        sim.methods.reinforce(),
-        [sim.updates.sgd(20.0)],
-        updates=12,
-        replicates=40,
-        system=system,
-    )
+    options = {"updates": 12, "replicates": 40, "system": system}
+    run = partial(simulated, markov(ends=True), sim.methods.reinforce(), [sim.updates.sgd(20.0)], **options)
     late, early = run(drawing="late"), run(drawing="early")
     schedule = late.schedule
     assert (schedule.version[..., 0] != schedule.version[..., -1]).mean() > 0.3
@@ -138,16 +125,9 @@ def test_mixed_versions_are_drawn_from_their_own_weights():
 
     With the weights of the first token for all tokens they would be those of no policy that generated the data.
     """
-    spec = sim.Spec(
-        markov(),
-        sim.systems.areal(2, 1, 2, length=sim.constant(1.0), load=1.3),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(2.0)),
-        samples_per_group=4,
-        updates=12,
-        replicates=4000,
-        diagnostics=["mean_weight"],
-    )
+    task, system = markov(), sim.systems.areal(2, 1, 2, length=sim.constant(1.0), load=1.3)
+    options = {"samples_per_group": 4, "updates": 12, "replicates": 4000, "diagnostics": ["mean_weight"]}
+    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(sim.updates.sgd(2.0)), **options)
     trace = sim.run(spec, seed=SEED)
     assert (trace.schedule.version[..., 0] != trace.schedule.version[..., -1]).any()
     weight = trace["mean_weight"]
@@ -215,14 +195,9 @@ def test_single_precision_stays_single_with_knobs_per_replicate(link, value):
 def test_counts_equal_samples(rewards, system, method):
     """The same samples, sorted into cells: equal but for the order of summation."""
     task = sim.tasks.softmax_bandit(arms=3, means=MEANS, rewards=rewards)
+    options = {"updates": 8, "diagnostics": ["gradient_norm", "ess", "batch_return", "kl", "entropy"]}
     run = partial(
-        simulated,
-        task,
-        getattr(sim.methods, method)(),
-        [sim.updates.sgd(1.0)],
-        updates=8,
-        system=SCHEDULES[system](),
-        diagnostics=["gradient_norm", "ess", "batch_return", "kl", "entropy"],
+        simulated, task, getattr(sim.methods, method)(), [sim.updates.sgd(1.0)], system=SCHEDULES[system](), **options
     )
     counts, samples = run(sampling="counts"), run()
     np.testing.assert_allclose(counts.parameters, samples.parameters, rtol=0, atol=1e-12)
@@ -287,16 +262,8 @@ def test_saved_schedule_and_trace_come_back(tmp_path):
 )
 def test_coupled_run_equals_its_replay(system):
     """The length of an ending sequence is its work; the run's record, imposed as a schedule, gives the same trace."""
-    run = partial(
-        simulated,
-        markov(ends=True),
-        sim.methods.truncated_is(cap=1.5),
-        [sim.updates.sgd(1.5)],
-        updates=12,
-        replicates=4,
-        samples_per_group=3,
-        diagnostics="default",
-    )
+    options = {"updates": 12, "replicates": 4, "samples_per_group": 3, "diagnostics": "default"}
+    run = partial(simulated, markov(ends=True), sim.methods.truncated_is(cap=1.5), [sim.updates.sgd(1.5)], **options)
     coupled = run(system=sim.schedules.coupled(system()))
     assert coupled.schedule.realizations == 4
     assert len(np.unique(coupled.schedule.work)) > 1
@@ -309,15 +276,8 @@ def test_coupled_run_equals_its_replay(system):
 
 
 def test_early_drawing_refuses_scores_at_behavior_parameters():
-    spec = sim.Spec(
-        markov(),
-        sim.schedules.fixed(1),
-        sim.methods.reinforce(at="behavior"),
-        sim.chain(),
-        updates=2,
-        replicates=2,
-        drawing="early",
-    )
+    options = {"updates": 2, "replicates": 2, "drawing": "early"}
+    spec = sim.Spec(markov(), sim.schedules.fixed(1), sim.methods.reinforce(at="behavior"), sim.chain(), **options)
     with pytest.raises(InputError, match=r"at = 'behavior'.*drawing='late'"):
         sim.run(spec)
 

@@ -30,17 +30,15 @@ class Sums:
 
 
 def trace():
+    sizes = {"updates": 10, "replicates": 4, "realizations": 2, "every": 3}
     return sim.run(
         sim.Spec(
             sim.tasks.softmax_bandit(arms=3),
             sim.schedules.random([0.5, 0.5]),
             sim.methods.reinforce(),
             sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))),
-            updates=10,
-            replicates=4,
-            realizations=2,
-            every=3,
             diagnostics=["batch_return", "ess", sim.diagnostics.autocorrelogram(lags=2), Sums()],
+            **sizes,
         )
     )
 

@@ -16,6 +16,7 @@ import asyncsim as sim
 from asyncsim.base import laws, rng
 from asyncsim.base.checks import InputError
 from tests.cli.test_cli import call
+from tests.refusals import refused
 
 LENGTHS = [12.0, 250.0, 31.0, 7.0]
 
@@ -88,9 +89,8 @@ def test_systems_take_files_on_the_command_line_and_in_python(folder):
     ],
 )
 def test_what_is_no_column_of_lengths_is_refused_in_one_line(folder, text, message):
-    with pytest.raises(InputError, match=message) as caught:
-        laws.as_law("length", text)
-    assert "\n" not in str(caught.value)
+    caught = refused(message, laws.as_law, "length", text)
+    assert "\n" not in str(caught)
 
 
 @pytest.mark.parametrize("name", ["reward", "environment", "train_time", "length", "difficulty"])
@@ -150,9 +150,8 @@ def test_staleness_of_a_file_is_a_law_of_integers(folder):
     ],
 )
 def test_what_is_no_column_of_versions_is_refused_in_one_line(folder, text, message):
-    with pytest.raises(InputError, match=message) as caught:
-        sim.schedules.random(law=text)
-    assert "\n" not in str(caught.value)
+    caught = refused(message, sim.schedules.random, law=text)
+    assert "\n" not in str(caught)
 
 
 def test_words_of_run_and_compare_take_settings_of_the_model(folder):
@@ -175,22 +174,18 @@ def test_words_of_run_and_compare_take_settings_of_the_model(folder):
 def test_what_is_too_long_is_refused_before_it_is_read(tmp_path, monkeypatch):
     many = tmp_path / "many.parquet"
     parquet.write_table(pa.table({"n": np.full(laws.MANY + 1, 7), "text": ["x"] * (laws.MANY + 1)}), many)
-    with pytest.raises(InputError, match=f"n = '{laws.MANY + 1} values': must be at most {laws.MANY}"):
-        laws.as_law("length", f"@{many}:n")
-    with pytest.raises(InputError, match=f"at most {laws.MANY}"):
-        laws.empirical(np.ones(laws.MANY + 1))
+    refused(f"n = '{laws.MANY + 1} values': must be at most {laws.MANY}", laws.as_law, "length", f"@{many}:n")
+    refused(f"at most {laws.MANY}", lambda: laws.empirical(np.ones(laws.MANY + 1)))
     # A column of one number is packed a thousandfold: what is counted is what it becomes.
     assert many.stat().st_size < laws.MANY / 2
     monkeypatch.setenv("ASYNCSIM_READ_LIMIT", "8M")
-    with pytest.raises(InputError, match="READ_LIMIT"):
-        laws.as_law("length", f"@{many}:n")
+    refused("READ_LIMIT", laws.as_law, "length", f"@{many}:n")
 
 
 def test_a_compressed_file_is_not_unpacked(folder):
     with pa.CompressedOutputStream("one.csv.gz", "gzip") as file:
         file.write(b"n\n" + b"1\n" * 1000)
-    with pytest.raises(InputError, match=r"one\.csv\.gz"):
-        laws.as_law("length", "@one.csv.gz:n")
+    refused(r"one\.csv\.gz", laws.as_law, "length", "@one.csv.gz:n")
 
 
 def test_a_law_of_a_million_numbers_draws_as_quickly_as_a_short_one():

@@ -18,15 +18,10 @@ BATCHES = 7
 
 def spec_of(advantage, epochs=1, minibatches=1, **changes):
     settings = {"samples_per_group": 4, "updates": BATCHES * epochs * minibatches, "replicates": 3, **changes}
+    task, system = markov(), sim.schedules.fixed(1, groups_per_batch=2)
+    options = {"epochs": epochs, "minibatches": minibatches, "cut": "samples"}
     return sim.Spec(
-        markov(),
-        sim.schedules.fixed(1, groups_per_batch=2),
-        sim.methods.ppo_clip(advantage=advantage),
-        sim.chain(sim.updates.sgd(0.8)),
-        epochs=epochs,
-        minibatches=minibatches,
-        cut="samples",
-        **settings,
+        task, system, sim.methods.ppo_clip(advantage=advantage), sim.chain(sim.updates.sgd(0.8)), **options, **settings
     )
 
 

@@ -65,16 +65,10 @@ def growth(power):
 @cache
 def squares(seed, realizations):
     """x_t^2, [U, R], and the realization of each replicate."""
+    task, system = sim.tasks.quadratic((1.0,), noise=1.0, start=START), sim.schedules.random([0.2] * len(LAGS))
+    sizes = {"samples_per_group": 1, "updates": UPDATES, "replicates": 4096, "realizations": realizations}
     spec = sim.Spec(
-        sim.tasks.quadratic((1.0,), noise=1.0, start=START),
-        sim.schedules.random([0.2] * len(LAGS)),
-        sim.methods.gradient(),
-        sim.chain(sim.updates.sgd(ETA)),
-        samples_per_group=1,
-        updates=UPDATES,
-        replicates=4096,
-        realizations=realizations,
-        diagnostics=["exact_return"],
+        task, system, sim.methods.gradient(), sim.chain(sim.updates.sgd(ETA)), diagnostics=["exact_return"], **sizes
     )
     trace = sim.run(spec, seed=seed)
     return -2.0 * trace["exact_return"], trace.realization

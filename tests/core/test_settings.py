@@ -10,22 +10,16 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import knobs, uncertainty
-from asyncsim.base.checks import InputError
 from tests.cli.test_cli import call
+from tests.refusals import refused
 
 STEPS = (0.05, 0.1, 0.15, 0.2)
 
 
 def run(update, method=None, replicates=4, **changes):
-    spec = sim.Spec(
-        sim.tasks.quadratic((1.0,), noise=1.0),
-        sim.schedules.fixed(2),
-        method or sim.methods.gradient(),
-        update,
-        updates=20,
-        replicates=replicates,
-        **changes,
-    )
+    task = sim.tasks.quadratic((1.0,), noise=1.0)
+    sizes = {"updates": 20, "replicates": replicates}
+    spec = sim.Spec(task, sim.schedules.fixed(2), method or sim.methods.gradient(), update, **sizes, **changes)
     return sim.run(spec, seed=1)
 
 
@@ -69,8 +63,7 @@ def test_a_part_has_the_replicates_of_its_setting(mixed):
 
 
 def test_an_estimate_of_several_settings_is_refused_and_that_of_each_is_right(mixed):
-    with pytest.raises(InputError, match=r"settings = 'sgd.lr'.*trace\.split\(\)"):
-        mixed.final("gradient_norm")
+    refused(r"settings = 'sgd.lr'.*trace\.split\(\)", mixed.final, "gradient_norm")
     found = mixed.split()["sgd.lr=0.2"].final("gradient_norm")
     assert found == uncertainty.between(mixed["gradient_norm"][-2:, [0, 2, 5]].mean(axis=0))
     assert math.isinf(mixed.split()["sgd.lr=0.3"].final("gradient_norm").error)
@@ -85,15 +78,9 @@ def test_the_table_has_a_row_and_a_column_for_each_setting(mixed):
 
 def test_realizations_of_a_part_are_those_its_replicates_ran_on():
     system = sim.schedules.random([0.5, 0.5], per="trajectory")
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        system,
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))),
-        updates=8,
-        replicates=4,
-        samples_per_group=2,
-    )
+    task = sim.tasks.softmax_bandit()
+    sizes = {"updates": 8, "replicates": 4, "samples_per_group": 2}
+    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))), **sizes)
     trace = sim.run(spec)
     part = trace.split()["sgd.lr=0.2"]
     np.testing.assert_array_equal(part.schedule.version, trace.schedule.version[2:])
@@ -125,8 +112,7 @@ def test_settings_of_another_length_are_refused(four, tmp_path):
     header = {**four.header, "settings": {"sgd.lr": [1.0, 2.0]}}
     broken = sim.Trace(**{**{name: getattr(four, name) for name in four.__dataclass_fields__}, "header": header})
     broken.save(tmp_path / "t.npz")
-    with pytest.raises(InputError, match=r"settings sgd\.lr"):
-        sim.Trace.load(tmp_path / "t.npz")
+    refused(r"settings sgd\.lr", sim.Trace.load, tmp_path / "t.npz")
 
 
 def test_the_command_line_says_which_setting_ended_where(tmp_path):

@@ -17,12 +17,12 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import progress, workers
-from asyncsim.base.checks import InputError
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import checkpoint, parcels, running, spreading, training
 from asyncsim.running.spreading import Site, blocks
 from tests.core.runs import identical
 from tests.core.test_checkpoints import KINDS
+from tests.refusals import refused
 
 SEED = 3
 CHAIN = sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov")
@@ -141,8 +141,7 @@ def test_a_number_that_is_none_of_workers_is_refused(asked):
         lambda: sim.run(spec(), workers=asked),
         lambda: sim.compare(spec(), spec(method=sim.methods.gspo()), smallest=0.1, workers=asked),
     ):
-        with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-            ask()
+        refused(f"^{re.escape(message)}$", ask)
 
 
 # What ends early.
@@ -204,8 +203,7 @@ def test_a_killed_worker_costs_its_block_and_a_second_time_the_run(deaths, tmp_p
 
 
 def test_what_a_worker_refuses_is_raised_here(capfd):
-    with pytest.raises(InputError, match="reward = 'NaN': must be a number; mend the task"):
-        sim.run(recorded("refuses"), workers=2)
+    refused("reward = 'NaN': must be a number; mend the task", lambda: sim.run(recorded("refuses"), workers=2))
     assert capfd.readouterr().err == ""
 
 

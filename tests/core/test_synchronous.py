@@ -125,18 +125,8 @@ ADVANTAGES = {
 
 
 def textbook(task, gradient, links, *, epochs=1, updates=6, replicate=2, at="current"):
-    return plain.train(
-        task,
-        gradient,
-        links,
-        seed=SEED,
-        replicate=replicate,
-        updates=updates,
-        groups=2,
-        samples=4,
-        epochs=epochs,
-        at=at,
-    )
+    sizes = {"updates": updates, "epochs": epochs}
+    return plain.train(task, gradient, links, seed=SEED, replicate=replicate, groups=2, samples=4, at=at, **sizes)
 
 
 def difference(trace, expected, replicate=2):

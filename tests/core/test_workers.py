@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from asyncsim.base import workers
-from asyncsim.base.checks import InputError
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -48,8 +48,7 @@ def test_every_call_is_answered_once_by_its_number(calls, count):
 def test_what_a_call_does_to_its_process_stays_there(calls):
     with workers.Crew(2) as crew:
         assert crew.submit("called:noisy", 5).result(60) == [5, ""]
-        with pytest.raises(InputError, match=r"field = 3: must be less; lower it"):
-            crew.submit("called:bad").result(60)
+        refused(r"field = 3: must be less; lower it", lambda: crew.submit("called:bad").result(60))
         with pytest.raises(RuntimeError, match="Odd: strange"):
             crew.submit("called:odd").result(60)
         with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match=r"pickle|local object"):
@@ -66,8 +65,7 @@ def test_what_a_call_does_to_its_process_stays_there(calls):
 
 
 def test_an_error_gives_up_the_other_calls(calls):
-    with pytest.raises(InputError, match="field"):
-        list(workers.each("called:bad", [()] * 50, 2))
+    refused("field", lambda: list(workers.each("called:bad", [()] * 50, 2)))
 
 
 def orphaned(calls, said, *meanwhile):
@@ -142,8 +140,7 @@ def test_a_temporary_folder_goes_with_its_process_however_that_ends():
 
 @pytest.mark.parametrize("asked", [0, -1, 1.5, workers.MOST + 1])
 def test_a_number_that_is_none_of_workers_is_refused(asked):
-    with pytest.raises(InputError, match="workers"):
-        workers.count_of(asked, 3)
+    refused("workers", workers.count_of, asked, 3)
 
 
 def test_verdicts_do_not_depend_on_the_number_of_workers():

@@ -117,7 +117,7 @@ drawn(291, "systems", "training times of a refill drawn from the first batch on"
      "np.arange(first, first + batches)", "np.arange(batches)")  # fmt: skip
 drawn(292, "predicting", "a run is watched from before its window is full", f"{R}.alarms:matched",
      "found.learned + watch + window", "found.learned + watch")  # fmt: skip
-drawn(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._columns:columns_of",
+drawn(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._record:columns_of",
      "table.itemsize // word.itemsize, places", "table.itemsize // 8, places")  # fmt: skip
 drawn(294, "diagnostics", "callbacks: mean over replicates without numbers too",
      "asyncsim.running.callbacks:Recorded.summary",

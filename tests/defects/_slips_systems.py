@@ -47,27 +47,27 @@ mistaken(161, "a cancelled sample is written to its end", "cancelled_run_on",
      "::test_the_comparison_of_histories_sees_every_setting[redundant]")  # fmt: skip
 
 slip(162, "kernel", "prefetch: one batch more", f"{S}._build:_settings",
-     '"prefetch": s.prefetch', '"prefetch": s.prefetch + 1',
+     '"room": room', '"room": room, "prefetch": s.prefetch + 1',
      killer="systems/test_kernel.py"
      "::test_the_comparison_of_histories_sees_every_setting[prefetch]")  # fmt: skip
 slip(163, "kernel", "tickets come back at once where a publish is meant, and the reverse", f"{S}._build:_settings",
      's.release == "publish"', 's.release != "publish"',
      killer="systems/test_summary.py::test_a_deadlock_says_who_waits_for_what")  # fmt: skip
 slip(164, "kernel", "age limit: one version more", f"{S}._build:_settings",
-     '"max_age": _limit(s.max_age)', '"max_age": _limit(None if s.max_age is None else s.max_age + 1)',
+     '"room": room', '"room": room, "max_age": _limit(None if s.max_age is None else s.max_age + 1)',
      killer="systems/test_summary.py::test_a_deadlock_says_who_waits_for_what")  # fmt: skip
 slip(165, "kernel", "a full buffer drops the oldest where it should block, and the reverse", f"{S}._build:_settings",
      's.overflow == "drop_oldest"', 's.overflow != "drop_oldest"',
      killer="systems/test_kernel.py"
      "::test_the_comparison_of_histories_sees_every_setting[max_uses]")  # fmt: skip
 slip(166, "publishing", "transfer takes the time of a batch's share of it", f"{S}._build:_settings",
-     '"sync_time": s.sync_time', '"sync_time": s.sync_time / s.batches_per_publish')  # fmt: skip
+     '"room": room', '"room": room, "sync_time": s.sync_time / s.batches_per_publish')  # fmt: skip
 slip(167, "publishing", "transfer in milliseconds", f"{S}._build:_settings",
-     '"sync_time": s.sync_time', '"sync_time": s.sync_time / 1000.0',
+     '"room": room', '"room": room, "sync_time": s.sync_time / 1000.0',
      killer="systems/test_kernel.py"
      "::test_the_comparison_of_histories_sees_every_setting[generator_pauses]")  # fmt: skip
 slip(168, "publishing", "several batches a publish: the trainer publishes each", f"{S}._build:_settings",
-     '"batches_per_publish": s.batches_per_publish', '"batches_per_publish": 1',
+     '"room": room', '"room": room, "batches_per_publish": 1',
      killer="systems/test_contract.py::test_a_preset_follows_its_law[tba-generators]")  # fmt: skip
 slip(169, "systems", "load: training time of one group", f"{S}._settings:Settings.mean_train_time",
      "self.load * self.groups_per_batch / ", "self.load / ",
@@ -105,22 +105,22 @@ slip(178, "summaries", "mean staleness of samples by tokens forgotten", f"{S}._s
      "_ratio(sums.token_staleness, sums.tokens)", "_ratio(sums.token_staleness, sums.trained_samples)",
      killer="systems/test_summary.py::test_token_staleness_is_the_mean_over_many_tokens[pin]")  # fmt: skip
 
-slip(179, "schedules", "fixed: one version too stale", f"{H}.fixed:_versions",
+slip(179, "schedules", "fixed: one version too stale", f"{H}.imposed:_behind",
      "request.train_version - staleness", "request.train_version - staleness - 1",
      killer="contracts/test_links.py::test_staleness_step_counts_updates_not_versions[2-1]")  # fmt: skip
-slip(180, "schedules", "sawtooth: publishes one batch late", f"{H}.sawtooth:sawtooth",
+slip(180, "schedules", "sawtooth: publishes one batch late", f"{H}.imposed:sawtooth",
      "batches_per_publish=every", "batches_per_publish=every + 1",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
-slip(181, "schedules", "random: draws shared between batches", f"{H}.random:_versions",
+slip(181, "schedules", "random: draws shared between batches", f"{H}.imposed:_drawn",
      "batch * unit.size + unit", "0 * batch + unit",
      killer="comparing/test_attacked.py"
      "::test_every_replicate_has_a_schedule_of_its_own_at_every_look[random]")  # fmt: skip
-slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.random:_versions",
+slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.imposed:_drawn",
      "np.searchsorted(cumulative, uniform, side=\"right\")",
      "np.maximum(np.searchsorted(cumulative, uniform, side=\"right\") - 1, 0)",
      killer="schedules/test_imposed.py"
      "::test_random_staleness_has_its_law_and_its_sharing[update]")  # fmt: skip
-slip(183, "schedules", "frozen: weights are renewed", f"{H}.frozen:_versions",
+slip(183, "schedules", "frozen: weights are renewed", f"{H}.imposed:_first",
      "np.zeros_like(request.train_version)", "request.train_version",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
 slip(184, "schedules", "replay: offset of stamps forgotten", f"{H}._log_versions:Units.stamps",

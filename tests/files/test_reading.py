@@ -329,13 +329,9 @@ def test_bombs_are_refused_before_they_take_their_memory(tmp_path):
         paths.append(tmp_path / f"{name}.npz")
         paths[-1].write_bytes(data)
     assert sum(path.stat().st_size for path in paths) < 3 * MIB
+    options = {"capture_output": True, "text": True, "timeout": 120, "check": True}
     done = subprocess.run(
-        [sys.executable, "-c", WATCH, *map(str, paths)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env={**os.environ, "ASYNCSIM_READ_LIMIT": "64MiB"},
+        [sys.executable, "-c", WATCH, *map(str, paths)], env={**os.environ, "ASYNCSIM_READ_LIMIT": "64MiB"}, **options
     )
     *said, peak = done.stdout.splitlines()
     assert said == ["refused"] * len(paths) and int(peak) < 64, done.stdout

@@ -15,7 +15,7 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import files
-from asyncsim.base.checks import InputError
+from tests.refusals import refused
 
 SAVED = sim.schedules.fixed(0).schedule(4, 2, 1, 1, 0)
 
@@ -98,8 +98,7 @@ def test_a_link_stays_and_its_target_is_written(tmp_path, target, there):
 
 def test_a_link_to_itself_is_refused_by_name(tmp_path):
     (tmp_path / "link").symlink_to("link")
-    with pytest.raises(InputError, match="link"):
-        put(tmp_path / "link")
+    refused("link", put, tmp_path / "link")
 
 
 def test_a_read_only_file_is_refused_by_name(tmp_path):
@@ -108,8 +107,7 @@ def test_a_read_only_file_is_refused_by_name(tmp_path):
     path.chmod(0o444)
     (tmp_path / "link").symlink_to("file")
     for name in ("file", "link"):
-        with pytest.raises(InputError, match="writable, not read-only"):
-            SAVED.save(tmp_path / name)
+        refused("writable, not read-only", SAVED.save, tmp_path / name)
     assert path.read_bytes() == b"old" and stat.S_IMODE(path.stat().st_mode) == 0o444
 
 
@@ -157,8 +155,7 @@ def test_a_file_that_standard_output_goes_to_loses_nothing(tmp_path, mode, named
 
 def test_a_full_device_is_one_line(device):
     full = device("full", 7)
-    with pytest.raises(InputError, match="No space left on device"):
-        put(full)
+    refused("No space left on device", put, full)
     assert stat.S_ISCHR(os.stat(full).st_mode)
 
 
@@ -242,8 +239,7 @@ def test_the_default_of_signals_stays(tmp_path, monkeypatch, nameless):
 
 
 def test_the_root_is_no_file():
-    with pytest.raises(InputError, match="a file, not a folder"):
-        files.writable("--trace", "/")
+    refused("a file, not a folder", files.writable, "--trace", "/")
 
 
 @pytest.mark.parametrize("name", ["folder", "folder/", "file/below", "nul\0byte", ""])
@@ -251,6 +247,5 @@ def test_what_is_no_file_is_refused_by_name(tmp_path, name):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"old")
     for ask in (put, lambda path: files.writable("--json", path)):
-        with pytest.raises(InputError):
-            ask(f"{tmp_path}/{name}")
+        refused("", ask, f"{tmp_path}/{name}")
     assert (tmp_path / "file").read_bytes() == b"old"

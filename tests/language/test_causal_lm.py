@@ -19,6 +19,7 @@ from asyncsim.policies import _language_prompts as prompts
 from asyncsim.policies import _language_sampling as sampling
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch, Draws
+from tests.refusals import refused
 
 SHAPE = {"width": 16, "layers": 3, "heads": 2, "hidden": 24, "context": 40, "steps": 0}
 TEXTS = ("1+2=", "12+34=", "7=", "12+39=")
@@ -567,9 +568,8 @@ def test_a_bound_network_leaves_the_others_alone():
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):
-    with pytest.raises(InputError) as error:
-        sim.policies.causal_lm(**settings)
-    assert message in str(error.value)
+    error = refused("", lambda: sim.policies.causal_lm(**settings))
+    assert message in str(error)
 
 
 def test_more_trained_layers_than_there_are_is_refused():
@@ -580,10 +580,8 @@ def test_more_trained_layers_than_there_are_is_refused():
 def test_a_text_longer_than_the_context_is_refused():
     made = policy()
     long = ids(made, ("1" * 41,))
-    with pytest.raises(InputError, match=r"tokens of a prompt and its response = 41: must be at most 40"):
-        made.remember(long)
-    with pytest.raises(InputError, match=r"= 41: must be at most 40"):
-        drawn(made, view_of(made, weights(made)), ids(made, ("1" * 38,)))
+    refused(r"tokens of a prompt and its response = 41: must be at most 40", made.remember, long)
+    refused(r"= 41: must be at most 40", lambda: drawn(made, view_of(made, weights(made)), ids(made, ("1" * 38,))))
     with pytest.raises(InputError, match=r"= 44: must be at most 40"):
         seen = ids(made, ("1" * 38,))
         made.score(view_of(made, weights(made)), batch_of(seen, torch.zeros(1, 1, N, T, dtype=torch.int64)))
@@ -591,8 +589,7 @@ def test_a_text_longer_than_the_context_is_refused():
 
 def test_an_empty_prompt_is_refused():
     made = policy()
-    with pytest.raises(InputError, match=r"tokens of a prompt = 0: must be at least 1"):
-        made.remember(torch.full((1, 1, N, 4), -1))
+    refused(r"tokens of a prompt = 0: must be at least 1", lambda: made.remember(torch.full((1, 1, N, 4), -1)))
 
 
 def test_unknown_outputs_are_refused():

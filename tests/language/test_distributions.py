@@ -16,6 +16,7 @@ from asyncsim.step.step import Carried
 from tests.contracts.laboratory import NOTHING, make, names
 from tests.language import test_causal_lm as plain
 from tests.language.test_causal_lm import SHAPE, TEXTS, N, T, ids, one_thread, view_of, weights
+from tests.refusals import refused
 
 assert one_thread
 
@@ -138,7 +139,5 @@ def test_what_memory_cannot_hold_is_refused(monkeypatch):
 
 def test_rows_at_weights_that_are_not_kept_are_refused():
     made = spec(PARTS["exact behavior"], drawing=None)
-    with pytest.raises(InputError, match=r"drawing='late', which keeps weights, or policy.distributions=True"):
-        sim.run(made)
-    with pytest.raises(InputError, match="distributions = 'some': must be True or False"):
-        sim.policies.causal_lm("char", distributions="some")
+    refused(r"drawing='late', which keeps weights, or policy.distributions=True", sim.run, made)
+    refused("distributions = 'some': must be True or False", sim.policies.causal_lm, "char", distributions="some")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.base.checks import InputError
 from asyncsim.policies import _language_sampling as sampling
 from tests.language import test_causal_lm as plain
 from tests.language.test_causal_lm import SHAPE, SHARED, SURE, TEXTS, N, T, ids, one_thread, view_of, weights
+from tests.refusals import refused
 
 assert one_thread
 VERSIONS = 3
@@ -242,12 +242,9 @@ def test_it_is_refused_where_no_sample_goes_on():
     for mode in ("drain", "restart", "pin", "reprefill"):
         for source in (going_on(mode), sim.schedules.coupled(going_on(mode))):
             bound = f"policy.cache = 'keep': must be 'reread' where installs {mode} samples in flight"
-            with pytest.raises(InputError, match=bound):
-                run(source, cache="keep")
-    with pytest.raises(InputError, match="policy argument = 'cache': must be one of"):
-        sim.tasks.softmax_bandit().policy(cache="keep")
-    with pytest.raises(InputError, match="cache = 'new': must be one of reread, keep"):
-        sim.tasks.arithmetic().policy(cache="new")
+            refused(bound, run, source, cache="keep")
+    refused("policy argument = 'cache': must be one of", lambda: sim.tasks.softmax_bandit().policy(cache="keep"))
+    refused("cache = 'new': must be one of reread, keep", lambda: sim.tasks.arithmetic().policy(cache="new"))
 
 
 def test_it_is_set_from_the_command_line():

@@ -13,12 +13,12 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.base.checks import InputError
 from asyncsim.policies import _hub
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.sampling.rollouts import Sampler
 from asyncsim.step.batch import Draws
 from asyncsim.tasks._language import LanguageTask, chosen, padded, shuffled
+from tests.refusals import refused
 
 CHARACTERS = Characters()
 POLICY = SimpleNamespace(tokenizer=CHARACTERS, context=64)
@@ -200,8 +200,7 @@ def test_a_reward_finds_its_prompt_by_the_trajectory(redundant):
     ],
 )
 def test_what_cannot_be_asked_is_refused(texts, answers, message):
-    with pytest.raises(InputError, match=message):
-        LanguageTask(texts, answers, 3).fit(POLICY)
+    refused(message, lambda: LanguageTask(texts, answers, 3).fit(POLICY))
 
 
 @dataclass(frozen=True)
@@ -217,8 +216,7 @@ class Odd(LanguageTask):
 @pytest.mark.parametrize("paid", [None, "1", [1.0], 1j, float("nan"), np.ones(2)])
 def test_a_score_that_is_no_number_is_named(paid):
     task = Odd(("1+",), ("1",), 2, paid=paid).fit(POLICY)
-    with pytest.raises(InputError, match=r"score of an answer to prompt 0 = .*: must be a finite number"):
-        answered(task, [0], [["1"]])
+    refused(r"score of an answer to prompt 0 = .*: must be a finite number", answered, task, [0], [["1"]])
 
 
 @pytest.mark.parametrize("paid", [True, 1, np.float32(1.0), torch.ones(())])
@@ -285,9 +283,8 @@ class Long(Characters):
     ],
 )
 def test_bad_input_is_named(call, field):
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.field.startswith(field) and caught.value.remedy
+    caught = refused("", call)
+    assert caught.field.startswith(field) and caught.remedy
 
 
 def test_the_header_says_what_is_asked():
@@ -329,10 +326,8 @@ def test_generated_answers_need_room_for_the_space_in_front_of_them():
     room = max(map(len, task.answers)) + 2
     speaker = SimpleNamespace(tokenizer=Lowercase(), context=999)
     assert replace(task, horizon=room).fit(speaker).horizon == room
-    with pytest.raises(InputError, match=f"horizon = {room - 1}: must be at least {room}"):
-        replace(task, horizon=room - 1).fit(speaker)
-    with pytest.raises(InputError, match=r"use causal_lm\('smollm2'\)"):
-        task.fit(POLICY)
+    refused(f"horizon = {room - 1}: must be at least {room}", lambda: replace(task, horizon=room - 1).fit(speaker))
+    refused(r"use causal_lm\('smollm2'\)", task.fit, POLICY)
 
 
 def spec_of(task):
@@ -351,8 +346,7 @@ def test_the_own_model_of_generated_problems_reads_words(monkeypatch):
     assert task.policy() == sim.policies.causal_lm("smollm2")
     monkeypatch.setattr(_hub, "PACKAGE", "no_such_package_at_all")
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace())
-    with pytest.raises(InputError, match="make llm"):
-        sim.run(spec_of(task))
+    refused("make llm", lambda: sim.run(spec_of(task)))
 
 
 @pytest.mark.long
@@ -381,12 +375,10 @@ def test_generated_problems_run_with_their_own_model():
 )
 def test_bad_generated_problems_are_named(call, field):
     pytest.importorskip("reasoning_gym")
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.field.startswith(field) and caught.value.remedy
+    caught = refused("", call)
+    assert caught.field.startswith(field) and caught.remedy
 
 
 def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(InputError, match=r"asyncsim\[llm\]"):
-        sim.tasks.reasoning()
+    refused(r"asyncsim\[llm\]", sim.tasks.reasoning)

@@ -16,6 +16,7 @@ from asyncsim.policies import _pretraining as pretraining
 from asyncsim.policies._cache import Columns, Growing
 from asyncsim.policies._pretraining import Recipe
 from asyncsim.policies._tokenizers import ALPHABET, Characters
+from tests.refusals import refused
 
 SMALL = Recipe(width=16, layers=2, heads=2, hidden=24, context=24, steps=0)
 
@@ -113,9 +114,8 @@ def test_characters_come_back(text):
 
 
 def test_an_unknown_character_is_refused():
-    with pytest.raises(InputError, match=r"character of a text = '%': must be in the alphabet") as caught:
-        Characters().encode("1%2")
-    assert caught.value.remedy.endswith("use causal_lm('smollm2') or a model of words")
+    caught = refused(r"character of a text = '%': must be in the alphabet", lambda: Characters().encode("1%2"))
+    assert caught.remedy.endswith("use causal_lm('smollm2') or a model of words")
 
 
 # Pretraining.
@@ -176,8 +176,7 @@ def test_weights_are_read_from_a_folder_that_cannot_be_written(cache, monkeypatc
     pretraining.save(TINY.network(), cache / f"{TINY.key()}.npz")
     monkeypatch.setattr(files.tempfile, "mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("read-only")))
     pretraining.pretrained(TINY)
-    with pytest.raises(InputError, match=r"cache folder = .*PermissionError"):
-        pretraining.pretrained(dataclasses.replace(TINY, seed=9))
+    refused(r"cache folder = .*PermissionError", lambda: pretraining.pretrained(dataclasses.replace(TINY, seed=9)))
 
 
 def test_training_stops_at_its_target():
@@ -209,8 +208,7 @@ def test_a_damaged_weight_file_is_named(cache, damage):
     if damage != "shape":
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"")
-    with pytest.raises(InputError, match=r"weight file = .*char-.*delete it, it is made again"):
-        pretraining.pretrained(TINY)
+    refused(r"weight file = .*char-.*delete it, it is made again", pretraining.pretrained, TINY)
 
 
 def test_a_failed_write_leaves_nothing(cache, monkeypatch):
@@ -218,8 +216,7 @@ def test_a_failed_write_leaves_nothing(cache, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez", broken)
-    with pytest.raises(InputError, match="disk full"):
-        pretraining.save(SMALL.network(), cache / "x.npz")
+    refused("disk full", lambda: pretraining.save(SMALL.network(), cache / "x.npz"))
     assert list(cache.iterdir()) == []
 
 
@@ -244,8 +241,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
     for name in ("ASYNCSIM_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pretraining.Path, "home", nowhere)
-    with pytest.raises(InputError, match="set ASYNCSIM_CACHE"):
-        pretraining.pretrained(TINY)
+    refused("set ASYNCSIM_CACHE", pretraining.pretrained, TINY)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +258,8 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
     ],
 )
 def test_a_recipe_that_cannot_be_built_is_refused(fields, message):
-    with pytest.raises(InputError) as error:
-        dataclasses.replace(SMALL, **fields).check()
-    assert message in str(error.value)
+    error = refused("", lambda: dataclasses.replace(SMALL, **fields).check())
+    assert message in str(error)
 
 
 def test_lines_are_sums():

@@ -169,17 +169,15 @@ def test_targets_follow_the_critic_from_update_to_update(name):
 def test_a_run_learns_an_environment(name):
     """Six updates on stale segments of the cart-pole: every replicate moves its own way, nothing is NaN."""
     critic = "action" if name in ("retrace", "acer") else True
+    sizes = {"samples_per_group": 3, "updates": 6, "epochs": 2, "replicates": 3}
     run = sim.run(
         sim.Spec(
             sim.tasks.gym("CartPole-v1", trajectory="segment", steps=16),
             sim.schedules.fixed(1),
             getattr(sim.methods, name)(),
             sim.chain(sim.updates.clip_norm(0.5), sim.updates.adam(0.003)),
-            samples_per_group=3,
-            updates=6,
-            epochs=2,
-            replicates=3,
             policy=sim.policies.mlp(4, 2, hidden=(8,), critic=critic),
+            **sizes,
         )
     )
     final = torch.as_tensor(np.asarray(run.parameters))

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.advantages._advantage import Baseline
-from asyncsim.base.checks import InputError
 from asyncsim.sampling import oracle
 from tests.contracts.families.importance import PAPERS
 from tests.contracts.laboratory import acting, case, step_with
+from tests.refusals import refused
 
 NOW, THEN = np.array([0.4, -0.3, 0.1]), np.array([-0.2, 0.5, 0.0])
 PAY = np.array([1.0, -0.5, 0.25])
@@ -305,9 +305,8 @@ def test_caps_clips_and_masks_bind_in_the_comparison_with_the_papers(label):
     ],
 )
 def test_refusals(make, message):
-    with pytest.raises(InputError) as caught:
-        make()
-    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+    caught = refused("", make)
+    assert str(caught).startswith(message) and "\n" not in str(caught)
 
 
 def test_rows_of_several_episodes_are_refused():
@@ -316,8 +315,7 @@ def test_rows_of_several_episodes_are_refused():
     assert torch.isfinite(trial.gradient(sim.methods.per_decision_is())).all()
     ended = trial.batch.ended.clone()
     ended[0, 0, 0, 1] = True
-    with pytest.raises(InputError, match="one episode in each row"):
-        trial.gradient(sim.methods.per_decision_is(), ended=ended)
+    refused("one episode in each row", lambda: trial.gradient(sim.methods.per_decision_is(), ended=ended))
 
 
 # Bounds from below, and the geometric mean as a weight.
@@ -373,5 +371,4 @@ def test_a_floor_adds_the_bias_that_its_docstring_says():
 @pytest.mark.parametrize("floor", [-0.1, 1.1, math.nan])
 def test_a_floor_above_one_is_refused(floor):
     for make in (sim.methods.truncated_is, sim.methods.three_policy_tis):
-        with pytest.raises(InputError, match="floor"):
-            make(floor=floor)
+        refused("floor", make, floor=floor)

@@ -143,17 +143,9 @@ def test_update_staleness_is_missing_where_a_version_is():
 def test_update_staleness_counts_updates_on_a_drained_batch():
     """Two updates on every batch: the second is one update older, while versions stand still."""
     names_ = ["update_staleness", "staleness_head"]
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(1),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(0.1)),
-        samples_per_group=2,
-        epochs=2,
-        updates=8,
-        replicates=2,
-        diagnostics=names_,
-    )
+    task = sim.tasks.softmax_bandit()
+    options = {"samples_per_group": 2, "epochs": 2, "updates": 8, "replicates": 2, "diagnostics": names_}
+    spec = sim.Spec(task, sim.schedules.fixed(1), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)), **options)
     trace = sim.run(spec)
     assert trace["update_staleness"][:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 2.0, 3.0, 2.0, 3.0]
     assert trace["staleness_head"][:, 0].tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -179,16 +171,9 @@ def test_staleness_of_a_system_with_weight_updates_inside_trajectories():
 
 def test_settings_are_in_the_name_and_several_can_be_recorded():
     wanted = [D.log_ratio_quantile(q) for q in (0.05, 0.5, 0.95)] + [D.ratio_sd("token"), "ratio_sd", D.ratio_above(8)]
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(2),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(1.0)),
-        samples_per_group=4,
-        updates=5,
-        replicates=2,
-        diagnostics=wanted,
-    )
+    task = sim.tasks.softmax_bandit()
+    options = {"samples_per_group": 4, "updates": 5, "replicates": 2, "diagnostics": wanted}
+    spec = sim.Spec(task, sim.schedules.fixed(2), sim.methods.reinforce(), sim.chain(sim.updates.sgd(1.0)), **options)
     found = set(sim.run(spec).metrics)
     quantiles = {"log_ratio_quantile_0.05", "log_ratio_quantile", "log_ratio_quantile_0.95"}
     assert found == quantiles | {"ratio_sd_token", "ratio_sd", "ratio_above_8.0"}

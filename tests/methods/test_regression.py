@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim import claims
-from asyncsim.base.checks import InputError
 from asyncsim.methods import _given
 from tests.contracts.laboratory import case, step_with
+from tests.refusals import refused
 
 M = sim.methods
 MEANS = [0.2, 1.0, 0.5, 0.0]
@@ -140,8 +140,7 @@ def test_shifts_may_differ_between_replicates():
     together = run([-0.4, 0.1])
     for r, dv in enumerate((-0.4, 0.1)):
         np.testing.assert_array_equal(together[r], run(dv)[r])
-    with pytest.raises(InputError, match=r"value = .*: must be one number, or as many as dv"):
-        M.asymre([-0.1, -0.2], value=[0.1, 0.2, 0.3])
+    refused(r"value = .*: must be one number, or as many as dv", M.asymre, [-0.1, -0.2], value=[0.1, 0.2, 0.3])
 
 
 # OPMD.
@@ -274,8 +273,7 @@ def test_large_rewards_do_not_overflow():
     ],
 )
 def test_bad_settings_are_named(make, message):
-    with pytest.raises(InputError, match=message):
-        make()
+    refused(message, make)
 
 
 def test_what_is_partly_ours_says_so():

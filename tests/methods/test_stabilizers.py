@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.base.checks import InputError
 from asyncsim.updates import _link, _moments
 from asyncsim.updates._link import Stateless
 from tests.contracts.test_links import R, SkipSecond, apply, directions, signal, turned
+from tests.refusals import refused
 
 # Steps by the ESS and by the lag.
 
@@ -51,10 +51,8 @@ def test_ess_step_can_skip_what_is_broken():
 
 @pytest.mark.parametrize("deadband", [0.9, math.nan, math.inf, [1.0, 0.5, 2.0]])
 def test_ess_step_refuses_a_band_below_one(deadband):
-    with pytest.raises(InputError, match="deadband = "):
-        sim.updates.ess_step(deadband=deadband)
-    with pytest.raises(InputError, match="on_broken = 'ignore': must be one of floor, skip"):
-        sim.updates.ess_step(on_broken="ignore")
+    refused("deadband = ", sim.updates.ess_step, deadband=deadband)
+    refused("on_broken = 'ignore': must be one of floor, skip", sim.updates.ess_step, on_broken="ignore")
 
 
 def test_lr_by_lag_remembers_the_largest():
@@ -70,15 +68,9 @@ def test_lr_by_lag_remembers_the_largest():
 
 def test_lr_by_lag_reads_the_realized_lag():
     """A warm-up of a fixed lag: 1, 1, 1/2, 1/3, then constant at the lag that the run has shown."""
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(3),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.lr_by_lag()),
-        samples_per_group=2,
-        updates=6,
-        replicates=2,
-    )
+    task = sim.tasks.softmax_bandit()
+    sizes = {"samples_per_group": 2, "updates": 6, "replicates": 2}
+    spec = sim.Spec(task, sim.schedules.fixed(3), sim.methods.reinforce(), sim.chain(sim.updates.lr_by_lag()), **sizes)
     expected = [1.0, 1.0, 1 / 2, 1 / 3, 1 / 3, 1 / 3]
     np.testing.assert_allclose(sim.run(spec)["lr_by_lag_scale"][:, 0], expected, rtol=1e-15)
 
@@ -148,8 +140,7 @@ def test_gono_forgets_a_lost_direction():
 
 
 def test_gono_limits_do_not_cross():
-    with pytest.raises(InputError, match=r"low = 0.9: must be at most high = 0.5; swap the limits"):
-        sim.updates.gono(0.1, low=0.9, high=0.5)
+    refused(r"low = 0.9: must be at most high = 0.5; swap the limits", sim.updates.gono, 0.1, low=0.9, high=0.5)
 
 
 # Controls without a signal.
@@ -175,15 +166,9 @@ def test_random_scale_has_its_mean_and_spread():
 
 def test_random_scale_is_keyed_by_replicate_and_update():
     """Neither the length of the run nor the number of replicates beside a replicate changes its scales."""
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(1),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.random_scale()),
-        samples_per_group=2,
-        updates=6,
-        replicates=5,
-    )
+    task, system = sim.tasks.softmax_bandit(), sim.schedules.fixed(1)
+    sizes = {"samples_per_group": 2, "updates": 6, "replicates": 5}
+    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(sim.updates.random_scale()), **sizes)
     whole = sim.run(spec, seed=1)["random_scale"]
     assert len(np.unique(whole)) == 30
     for changes in ({"block": 2}, {"block": 1}, {"updates": 4}, {"replicates": 3}):
@@ -195,8 +180,7 @@ def test_random_scale_is_keyed_by_replicate_and_update():
 
 
 def test_random_scale_turns_no_step():
-    with pytest.raises(InputError, match=r"spread = 0.6: must be at most mean = 0.5; a negative scale"):
-        sim.updates.random_scale(0.5, 0.6)
+    refused(r"spread = 0.6: must be at most mean = 0.5; a negative scale", sim.updates.random_scale, 0.5, 0.6)
 
 
 def test_skip_nonfinite_lets_a_run_go_on():
@@ -214,14 +198,9 @@ def test_skip_nonfinite_lets_a_run_go_on():
             return record, state
 
     def run(*links):
-        spec = sim.Spec(
-            sim.tasks.softmax_bandit(),
-            sim.schedules.fixed(0),
-            sim.methods.reinforce(),
-            sim.chain(Break(), *links, sim.updates.adam(0.1)),
-            updates=6,
-            replicates=3,
-        )
+        task, system, method = sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce()
+        sizes = {"updates": 6, "replicates": 3}
+        spec = sim.Spec(task, system, method, sim.chain(Break(), *links, sim.updates.adam(0.1)), **sizes)
         return sim.run(spec)
 
     kept, frozen = run(sim.updates.skip_nonfinite()), run()
@@ -285,5 +264,4 @@ def test_align_shrinks_parallel_gradients_to_nothing():
 
 @pytest.mark.parametrize("low", [-0.1, 1.0, [0.0, -0.5, 0.2]])
 def test_align_cannot_shrink_to_any_cosine(low):
-    with pytest.raises(InputError, match=r"low = .*: must be in \[0, 1\) for removal='shrink'"):
-        sim.updates.align(low, 1.0, removal="shrink")
+    refused(r"low = .*: must be in \[0, 1\) for removal='shrink'", sim.updates.align, low, 1.0, removal="shrink")

@@ -9,11 +9,11 @@ from torch import nn
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.base.checks import InputError
 from asyncsim.policies._policy import installed
 from asyncsim.policies._rounding import levels
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch, Draws
+from tests.refusals import refused
 
 R, G, N, D, A = 2, 2, 3, 3, 4
 
@@ -149,7 +149,5 @@ def test_a_rounded_sampler_has_mean_ratio_one():
 
 def test_other_formats_and_arguments_are_refused():
     for make in POLICIES.values():
-        with pytest.raises(InputError, match="sampler = 'float16': must be one of bfloat16, int8"):
-            make("float16")
-    with pytest.raises(InputError, match="policy argument = 'actions': must be one of"):
-        sim.tasks.gym("CartPole-v1").policy(actions=3)
+        refused("sampler = 'float16': must be one of bfloat16, int8", make, "float16")
+    refused("policy argument = 'actions': must be one of", lambda: sim.tasks.gym("CartPole-v1").policy(actions=3))

@@ -23,6 +23,7 @@ from asyncsim.schedules._log_arrow import of_arrow
 from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, ranked, seconds
 from asyncsim.schedules._log_files import read
 from asyncsim.schedules._log_places import Place, digest, found
+from tests.refusals import refused
 
 WANTED = {"id", "v", "run.policy", "lost"}
 
@@ -179,9 +180,8 @@ def test_ranks_and_distinct_values(values: list[int]) -> None:
     ],
 )
 def test_a_cell_that_is_no_integer_is_named_by_its_row(cells: Any, value: str) -> None:
-    with pytest.raises(InputError, match="must be an integer") as caught:
-        integers("tokens", cells)
-    assert value in str(caught.value)
+    caught = refused("must be an integer", integers, "tokens", cells)
+    assert value in str(caught)
 
 
 def test_missing_numbers_stay_missing() -> None:
@@ -264,8 +264,7 @@ def test_names_of_columns_are_read_as_all_rows_are(tmp_path: Path) -> None:
 
 def test_a_log_whose_files_go_while_it_is_read_is_refused_by_name(tmp_path: Path) -> None:
     places = [Place(tmp_path / "gone.jsonl", "gone.jsonl")]
-    with pytest.raises(InputError, match=r"gone\.jsonl': must be an existing file; read a copy of the log"):
-        digest(places)
+    refused(r"gone\.jsonl': must be an existing file; read a copy of the log", digest, places)
 
 
 def test_folders_that_go_while_a_log_is_listed_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,8 +299,7 @@ def test_joined_ids_are_numbered_as_tuples_are(kind: str) -> None:
     # A planted defect: numbers joined without a gap between them fall together.
     fewer = codes("x", number // 2)
     assert not np.array_equal(fewer, codes("x", tuples))
-    with pytest.raises(InputError, match="must be an integer"):
-        integers("batch", tuples)
+    refused("must be an integer", integers, "batch", tuples)
 
 
 def test_planted_defects_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.schedules import _log_files, _log_pickles, _log_places, _log_rows, _log_stacks, replay
 from asyncsim.schedules._log_stacks import STACKS
 from asyncsim.schedules._log_writers import WRITERS
+from tests.refusals import refused
 
 BATCHES, GROUPS, SAMPLES = 6, 3, 2
 
@@ -271,9 +272,8 @@ def test_a_wrong_column_is_refused(stack: str, columns: Any, right: str, tmp_pat
     # AReaL@4aef98d infra/workflow_executor.py:876-920: the dump of a task.
     row = {"task_id": 7, "sample_idx": 0, "seqlen": 9, "prompt_len": 4, "head_version": -1, "tail_version": 3}
     path = prime_rl(tmp_path / "run") if stack == "prime_rl" else lines(tmp_path / "3/7.jsonl", [row])
-    with pytest.raises(InputError, match="the right column of this trainer") as caught:
-        replay(path, stack=stack, columns=columns)
-    assert right in str(caught.value)
+    caught = refused("the right column of this trainer", replay, path, stack=stack, columns=columns)
+    assert right in str(caught)
 
 
 def test_a_dump_without_the_trained_version_leads_to_the_writer(tmp_path: Path) -> None:
@@ -414,16 +414,14 @@ def test_tensors_and_arrays_are_columns(kind: str, tmp_path: Path) -> None:
 def test_truncated_files_are_refused(kind: str, cut: int, tmp_path: Path) -> None:
     path = nested(kind, tmp_path)
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(InputError, match=r"path|sample_id"):
-        replay(path, columns=PLAIN.format("run.policy."), unit="publishes")
+    refused(r"path|sample_id", lambda: replay(path, columns=PLAIN.format("run.policy."), unit="publishes"))
 
 
 def test_a_pickle_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.pkl"
     path.write_bytes(pickle.dumps([{"id": i, "v": 0, "t": 0} for i in range(20_000)]))
     monkeypatch.setenv(files.LIMIT, "1000000")
-    with pytest.raises(InputError, match="ASYNCSIM_READ_LIMIT"):
-        replay(path, columns=PLAIN.format(""), unit="publishes")
+    refused("ASYNCSIM_READ_LIMIT", lambda: replay(path, columns=PLAIN.format(""), unit="publishes"))
 
 
 def test_names_that_a_pickle_may_have_build_nothing_else() -> None:
@@ -438,11 +436,9 @@ def test_a_folder_without_logs_and_a_pattern_that_nothing_fits(tmp_path: Path) -
         (tmp_path, "a folder with files ending in"),
         (tmp_path / "*.jsonl", "a pattern that some file fits"),
     ):
-        with pytest.raises(InputError, match=bound):
-            replay(place, unit="publishes")
+        refused(bound, replay, place, unit="publishes")
     (tmp_path / "x.jsonl").write_text("{}\n")
-    with pytest.raises(InputError, match=r"train/effective/traces\.jsonl"):
-        replay(tmp_path, stack="prime_rl")
+    refused(r"train/effective/traces\.jsonl", replay, tmp_path, stack="prime_rl")
 
 
 # On the command line.
@@ -483,8 +479,7 @@ def test_a_planted_defect_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for change in ({"train_offset": 0}, {"layout": _log_files.Layout("*/train/all/traces.jsonl")}):
         with monkeypatch.context() as patch:
             patch.setitem(_log_stacks.STACKS, "prime_rl", STACKS["prime_rl"]._replace(**change))
-            with pytest.raises(InputError):
-                heads(path, "prime_rl")
+            refused("", heads, path, "prime_rl")
     with monkeypatch.context() as patch:
         patch.setitem(_log_stacks.STACKS, "miles", STACKS["miles"]._replace(paired={}))
         with pytest.raises(InputError, match="data cannot be trained on before its weights exist"):

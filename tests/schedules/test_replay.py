@@ -22,6 +22,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.laws import lognormal
 from asyncsim.schedules import _log_cells, _log_stacks, _log_versions, replay
 from asyncsim.systems import areal
+from tests.refusals import refused
 
 KINDS = ("csv", "jsonl", "parquet", "csv.gz", "jsonl.gz")
 
@@ -343,20 +344,17 @@ def test_generators_hold_published_weights_only():
     given = {"unit": "batches", "batches_per_publish": 2}
     assert replay(written(rows), **given).log.samples["head"].tolist() == [0] * 6
     rows[4]["start_version"] = 3
-    with pytest.raises(InputError) as caught:
-        replay(written(rows), **given)
-    assert caught.value.field == "start_version" and caught.value.value == "row 5: 3"
+    caught = refused("", lambda: replay(written(rows), **given))
+    assert caught.field == "start_version" and caught.value == "row 5: 3"
 
 
 def test_an_offset_is_caught_even_where_the_first_version_is_declared_to_match():
     rows = [WRITERS["verl"](row) for row in a_run().trained]
-    with pytest.raises(InputError) as caught:
-        replay(written(rows), stack="verl", train_offset=0)
-    assert caught.value.field == "train_version" and "train_offset" in caught.value.remedy
+    caught = refused("", lambda: replay(written(rows), stack="verl", train_offset=0))
+    assert caught.field == "train_version" and "train_offset" in caught.remedy
     law = replay(written(rows), stack="verl", train_offset=0, first_version=1, unknown="keep")
     assert np.array_equal(law.log.samples["head"], replay(written(rows), stack="verl").log.samples["head"] + 1)
-    with pytest.raises(InputError):
-        replay(written(rows), stack="verl", train_offset=0, first_version=1).schedule(4, 2, 1, 1, 0)
+    refused("", lambda: replay(written(rows), stack="verl", train_offset=0, first_version=1).schedule(4, 2, 1, 1, 0))
 
 
 @pytest.mark.parametrize("unit", UNITS[1:])
@@ -381,8 +379,7 @@ def test_a_wrong_declaration_of_the_unit_never_passes(unit, declared):
     if declared == unit:
         replay(written(rows), unit=declared, **given)
     else:
-        with pytest.raises(InputError):
-            replay(written(rows), unit=declared, **given)
+        refused("", lambda: replay(written(rows), unit=declared, **given))
 
 
 def check_missing(kind="jsonl"):
@@ -391,9 +388,8 @@ def check_missing(kind="jsonl"):
     for row in rows[5:7]:
         row["min_global_steps"] = None
     path = written(rows, kind)
-    with pytest.raises(InputError) as caught:
-        replay(path, stack="verl")
-    assert caught.value.field == "start_version" and caught.value.value.startswith("row 6: empty (and 1 more")
+    caught = refused("", replay, path, stack="verl")
+    assert caught.field == "start_version" and caught.value.startswith("row 6: empty (and 1 more")
     law = replay(path, stack="verl", unknown="keep")
     version = law.schedule(8, 2, 1, 1, 0).version
     assert (version < 0).sum() == 2 and np.isnan(law.log.samples["head"]).sum() == 2
@@ -418,9 +414,8 @@ def test_an_absent_end_is_unknown_not_the_start():
     run = a_run()
     law = replay(written([WRITERS["ROLL"](row) for row in run.trained]), stack="roll")
     assert np.isnan(law.log.samples["span"]).all()
-    with pytest.raises(InputError) as caught:
-        law.schedule(8, 2, 3, 1, 0)
-    assert caught.value.field == "versions" and "end_version" in caught.value.remedy
+    caught = refused("", law.schedule, 8, 2, 3, 1, 0)
+    assert caught.field == "versions" and "end_version" in caught.remedy
     kept = replay(law_path(run, "ROLL"), stack="roll", unknown="keep").schedule(8, 2, 3, 1, 0)
     assert (kept.version[..., 0] >= 0).all() and (kept.version[..., 1:] == -1).all()
     same = replay(law_path(run, "ROLL"), stack="roll", columns="end_version=sampling_start_step")
@@ -437,8 +432,7 @@ def test_tokens_between_two_known_versions():
         {"sample_id": 1, "start_version": 0, "end_version": 1, "train_version": 1, "tokens": 8},
     ]
     path = written(rows)
-    with pytest.raises(InputError):
-        replay(path, unit="publishes").schedule(2, 1, 8, 1, 0)
+    refused("", lambda: replay(path, unit="publishes").schedule(2, 1, 8, 1, 0))
     kept = replay(path, unit="publishes", unknown="keep").schedule(2, 1, 8, 1, 0)
     assert kept.version[0, 1].ravel().tolist() == [0, *[-1] * 6, 1]
     even = replay(path, unit="publishes", unknown="even").schedule(2, 1, 8, 1, 0)
@@ -472,9 +466,8 @@ def test_fates_are_kept_apart_and_counted():
     for logged, row in zip(rows, run.rows, strict=True):
         if row["fate"] != "trained":
             logged["train_version"] = None
-    with pytest.raises(InputError) as caught:
-        replay(written(rows), unit="publishes")
-    assert caught.value.field == "train_version"
+    caught = refused("", lambda: replay(written(rows), unit="publishes"))
+    assert caught.field == "train_version"
     law = replay(written(rows), unit="publishes", unknown="keep")
     assert law.log.refused == {"no train_version": unfinished}
     text = law.log.text()
@@ -500,9 +493,8 @@ def test_a_log_that_begins_inside_a_run():
     law = replay(written(rows), unit="publishes", first_version=500)
     assert law.schedule(4, 1, 1, 1, 0).staleness().ravel().tolist() == [0, 1, 1, 0]
     rows[0]["start_version"] = 498
-    with pytest.raises(InputError) as caught:
-        replay(written(rows), unit="publishes", first_version=500).schedule(4, 1, 1, 1, 0)
-    assert "first_version" in caught.value.remedy
+    caught = refused("", lambda: replay(written(rows), unit="publishes", first_version=500).schedule(4, 1, 1, 1, 0))
+    assert "first_version" in caught.remedy
     law = replay(written(rows), unit="publishes", first_version=500, unknown="keep")
     assert law.log.samples["head"].tolist() == [2, 1, 1, 0]
     assert law.schedule(4, 1, 1, 1, 0).version.ravel().tolist() == [-1, 0, 1, 3]
@@ -525,9 +517,8 @@ def test_versions_stamped_when_a_call_returns_leave_the_start_unknown():
 
 @pytest.mark.parametrize("stack", ["OpenRLHF", "slime-train-async", "verl-one-step", "M2PO"])
 def test_trainers_without_stamps_are_referred_to_their_preset(stack):
-    with pytest.raises(InputError) as caught:
-        replay(written([{"sample_id": 0}]), stack=stack)
-    assert caught.value.field == "stack" and "preset" in caught.value.remedy
+    caught = refused("", lambda: replay(written([{"sample_id": 0}]), stack=stack))
+    assert caught.field == "stack" and "preset" in caught.remedy
 
 
 GOOD = [
@@ -605,9 +596,8 @@ def test_the_good_rows_are_good():
     ],
 )
 def test_a_log_that_contradicts_itself_is_refused_by_name(field, rows):
-    with pytest.raises(InputError) as caught:
-        replay(written(rows), unit="publishes")
-    assert caught.value.field == field and caught.value.remedy
+    caught = refused("", lambda: replay(written(rows), unit="publishes"))
+    assert caught.field == field and caught.remedy
 
 
 GIVEN = {"unit": "publishes"}
@@ -642,17 +632,15 @@ GIVEN = {"unit": "publishes"}
 )
 def test_wrong_declarations_are_refused_by_name(field, given):
     rows = without("train_version") if given == {"stack": "verl"} else GOOD
-    with pytest.raises(InputError) as caught:
-        replay(written(rows), **given)
-    assert caught.value.field == field and caught.value.remedy
+    caught = refused("", lambda: replay(written(rows), **given))
+    assert caught.field == field and caught.remedy
 
 
 def test_a_train_step_needs_its_offset():
     steps = [{"train_step": row["train_version"] + 1} for row in GOOD]
     path = written([{**row, **step} for row, step in zip(without("train_version"), steps, strict=True)])
-    with pytest.raises(InputError) as caught:
-        replay(path, **GIVEN)
-    assert caught.value.field == "train_offset"
+    caught = refused("", lambda: replay(path, **GIVEN))
+    assert caught.field == "train_offset"
     one, two = replay(path, **GIVEN, train_offset=-1), replay(written(GOOD), **GIVEN)
     assert np.array_equal(one.log.samples["head"], two.log.samples["head"])
 
@@ -695,12 +683,10 @@ def test_a_truncated_file_is_refused(kind):
 def test_unreadable_files_are_refused_by_name(name, data):
     path = Path(tempfile.mkdtemp(), name)
     path.write_bytes(data)
-    with pytest.raises(InputError) as caught:
-        replay(path, **GIVEN)
-    assert caught.value.field.startswith(("path", "columns", "sample_id"))
-    with pytest.raises(InputError) as caught:
-        replay(path.with_name("absent.csv"), **GIVEN)
-    assert caught.value.field == "path"
+    caught = refused("", lambda: replay(path, **GIVEN))
+    assert caught.field.startswith(("path", "columns", "sample_id"))
+    caught = refused("", lambda: replay(path.with_name("absent.csv"), **GIVEN))
+    assert caught.field == "path"
 
 
 def test_asking_more_than_the_log_has():

@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+COLUMNS = {
+    "samples": (
+        *("sample", "group", "place", "server", "rate", "work", "attempt", "wasted"),
+        *("t_submit", "t_start", "t_end", "t_scored", "v_submit", "v_start", "v_end", "v_ready"),
+        *("t_ready", "t_pack", "t_train", "batch", "fate"),
+    ),
+    "groups": (
+        *("group", "place", "prompt", "target", "t_submit", "t_done", "t_ready", "t_left"),
+        *("v_submit", "v_start", "v_done", "v_left", "v_train", "batch", "uses", "fate"),
+    ),
+    "batches": ("batch", "version", "installed", "t_pack", "t_start", "t_end"),
+    "publishes": (
+        *("version", "t_snapshot", "t_install"),
+        *("in_flight", "scoring", "blocked", "ready", "packed", "outstanding"),
+    ),
+    "uses": ("batch", "group"),
+}
+"""What the rows of a history are, by the names of the timeline's columns."""
+
 
 def of_twin(twin):
     """Everything that happened: for every table a list of rows, to be compared by equality."""
@@ -9,22 +28,8 @@ def of_twin(twin):
     per_publish = twin.s.batches_per_publish
     samples = [
         (
-            s.number,
-            s.group,
-            s.place,
-            s.place % twin.s.servers,
-            s.rate,
-            s.work,
-            s.attempt,
-            s.wasted,
-            s.t_submit,
-            s.t_start,
-            s.t_end,
-            s.t_scored,
-            s.v_submit,
-            s.v_start,
-            s.v_end,
-            s.v_ready,
+            *(s.number, s.group, s.place, s.place % twin.s.servers),
+            *(getattr(s, name) for name in COLUMNS["samples"][4:16]),
             g.t_ready,
             g.t_pack if not s.cancelled else None,
             twin.batches[g.batch].t_start if g.uses and not s.cancelled else None,
@@ -37,21 +42,9 @@ def of_twin(twin):
     rows = [
         (
             g.number,
-            g.place,
-            g.prompt,
-            g.target,
-            g.t_submit,
-            g.t_done,
-            g.t_ready,
-            g.t_left,
-            g.v_submit,
+            *(getattr(g, name) for name in COLUMNS["groups"][1:9]),
             -1 if twin.v_head(g) is None else twin.v_head(g),
-            g.v_done,
-            g.v_left,
-            g.batch // per_publish if g.uses else -1,
-            g.batch,
-            g.uses,
-            g.fate,
+            *(g.v_done, g.v_left, g.batch // per_publish if g.uses else -1, g.batch, g.uses, g.fate),
         )
         for g in groups
     ]
@@ -63,65 +56,6 @@ def of_twin(twin):
         "publishes": [(n + 1, p.t_snapshot, p.t_install, *p.levels.values()) for n, p in enumerate(twin.publishes)],
         "uses": sorted((n, g) for n, b in enumerate(done) for g in b.taken),
     }
-
-
-COLUMNS = {
-    "samples": (
-        "sample",
-        "group",
-        "place",
-        "server",
-        "rate",
-        "work",
-        "attempt",
-        "wasted",
-        "t_submit",
-        "t_start",
-        "t_end",
-        "t_scored",
-        "v_submit",
-        "v_start",
-        "v_end",
-        "v_ready",
-        "t_ready",
-        "t_pack",
-        "t_train",
-        "batch",
-        "fate",
-    ),
-    "groups": (
-        "group",
-        "place",
-        "prompt",
-        "target",
-        "t_submit",
-        "t_done",
-        "t_ready",
-        "t_left",
-        "v_submit",
-        "v_start",
-        "v_done",
-        "v_left",
-        "v_train",
-        "batch",
-        "uses",
-        "fate",
-    ),
-    "batches": ("batch", "version", "installed", "t_pack", "t_start", "t_end"),
-    "publishes": (
-        "version",
-        "t_snapshot",
-        "t_install",
-        "in_flight",
-        "scoring",
-        "blocked",
-        "ready",
-        "packed",
-        "outstanding",
-    ),
-    "uses": ("batch", "group"),
-}
-"""What the rows of a history are, by the names of the timeline's columns."""
 
 
 def of_timeline(timeline):

@@ -74,6 +74,7 @@ class Program:
         while self.tickets >= self.s.quantum and len(self.free) >= self.s.quantum:
             self.tickets -= self.s.quantum
             for _ in range(self.s.quantum):
+                options = {"head": None, "t_ready": None, "fate": "unfinished", "batch": -1, "inside": False}
                 group = SimpleNamespace(
                     number=len(self.groups),
                     place=self.free.pop(0),
@@ -82,11 +83,7 @@ class Program:
                     starts=[None] * self.n,
                     ends=[None] * self.n,
                     scores=[None] * self.n,
-                    head=None,
-                    t_ready=None,
-                    fate="unfinished",
-                    batch=-1,
-                    inside=False,
+                    **options,
                 )
                 self.groups.append(group)
                 self.env.process(self.group(group))

@@ -289,17 +289,8 @@ def test_every_law_has_a_damage_that_it_sees():
     ],
 )
 def test_kinds_that_stall_are_real(changes, kind):
-    system = System(
-        "stalls",
-        {},
-        lognormal(1.0, 0.8),
-        (1.0,) * 6,
-        groups_per_batch=2,
-        tickets=8,
-        release="publish",
-        mode="keep",
-        train_time=0.1,
-    ).replace(**changes)
+    options = {"groups_per_batch": 2, "tickets": 8, "release": "publish", "mode": "keep", "train_time": 0.1}
+    system = System("stalls", {}, lognormal(1.0, 0.8), (1.0,) * 6, **options).replace(**changes)
     assert may_stall(system) == [kind]
     run = Stepper(system, 1, 0)
     run.go()

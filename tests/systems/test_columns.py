@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncsim.systems import _state as k
-from asyncsim.systems._columns import columns_of
+from asyncsim.systems._record import columns_of
 
 TABLES = [name for name, (kind, axes) in k.LAYOUT.items() if axes == 1 and kind.names]
 

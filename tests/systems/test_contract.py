@@ -15,9 +15,9 @@ from scipy import stats
 
 from asyncsim import claims
 from asyncsim import systems as presets
-from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._system import StalledError, System
+from tests.refusals import refused
 from tests.statistics import FALSE_ALARM
 from tests.systems.contract import CASES, NONE, STATED, configurations, first, loaded, system
 from tests.systems.preset_table import REQUIRED
@@ -250,17 +250,8 @@ def test_predictions_are_those_of_the_claims(rule, groups, batches):
         "wait": {"order": "oldest_start", "age_action": "wait", "max_age": int(number or 0)},
     }.get(name, {"order": name})
     for tickets in range(consumed + 1, 4 * consumed + 2):
-        built = System(
-            "x",
-            {},
-            lognormal(1.0, 0.8),
-            (1.0,) * tickets,
-            groups_per_batch=groups,
-            batches_per_publish=batches,
-            tickets=tickets,
-            train_time=1.0,
-            **change,
-        )
+        options = {"groups_per_batch": groups, "batches_per_publish": batches, "tickets": tickets, "train_time": 1.0}
+        built = System("x", {}, lognormal(1.0, 0.8), (1.0,) * tickets, **options, **change)
         prediction = predicted(built, 1)
         point = {
             "rule": rule,
@@ -343,7 +334,5 @@ def test_a_publish_that_waits_makes_slow_generators_staler():
 def test_missing_settings_are_refused_by_name():
     given_settings = presets.synchronous().describe_at(1)
     assert claims.predicted_staleness(given_settings, 1).row()["support"] == [0, 0]
-    with pytest.raises(InputError, match="window"):
-        claims.predicted_staleness({k: v for k, v in given_settings.items() if k != "window"}, 1)
-    with pytest.raises(InputError, match="samples_per_group"):
-        claims.predicted_staleness(given_settings, 0)
+    refused("window", lambda: claims.predicted_staleness({k: v for k, v in given_settings.items() if k != "window"}, 1))
+    refused("samples_per_group", claims.predicted_staleness, given_settings, 0)

@@ -290,16 +290,8 @@ def test_the_integer_identity_sees_an_off_by_one():
 @given(batch=st.integers(1, 4), mode=st.sampled_from(["drain", "keep"]), seed=st.integers(0, 9))
 def test_tickets_of_one_publish_are_the_synchronous_run(batch, mode, seed):
     reference = presets.synchronous(batch, length=lognormal(1.0, 0.8)).schedule(9, 2, 4, 1, seed)
-    system = System(
-        "tight",
-        {},
-        lognormal(1.0, 0.8),
-        (1.0,) * batch,
-        groups_per_batch=batch,
-        tickets=batch,
-        mode=mode,
-        train_time=0.4,
-    )
+    options = {"groups_per_batch": batch, "tickets": batch, "mode": mode, "train_time": 0.4}
+    system = System("tight", {}, lognormal(1.0, 0.8), (1.0,) * batch, **options)
     schedule = system.schedule(9, 2, 4, 1, seed)
     assert float(schedule.staleness().max()) == 0.0
     assert np.array_equal(schedule.trajectory, reference.trajectory)
@@ -394,17 +386,14 @@ def test_an_open_loop_that_outgrows_its_room_goes_on():
 
 def test_an_instant_with_many_installs_outgrows_no_room():
     # Training that takes no time on groups that stay: all batches are made at one instant, by one settle.
-    system = System(
-        "burst",
-        {},
-        empirical([0.125]),
-        (1.0,) * 4,
-        train_time=0.0,
-        release="dequeue",
-        visible="publish",
-        initial_fill=1,
-        max_uses=None,
-        mode="restart",
-    )
+    options = {
+        "train_time": 0.0,
+        "release": "dequeue",
+        "visible": "publish",
+        "initial_fill": 1,
+        "max_uses": None,
+        "mode": "restart",
+    }
+    system = System("burst", {}, empirical([0.125]), (1.0,) * 4, **options)
     timeline = system.timeline(200, 2)
     assert differences(of_twin(twin_of(system, 200, 2, 0)), of_timeline(timeline)) == []

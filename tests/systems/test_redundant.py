@@ -10,11 +10,11 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import laws
-from asyncsim.base.checks import InputError
 from asyncsim.claims.lab import kernel_defects as defects
 from asyncsim.sampling.rollouts import Sampler
 from asyncsim.schedules import coupled
 from asyncsim.systems._system import System
+from tests.refusals import refused
 from tests.systems.test_twin import by_hand
 
 
@@ -92,8 +92,7 @@ def test_a_record_with_cancelled_samples_is_saved_and_checked(changes, tmp_path)
     fate[np.flatnonzero(fate == "cancelled")[0]] = "trained"
     altered = dataclasses.replace(record, samples=record.samples | {"fate": fate})
     altered.save(tmp_path / "altered")
-    with pytest.raises(InputError, match="timeline"):
-        sim.Timeline.load(tmp_path / "altered")
+    refused("timeline", sim.Timeline.load, tmp_path / "altered")
 
 
 LAWS = [laws.empirical([1.0, 2.0, 2.0, 7.0]), laws.exponential(2.0), laws.pareto(1.0, 3.0), laws.constant(2.0)]
@@ -156,8 +155,7 @@ def test_a_coupled_run_is_that_of_its_record():
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "two"])
 def test_a_number_of_redundant_samples_is_refused_by_name(value):
-    with pytest.raises(InputError, match="redundant"):
-        places(redundant=value)
+    refused("redundant", places, redundant=value)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +163,8 @@ def test_a_number_of_redundant_samples_is_refused_by_name(value):
 )
 def test_points_that_keep_none_or_more_than_they_start_are_refused(change, name):
     point = {"length": "exponential:1", "started": 4, "kept": 2} | change
-    with pytest.raises(InputError, match=name):
-        sim.claims.claim("systems/first-k-length-bias").predict(point)
+    refused(name, lambda: sim.claims.claim("systems/first-k-length-bias").predict(point))
 
 
 def test_the_exact_variance_needs_to_know_the_prompt():
-    with pytest.raises(InputError, match="redundant samples"):
-        spec(bandit(3), places(groups_per_batch=1), diagnostics=["variance"])
+    refused("redundant samples", lambda: spec(bandit(3), places(groups_per_batch=1), diagnostics=["variance"]))

@@ -10,10 +10,10 @@ import pytest
 import asyncsim as sim
 from asyncsim import claims
 from asyncsim.base import laws
-from asyncsim.base.checks import InputError
 from asyncsim.schedules import coupled
 from asyncsim.systems._system import System
 from asyncsim.systems._tokens import token_versions
+from tests.refusals import refused
 from tests.systems.test_twin import by_hand
 
 
@@ -77,8 +77,7 @@ def test_a_record_is_saved_and_checked(mode, tmp_path):
     # Without the setting a start ahead of the install is a wrong stamp.
     wrong = dataclasses.replace(record, header={**record.header, "rolling": False})
     wrong.save(tmp_path / "wrong")
-    with pytest.raises(InputError, match="v_"):
-        sim.Timeline.load(tmp_path / "wrong")
+    refused("v_", sim.Timeline.load, tmp_path / "wrong")
 
 
 def test_a_coupled_run_is_that_of_its_record():
@@ -111,8 +110,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("changes", "name"), REFUSED)
 def test_what_cannot_roll_is_refused_by_name(changes, name):
-    with pytest.raises(InputError, match=name):
-        servers(**changes)
+    refused(name, lambda: servers(**changes))
 
 
 def test_a_roll_that_ends_before_the_next_publish_is_accepted():

@@ -208,17 +208,15 @@ def test_a_group_begins_with_the_first_permit_and_its_samples_follow_as_they_ret
 
 def test_reading_again_takes_its_time_and_a_pause_more():
     # Place 0 ends at 1, trains until 2, installs until 2.5; place 1 has done 2 of 4 then and reads 2 + 2 at fourfold.
-    twin = by_hand(
-        [1.0, 4.0, 50.0],
-        [1.0, 1.0],
-        2,
-        rates=(1.0, 1.0),
-        tickets=2,
-        mode="reprefill",
-        prompt=2.0,
-        prefill_speedup=4.0,
-        sync_time=0.5,
-    )
+    options = {
+        "rates": (1.0, 1.0),
+        "tickets": 2,
+        "mode": "reprefill",
+        "prompt": 2.0,
+        "prefill_speedup": 4.0,
+        "sync_time": 0.5,
+    }
+    twin = by_hand([1.0, 4.0, 50.0], [1.0, 1.0], 2, **options)
     assert ends(twin)[1] == 4.0 + 0.5 + 1.0
     assert twin.samples[1].breakpoints == [(0.0, 0), (2.0, 1)]
 
@@ -231,17 +229,8 @@ def test_restart_loses_what_was_written():
 
 def test_turns_without_a_slot_let_others_in():
     # Pieces of 1; the environment takes 2; one slot: the second's piece runs from 1 to 2, the first goes on at 3.
-    twin = by_hand(
-        [2.0],
-        [0.5],
-        1,
-        samples=2,
-        slots=1,
-        turns=2,
-        environment=constant(2.0),
-        environments=[2.0],
-        environment_holds=False,
-    )
+    options = {"samples": 2, "slots": 1, "turns": 2, "environments": [2.0], "environment_holds": False}
+    twin = by_hand([2.0], [0.5], 1, environment=constant(2.0), **options)
     assert ends(twin)[:2] == [4.0, 5.0]
     held = by_hand([2.0], [0.5], 1, samples=2, slots=1, turns=2, environment=constant(2.0), environments=[2.0])
     assert ends(held)[:2] == [4.0, 8.0]
@@ -288,36 +277,32 @@ def test_the_window_is_anchored_at_the_first_missing_group():
 
 
 def test_random_with_recent_prefers_what_the_last_install_showed():
-    twin = by_hand(
-        [1.0],
-        [2.0] * 3,
-        3,
-        rates=(1.0,),
-        tickets=None,
-        order="random",
-        recent=1.0,
-        visible="publish",
-        initial_fill=1,
-        max_uses=None,
-        capacity=9,
-    )
+    options = {
+        "rates": (1.0,),
+        "tickets": None,
+        "order": "random",
+        "recent": 1.0,
+        "visible": "publish",
+        "initial_fill": 1,
+        "max_uses": None,
+        "capacity": 9,
+    }
+    twin = by_hand([1.0], [2.0] * 3, 3, **options)
     # Batch 1 at 3: groups 1 and 2 became visible then; draw 0 is 0 and takes the first of them by entry.
     assert [b.taken for b in twin.batches] == [[0], [1], [3]]
 
 
 def test_a_requeued_prompt_is_asked_again_and_its_target_given_again():
     works = [1.0, 1.0, 8.0, 1.0]
-    twin = by_hand(
-        works,
-        [1.0] * 6,
-        6,
-        rates=(1.0,) * 3,
-        tickets=3,
-        max_age=0,
-        age_action="requeue",
-        age_at_pack="none",
-        age_at_publish="all",
-    )
+    options = {
+        "rates": (1.0,) * 3,
+        "tickets": 3,
+        "max_age": 0,
+        "age_action": "requeue",
+        "age_at_pack": "none",
+        "age_at_publish": "all",
+    }
+    twin = by_hand(works, [1.0] * 6, 6, **options)
     cut = [g for g in twin.groups.values() if g.fate == "dropped_age"]
     assert cut and all(g.t_left in [p.t_install for p in twin.publishes] for g in cut)
     again = [g.prompt for g in twin.groups.values() if g.prompt != g.number]
@@ -332,18 +317,16 @@ def test_a_standstill_and_an_endless_run_are_named(monkeypatch):
         by_hand([10.0, 1.0], [1.0], 1, rates=(1.0, 1.0), capacity=1, order="oldest_start", window=1)
     # Groups that nobody sees before the next publish push the visible one out, for ever.
     with pytest.raises(Endless, match="after 1 batches"):
-        by_hand(
-            [1.0],
-            [8.0] * 3,
-            3,
-            tickets=None,
-            capacity=1,
-            overflow="drop_oldest",
-            visible="publish",
-            initial_fill=1,
-            max_uses=None,
-            batches_per_publish=2,
-        )
+        options = {
+            "tickets": None,
+            "capacity": 1,
+            "overflow": "drop_oldest",
+            "visible": "publish",
+            "initial_fill": 1,
+            "max_uses": None,
+            "batches_per_publish": 2,
+        }
+        by_hand([1.0], [8.0] * 3, 3, **options)
 
 
 @settings(max_examples=40)

@@ -20,6 +20,25 @@ class Endless(Exception):
     """More events than a run of this size can need: what happens does not bring the next batch nearer."""
 
 
+class Group(SimpleNamespace):
+    """A group, as it is admitted."""
+
+    holds, visible, fate, stage = True, False, "unfinished", "generation"
+    t_done = t_ready = t_left = t_pack = None
+    v_done = v_left = entry = batch = -1
+    packings = uses = 0
+
+
+class Sample(SimpleNamespace):
+    """A sample that has not begun."""
+
+    state, fresh, holds, permit, cancelled = "", True, False, False, False
+    done_0 = w_0 = wasted = 0.0
+    piece, attempt, fail_at = 1, 0, INFINITE
+    t_start = t_end = t_scored = timer = None
+    v_start = v_end = v_ready = -1
+
+
 class Twin(Buffer):
     """One run; `system` is read for its settings only.
 
@@ -123,60 +142,20 @@ class Twin(Buffer):
             target = self.returned.pop(0)
         elif self.s.order == "target":
             target, self.targets = self.targets, self.targets + 1
-        group = SimpleNamespace(
-            number=number,
-            place=place,
-            holds=True,
-            prompt=self.requeued.pop(0) if self.requeued else number,
-            target=target,
-            t_submit=self.now,
-            v_submit=self.v_g,
-            missing=self.n,
-            unscored=self.kept,
-            t_done=None,
-            v_done=-1,
-            t_ready=None,
-            entry=-1,
-            visible=False,
-            fate="unfinished",
-            batch=-1,
-            t_left=None,
-            v_left=-1,
-            t_pack=None,
-            packings=0,
-            uses=0,
-            stage="generation",
-        )
+        prompt, stamps = self.requeued.pop(0) if self.requeued else number, {"t_submit": self.now, "v_submit": self.v_g}
+        counts = {"missing": self.n, "unscored": self.kept}
+        group = Group(number=number, place=place, prompt=prompt, target=target, **stamps, **counts)
         self.groups[number] = group
         factor = self.draws.difficulty(group.prompt) if self.s.difficulty is not None else 1.0
         group.samples = [
-            SimpleNamespace(
+            Sample(
                 number=number * self.n + k,
                 group=number,
                 place=place,
                 rate=self.s.rates[place],
-                state="",
-                fresh=True,
                 work=self.draws.work(number * self.n + k) * factor,
-                holds=False,
-                done_0=0.0,
-                w_0=0.0,
-                piece=1,
-                fail_at=INFINITE,
-                attempt=0,
-                permit=False,
-                wasted=0.0,
-                t_submit=self.now,
-                t_start=None,
-                t_end=None,
-                t_scored=None,
-                v_submit=self.v_g,
-                v_start=-1,
-                v_end=-1,
-                v_ready=-1,
-                cancelled=False,
                 breakpoints=[],
-                timer=None,
+                **stamps,
             )
             for k in range(self.n)
         ]
@@ -319,13 +298,7 @@ class Twin(Buffer):
 
     def levels(self):
         stages = [group.stage for group in self.groups.values()]
-        names = {
-            "in_flight": "generation",
-            "scoring": "scoring",
-            "blocked": "blocked",
-            "ready": "ready",
-            "packed": "packed",
-        }
+        names = {"in_flight": "generation", **{stage: stage for stage in ("scoring", "blocked", "ready", "packed")}}
         counts = {name: stages.count(stage) for name, stage in names.items()}
         return {**counts, "outstanding": sum(group.fate == "unfinished" for group in self.groups.values())}
 

@@ -17,6 +17,7 @@ from asyncsim.methods._evaluate import evaluate
 from asyncsim.sampling.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from asyncsim.step import versions
 from tests.contracts.laboratory import step_of
+from tests.refusals import refused
 
 ONE = np.zeros((1, 1, 1, 1), dtype=np.int32)
 SETTINGS = {
@@ -399,15 +400,9 @@ def test_a_tool_that_knows_is_asked_and_one_that_costs_too_much_is_not():
     """Exact mean dynamics: calls become sure at price 0 and vanish at price .9; no chance is involved."""
     for price, least, most in ((0.0, 0.9, 1.0), (0.9, 0.0, 0.05)):
         task = sim.tasks.tool_bandit(horizon=4, price=price)
+        options = {"updates": 400, "replicates": 1, "sampling": "enumerate", "diagnostics": "none"}
         spec = sim.Spec(
-            task,
-            sim.schedules.fixed(0),
-            sim.methods.reinforce(),
-            sim.chain(sim.updates.sgd(2.0)),
-            updates=400,
-            replicates=1,
-            sampling="enumerate",
-            diagnostics="none",
+            task, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(sim.updates.sgd(2.0)), **options
         )
         logits = sim.run(spec, seed=0).parameters.reshape(-1, 3)[0]
         call = np.exp(logits[2]) / np.exp(logits).sum()
@@ -432,13 +427,11 @@ def test_a_tool_that_knows_is_asked_and_one_that_costs_too_much_is_not():
     ],
 )
 def test_bad_settings_are_named(arguments, field):
-    with pytest.raises(InputError) as caught:
-        sim.tasks.tool_bandit(**arguments)
-    assert caught.value.field.startswith(field) and caught.value.remedy
+    caught = refused("", lambda: sim.tasks.tool_bandit(**arguments))
+    assert caught.field.startswith(field) and caught.remedy
 
 
 def test_a_greedy_response_has_no_tool():
     task = made("two calls")
     spec = spec_of(task, sim.schedules.fixed(0)).replace(method=sim.methods.reinforce(sim.advantages.remax()))
-    with pytest.raises(InputError, match="all of it the policy's"):
-        sim.run(spec, seed=0)
+    refused("all of it the policy's", sim.run, spec, seed=0)
