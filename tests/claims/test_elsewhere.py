@@ -168,7 +168,7 @@ def test_a_trial_reads_every_key_of_its_point(name: str) -> None:
     for point in kinds.values():
         seen = Read(point)
         trial.measure(seen, 20 * trial.effect, 0, untouched)
-        assert seen.asked == set(point), set(point) - seen.asked
+        assert seen.asked >= set(point), set(point) - seen.asked
 
 
 def test_a_mode_of_little_weight_is_not_left_out_as_noise():

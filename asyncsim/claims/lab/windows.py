@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 """Relative rounding of a mean over thousands of differences of times."""
 _FEWEST = 16
 """Realizations at least, for a reliable error estimate."""
-_SETTINGS = {"places", *(each.name for each in fields(System))}
+_SETTINGS = ("places", *(each.name for each in fields(System)))
 
 
 def realizations_for(
@@ -52,7 +52,7 @@ def seconds_or_law(name: str, value: Any) -> Any:
 
 def engine(point: Point, **settings: Any) -> System:
     """The system of a point's settings, with "places" that write one unit a second; `settings` beside or in place."""
-    given = {name: value for name, value in point.items() if name in _SETTINGS} | settings
+    given = {name: point[name] for name in _SETTINGS if name in point} | settings
     rates, train_time = (1.0,) * given.pop("places"), seconds_or_law("train_time", given.pop("train_time"))
     return System("places", {}, laws.as_law("length", given.pop("length")), rates, train_time=train_time, **given)
 
