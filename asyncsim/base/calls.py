@@ -52,7 +52,7 @@ def _refuse_unknown(make: Callable[..., Any], signature: inspect.Signature, name
     known = signature.parameters
     if any(p.kind is p.VAR_KEYWORD for p in known.values()):
         return
-    for each in named.keys() - known.keys():
+    for each in (name for name in named if name not in known):
         near = difflib.get_close_matches(each, known, n=1, cutoff=0.65)
         hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'nothing'}"
         raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}; {hint}")

@@ -116,7 +116,7 @@ def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
     return Knob(usual or options[0], "", check, domain, f"Literal[{', '.join(named)}]")
 
 
-def handed_on(usual: Any, words: str, domain: str = "", kind: str = "Any") -> Any:
+def handed_on(usual: Any, words: str, domain: str = "", kind: str = "") -> Any:
     """A setting that is checked by the part to which it goes."""
     return Knob(usual, words, lambda _, value: value, domain, kind=kind)
 

@@ -11,17 +11,17 @@ from asyncsim.methods.regression import gradient as gradient
 
 def a2c(
     advantage: Advantage | None = None,
-    critic: Any = 0.5,
+    critic: float = 0.5,
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
-    at: Any = "current",
+    at: str = "current",
 ) -> Method:
     """Advantage actor-critic: no ratio, returns minus the critic's values."""
 
 def a3c(
     steps: int = 5,
     advantage: Advantage | None = None,
-    critic: Any = 0.5,
+    critic: float = 0.5,
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
@@ -38,7 +38,7 @@ def a3po(
 def acer(
     cap: Number = 10.0,
     advantage: Advantage | None = None,
-    critic: Any = 0.5,
+    critic: float = 0.5,
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
@@ -183,7 +183,7 @@ def geometric_rs(
     high: Any = 1.001,
     weight: Literal["none", "token", "sequence"] = "none",
     cap: Number | None = None,
-    ratio: Any = "r",
+    ratio: str = "r",
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
@@ -214,7 +214,7 @@ def grpo(
     anchor: Literal["behavior", "proximal"] = "behavior",
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
-    critic: Any = 0.0,
+    critic: float = 0.0,
     entropy: float = 0.0,
     kl: Number = 0.0,
 ) -> Method:
@@ -232,7 +232,7 @@ def gspo(
 def icepop(
     low: Any = 0.5,
     high: Any = 2.0,
-    ratio: Any = "r",
+    ratio: str = "r",
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
@@ -341,7 +341,7 @@ def ppo_clip(
     anchor: Literal["behavior", "proximal"] = "behavior",
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
-    critic: Any = 0.0,
+    critic: float = 0.0,
     entropy: float = 0.0,
     dual: Number | None = None,
 ) -> Method:
@@ -356,16 +356,16 @@ def prefix_is(
 def reinforce(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
-    at: Any = "current",
+    at: str = "current",
     entropy: float = 0.0,
-    critic: Any = 0.0,
+    critic: float = 0.0,
 ) -> Method:
     """Score function without ratio: c = A, data stale, scores current."""
 
 def retrace(
     cap: Number | None = None,
     advantage: Advantage | None = None,
-    critic: Any = 0.5,
+    critic: float = 0.5,
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
@@ -406,7 +406,7 @@ def sequence_mis(
     low: Any = 0.5,
     high: Any = 2.0,
     weight: Literal["sequence", "token", "none"] = "sequence",
-    ratio: Any = "r",
+    ratio: str = "r",
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
@@ -473,7 +473,7 @@ def vespo(
 def vtrace(
     cap: Number = 1.0,
     advantage: Advantage | None = None,
-    critic: Any = 0.5,
+    critic: float = 0.5,
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:

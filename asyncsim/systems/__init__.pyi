@@ -1,6 +1,6 @@
 """Systems: who generates, who trains and when weights move, as discrete-event models under their own names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from asyncsim.base.laws import Law
@@ -9,7 +9,7 @@ from asyncsim.systems._system import System
 def areal(
     max_head_offpolicyness: int,
     consumer_batch_size: int,
-    max_concurrent_rollouts: Any = None,
+    max_concurrent_rollouts: int | None = None,
     *,
     length: Law | float | str,
     load: float | None = None,
@@ -22,8 +22,8 @@ def areal(
 def buffered(
     workers: int,
     buffer_size: int,
-    service: Any = "exponential:1.0",
-    rates: Any = None,
+    service: Law | float | str = "exponential:1.0",
+    rates: Sequence[float] | None = None,
     stagger: bool = False,
     *,
     model: Mapping[str, Any] | None = None,
@@ -58,7 +58,7 @@ def megatron_rl(
     grpo_prompts_per_step: int,
     rl_generation_lag: float,
     rl_submission_granularity: Literal["B", "G", "R"] = "B",
-    rl_consumption_granularity: Any = "B",
+    rl_consumption_granularity: str = "B",
     grpo_group_size: int = 2,
     rl_kv_cache_management_mode: Literal["persist", "offload", "recompute"] = "persist",
     grpo_iterations: int = 2,
@@ -91,7 +91,7 @@ def miles(
 
 def minimax_forge(
     train_batch_size: int,
-    generation_batch_size: Any,
+    generation_batch_size: int,
     window_fraction: float = 0.3,
     *,
     length: Law | float | str,
@@ -156,7 +156,7 @@ def nemo_rl_windowed(
     max_staleness_versions: int = 1,
     sample_freshest_first: bool = False,
     max_inflight_prompts: int | None = None,
-    max_buffered_rollouts: Any = None,
+    max_buffered_rollouts: int | None = None,
     *,
     length: Law | float | str,
     load: float | None = None,
@@ -219,7 +219,7 @@ def pipeline_rl(
     max_lag: int | None = None,
     weight_update_interval: int = 1,
     attempts: int = 8,
-    llm_max_rollouts: Any = 64,
+    llm_max_rollouts: int = 64,
     llms: int = 1,
     ring_buffer_size: int = 128,
     max_ready_samples_per_lead: int = 64,
@@ -236,7 +236,7 @@ def pipeline_rl(
 def prime_rl(
     batch_size: int,
     max_off_policy_steps: int = 8,
-    max_inflight: Any = 1024,
+    max_inflight: int = 1024,
     group_size: int = 1,
     *,
     length: Law | float | str,
@@ -291,7 +291,7 @@ def roll_single_turn(
 def skyrl(
     policy_mini_batch_size: int = 256,
     max_staleness_steps: int = 4,
-    num_parallel_generation_workers: Any = 768,
+    num_parallel_generation_workers: int = 768,
     num_steps_per_epoch: int | None = None,
     *,
     length: Law | float | str,
@@ -379,7 +379,7 @@ def tinker_cookbook_pipelined(
 def torchforge(
     batch_size: int,
     max_policy_age: int = 1,
-    max_buffer_size: Any = None,
+    max_buffer_size: int | None = None,
     max_resample_count: int = 0,
     rollout_threads: int = 1,
     *,
@@ -394,8 +394,8 @@ def torchforge(
 def torchtitan(
     num_prompts_per_train_step: int,
     target_offpolicy_steps: int,
-    window_fraction: Any = 0.3,
-    windowed_fifo_batches: Any = "unset",
+    window_fraction: float | None = 0.3,
+    windowed_fifo_batches: int | str | None = "unset",
     *,
     length: Law | float | str,
     load: float | None = None,
@@ -408,8 +408,8 @@ def torchtitan(
 def trl(
     samples_per_step: int,
     max_staleness: int = 4,
-    max_inflight_tasks: Any = -1,
-    queue_maxsize: Any = 1024,
+    max_inflight_tasks: int = -1,
+    queue_maxsize: int = 1024,
     weight_sync_steps: int = 1,
     num_generations: int = 8,
     *,
@@ -424,7 +424,7 @@ def trl(
 def unirl(
     batch_size: int,
     weight_sync_interval: int = 1,
-    buffer_max_staleness: Any = None,
+    buffer_max_staleness: int | None = None,
     max_inflight: int = 1,
     num_updates_per_batch: int = 1,
     *,
@@ -438,8 +438,8 @@ def unirl(
 
 def update_on_arrival(
     workers: int,
-    service: Any = "exponential:1.0",
-    rates: Any = None,
+    service: Law | float | str = "exponential:1.0",
+    rates: Sequence[float] | None = None,
     stagger: bool = False,
     *,
     model: Mapping[str, Any] | None = None,

@@ -39,6 +39,7 @@ sim.updates.sgd()  # call-arg
 sim.updates.adam("fast")  # arg-type
 sim.tasks.softmax_bandit(arms=2.5)  # arg-type
 sim.systems.areal(4, 32)  # call-arg
+sim.systems.areal(4, 32, max_concurrent_rollouts="many", length=1.0, load=1.0)  # arg-type
 sim.systems.verl_separate_async(8, max_off_policy_strategy="stop", length=1.0)  # arg-type
 """
 

@@ -27,8 +27,8 @@ ROUNDING, SMALLEST = 1e-10, 1e-13
 
 def planted(point: Point, method: Method, plant: Plant) -> Spec:
     """The spec of a point after planting."""
-    task = tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point.get("success"))
-    return plant(population(task, method))
+    names = ("actions", "horizon", "dependence", "success")
+    return plant(population(tasks.token_bandit(**{name: point[name] for name in names if name in point}), method))
 
 
 def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
