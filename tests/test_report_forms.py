@@ -21,9 +21,9 @@ from tests.test_reporting import Page as Read
 
 COVERAGE = {
     "rows": [
-        {"number": 1, "component": "advantages", "defect": "weights | by w^4", "claims": ["a/one"], "test": "t.py::a"},
-        {"number": 2, "component": "advantages", "defect": "mean over tokens", "claims": [], "test": "t.py::b"},
-        {"number": 3, "component": "clips", "defect": "wrong side", "claims": ["a/one", "b/two"], "test": "t.py::c"},
+        {"file": "asyncsim/a.py", "line": 1, "text": "w = a | b", "change": "| -> &", "claims": ["a/one"]},
+        {"file": "asyncsim/a.py", "line": 2, "text": "m = x < y", "change": "< -> >=", "claims": []},
+        {"file": "asyncsim/c.py", "line": 3, "text": "n = 1", "change": "1 -> 2", "claims": ["b/two"]},
     ],
     "manifest": {},
 }
@@ -151,28 +151,18 @@ def test_the_point_that_is_named_is_the_worst_one_and_can_be_asked(tmp_path: Pat
 
 def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     whole = made(coverage=COVERAGE)
-    assert page.components(COVERAGE["rows"]) == [
-        {"component": "advantages", "planted": 2, "seen": 1, "share": 0.5},
-        {"component": "clips", "planted": 1, "seen": 1, "share": 1.0},
-        {"component": "all", "planted": 3, "seen": 2, "share": 2 / 3},
-    ]
     assert whole.json()["coverage"] == COVERAGE["rows"] and made().json()["coverage"] is None
+    # Wilson's interval of 2 in 3.
+    said = "The claims see 2 of 3 small faults at places of the product that were drawn by chance. Expect 21 to 94 %"
     html = reporting.write_page(whole, tmp_path / "r.html").read_text("utf-8")
-    assert "The claims see 2 of 3 planted defects. A test sees 1 of the other 1." in Read(html).text
-    assert "by chance" not in Read(html).text
-    drawn = {**COVERAGE, "rows": [{**row, "seen_in": "drawn by chance"} for row in COVERAGE["rows"][1:]]}
-    again = reporting.write_page(made(coverage=drawn), tmp_path / "drawn.html").read_text("utf-8")
-    assert "At places drawn by chance they see 1 of 2" in Read(again).text
+    assert said in Read(html).text
     folded = html.split('<h2 id="coverage">')[1].split("<details>")[1].split("</details>")[0]
-    assert "<td>advantages</td><td>2</td><td>1</td><td>50 %</td>" in folded and "67 %" in folded
-    assert '<a href="#a-one">a/one</a> <a href="#b-two">b/two</a></td><td>t.py::c</td>' in folded
+    assert "<td>asyncsim/a.py:2</td><td>&lt; -&gt; &gt;=</td><td><code>m = x &lt; y</code></td><td>none</td>" in folded
+    assert '<a href="#b-two">b/two</a></td>' in folded
     text = reporting.write_page(whole, tmp_path / "r.md").read_text("utf-8")
-    assert (
-        "| advantages | 2 | 1 | 50 % |" in text and "| 1 | advantages | weights \\| by w^4 | a/one | t.py::a |" in text
-    )
-    assert "| 2 | advantages | mean over tokens | — | t.py::b |" in text
+    assert said in text and "| asyncsim/c.py:3 | 1 -> 2 | n = 1 | b/two |" in text and "w = a \\| b" in text
     for name in ("n.html", "n.md"):
-        assert "planted by component" not in reporting.write_page(made(), tmp_path / name).read_text("utf-8").lower()
+        assert "drawn by chance" not in reporting.write_page(made(), tmp_path / name).read_text("utf-8").lower()
 
 
 def test_the_installed_map_is_read_and_shown_on_a_page_with_all_its_claims(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from asyncsim.app import judgments
-from asyncsim.app.page import Page, components, cost, measured, point_text, rate
+from asyncsim.app.page import Page, cost, detection, measured, point_text, rate
 from asyncsim.base import records
 from asyncsim.base.notation import number
 
@@ -81,17 +81,10 @@ def _details(verdict: records.Verdict, page: Page) -> list[str]:
 
 
 def _coverage(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Defects by component, then each with what sees it."""
-    counts = [
-        [each["component"], str(each["planted"]), str(each["seen"]), f"{100 * each['share']:.0f} %"]
-        for each in components(rows)
-    ]
-    each = [[str(r["number"]), r["component"], r["defect"], ", ".join(r["claims"]) or "—", r["test"]] for r in rows]
-    return [
-        "## Defects of components and the claims that see them",
-        _table(["component", "planted", "seen by claims", "share"], counts),
-        _table(["number", "component", "defect", "claims that see it", "test"], each),
-    ]
+    """How many faults drawn by chance are seen, then each with what sees it."""
+    each = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in rows]
+    heads = ["place", "change", "statement", "claim that sees it"]
+    return ["## What the claims see", detection(rows), _table(heads, each)]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

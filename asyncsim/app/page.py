@@ -21,7 +21,7 @@ TOGETHER = 0.01
 SLOWEST = 5
 """Claims whose seconds are named."""
 COVERAGE = "coverage.json"
-"""Beside this file: which claims see the defect of which component."""
+"""Beside this file: small faults at places drawn by chance, and which claim sees each."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Page:
     """Verdicts with what belongs to all of them together.
 
     `manifest`: what they were measured on. `at`: parameters that replaced those of the claim's first point. `evidence`:
-    claim id to its bets over runs, where there are any. `coverage`: the map of planted defects, None where there is
-    none.
+    claim id to its bets over runs, where there are any. `coverage`: faults drawn by chance and what sees them, None
+    where they were not measured.
     """
 
     verdicts: Sequence[records.Verdict]
@@ -73,7 +73,7 @@ class Page:
         return f"violated by its own rate only: expected once in {pages:.0f} such pages; ask again with --seed"
 
     def json(self) -> dict[str, Any]:
-        """The JSON object: a row for each claim, what holds of all, the map of defects, the manifest."""
+        """The JSON object: a row for each claim, what holds of all, faults drawn by chance, the manifest."""
         rows = []
         for verdict in self.verdicts:
             row = verdict.row() | {"holm": self.holm[verdict.id], "stands": self.stands(verdict)}
@@ -118,19 +118,21 @@ def cost(totals: Mapping[str, Any]) -> str:
 
 
 def coverage() -> dict[str, Any] | None:
-    """The map of planted defects that is installed; None where there is none."""
+    """The faults drawn by chance that are installed with what sees them; None where there are none."""
     path = Path(__file__).with_name(COVERAGE)
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def components(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For every component, and for all: `planted` defects, how many a claim has `seen`, and their `share`."""
-    parts = {row["component"]: [other for other in rows if other["component"] == row["component"]] for row in rows}
-    counted = []
-    for name, own in [*sorted(parts.items()), ("all", rows)]:
-        seen = sum(bool(row["claims"]) for row in own)
-        counted.append({"component": name, "planted": len(own), "seen": seen, "share": seen / len(own)})
-    return counted
+def detection(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many faults at places drawn by chance the claims see, and the share of new ones that this lets expect."""
+    from scipy import stats
+
+    seen = sum(bool(row["claims"]) for row in rows)
+    low, high = (100.0 * end for end in stats.binomtest(seen, len(rows)).proportion_ci(method="wilson"))
+    return (
+        f"The claims see {seen} of {len(rows)} small faults at places of the product that were drawn by chance. "
+        f"Expect {low:.0f} to {high:.0f} % of new ones."
+    )
 
 
 def families(verdicts: Sequence[records.Verdict]) -> list[tuple[str, list[records.Verdict]]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import judgments, markdown
 from asyncsim.app.formulas import rendered
-from asyncsim.app.page import TOGETHER, Page, components, cost, families, measured, point_text, rate
+from asyncsim.app.page import TOGETHER, Page, cost, detection, families, measured, point_text, rate
 from asyncsim.base import checks, files, records
 from asyncsim.base.notation import number
 from asyncsim.plotting import _curves, _svg
@@ -103,7 +103,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         summary=page.summary | {"promised": promised, "together": TOGETHER, "cost": cost(page.summary)},
         bets=judgments.bets(page),
         planted_rows=[] if page.coverage is None else page.coverage["rows"],
-        components=components,
+        detection=detection,
         references=references,
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),

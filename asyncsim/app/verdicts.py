@@ -131,7 +131,7 @@ def _measured(
 
 
 def _coverage(verdicts: Sequence[records.Verdict]) -> dict[str, Any] | None:
-    """The map of planted defects, where every claim in it is on the page."""
+    """Faults drawn by chance, where every claim that sees one is on the page."""
     found = page.coverage()
     named = set() if found is None else {id for row in found["rows"] for id in row["claims"]}
     return found if named <= {v.id for v in verdicts} else None

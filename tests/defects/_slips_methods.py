@@ -104,8 +104,6 @@ slip(93, "adaptive weights", "BAPO: bounds stop one step short of their caps", f
 slip(94, "adaptive weights", "P3O: penalty weighted by the ESS, not by what it lacks", f"{M}.adaptive:P3o.score_weight",
      "times(slope, 1.0 - ess)", "times(slope, ess)",
      killer="methods/test_adaptive.py::test_p3o_by_hand")  # fmt: skip
-slip(95, "adaptive weights", "SAT: quantile one token too high", f"{M}.adaptive:Sat._gate",
-     "(masses < goal)", "(masses <= goal)")  # fmt: skip
 slip(96, "corrections", "ACER: correction without the state's value", f"{M}._corrections:Corrected.spread",
      'step.current["action_values"] - state_value(step).unsqueeze(-1)', 'step.current["action_values"]',
      killer="methods/test_actor_gradients.py::test_losses_on_retrace_are_autograds[acer]")  # fmt: skip

@@ -23,7 +23,8 @@ slip(232, "diagnostics", "cosine over the square of one length", f"{R}:cosine",
      "first.norm(dim=-1) * second.norm(dim=-1)", "first.norm(dim=-1) * first.norm(dim=-1)",
      killer="contracts/test_ratios.py::test_cosine")  # fmt: skip
 slip(233, "diagnostics", "largest share: of the mean weight, not of the sum", f"{R}:max_weight_share",
-     "scaled.max(-1).values / samples", "scaled.max(-1).values")  # fmt: skip
+     "scaled.max(-1).values / samples", "scaled.max(-1).values",
+     killer="claims/test_claims.py::test_claim_holds_and_every_defect_flips_it[ess/finite-sample]")  # fmt: skip
 slip(234, "diagnostics", "log of the mean weight without its shift", f"{R}:log_mean_weight",
      ".log() + shift", ".log()",
      killer="contracts/test_ratios.py::test_formulas[log_mean_weight]")  # fmt: skip

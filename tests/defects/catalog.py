@@ -20,10 +20,3 @@ MODULES = (_estimators, _ledgers, _numbers, _slips_advantages, _slips_methods, _
 MODULES += (_slips_parts, _slips_systems, _slips_updates, _slips_heldout)
 FIELD, COUNT = 42, len(PLANTS)
 """Bugs that trainers have shipped: numbers 1 to 42; and all plants."""
-DRAWN = "slips at places drawn by chance, written without a look at claims"
-KINDS = {
-    "shipped by trainers": range(1, FIELD + 1),
-    "slips of a line in every component": range(FIELD + 1, 264),
-    DRAWN: range(264, COUNT + 1),
-}
-"""Numbers by the origin of the bugs."""

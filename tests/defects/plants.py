@@ -30,8 +30,6 @@ class Plant:
     patches: Callable[[], Patches]
     killer: str
     settings: dict[str, Any] = field(default_factory=dict)
-    by: str = ""
-    changes: tuple[tuple[str, str], ...] = ()
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:

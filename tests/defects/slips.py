@@ -22,18 +22,11 @@ from tests.defects.plants import PLANTS, Patches, Plant
 ANEW = "written for the map"
 
 
-def slip(
-    number: int, component: str, what: str, where: str, *pieces: str, killer: str = "", by: str = "", seen: str = ANEW
-) -> None:
-    """Enter a plant: `where` is module:function, `pieces` what stands there and what replaces it, in turns.
-
-    `by`: the Python function that runs a compiled one, for the map.
-    """
+def slip(number: int, component: str, what: str, where: str, *pieces: str, killer: str, seen: str = ANEW) -> None:
+    """Enter a plant: `where` is module:function, `pieces` what stands there and what replaces it, in turns."""
     assert number not in PLANTS and len(pieces) % 2 == 0, number
     changes = tuple(zip(pieces[::2], pieces[1::2], strict=True))
-    own = () if by else changes
-    plant = Plant(number, component, what, seen, lambda: edited(named(where), changes), killer, {}, by or where, own)
-    PLANTS[number] = plant
+    PLANTS[number] = Plant(number, component, what, seen, lambda: edited(named(where), changes), killer)
 
 
 def named(where: str) -> Any:
@@ -79,19 +72,6 @@ def _changed(function: FunctionType, changes: Iterable[tuple[str, str]]) -> Code
     assert source[first:].startswith(text), function
     whole = compile(source[:first] + wrong + source[first + len(text) :], str(path), "exec", dont_inherit=True)
     return next(each for each in _codes(whole) if _place(each) == _place(right))
-
-
-def lines(where: str, changes: Iterable[tuple[str, str]]) -> set[int]:
-    """Lines of the file that a slip changes and that Python reports when they run."""
-    code = plain(named(where)).__code__
-    known = {line for each in _codes(code) for _, _, line in each.co_lines() if line is not None}
-    text, first = inspect.getsourcelines(code)
-    found = set()
-    for right, _ in changes:
-        start = first + "".join(text).split(right)[0].count("\n")
-        own = known & set(range(start, start + right.strip().count("\n") + 1))
-        found |= own or {max(line for line in known if line <= start)}
-    return found
 
 
 def _replaced(text: str, change: tuple[str, str]) -> str:

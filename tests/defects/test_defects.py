@@ -10,26 +10,24 @@ import sys
 import pytest
 
 from asyncsim import claims
-from tests.defects import catalog, mapping
+from tests.defects import catalog, fresh
 from tests.defects.__main__ import TABLE, table, written
 from tests.defects.killing import verdict
 from tests.defects.plants import PLANTS
+from tests.mutation.equivalent import EQUIVALENT
+from tests.mutation.operators import mutants
+from tests.mutation.patching import ROOT
 
 ALL = sorted(PLANTS)
 FIELD = ALL[: catalog.FIELD]
-SLIPS = [number for number in ALL[catalog.FIELD :] if PLANTS[number].killer]
-"""Slips that a quick test names; the others are seen by claims alone."""
+SLIPS = ALL[catalog.FIELD :]
 SAMPLE = random.Random(0).sample(SLIPS, 50)
 """Those of every run, half a minute; all of them are in `make test-long`."""
 
-OPEN = {95, *catalog.KINDS[catalog.DRAWN]}
-"""95 changes no number: its threshold lies between the sums that a batch can have. No test was sought for those drawn
-by chance, which say how many new bugs claims see, but for the seven that were seen by claims which have left."""
-
 
 def test_every_bug_of_the_list_is_planted():
-    assert list(range(1, 304)) == ALL and len(FIELD) == 42 and len(ALL) == catalog.COUNT
-    assert all(plant.component for plant in PLANTS.values()) and all(PLANTS[number].killer for number in FIELD)
+    assert ALL[:42] == FIELD == list(range(1, 43)) and len(ALL) == catalog.COUNT
+    assert all(plant.component and plant.killer for plant in PLANTS.values())
 
 
 def test_every_bug_still_has_its_place():
@@ -40,32 +38,33 @@ def test_every_bug_still_has_its_place():
 
 
 @pytest.mark.committed
-def test_the_tables_are_those_of_their_rows():
+def test_the_table_is_that_of_its_rows():
     """And most bugs are killed by tests that were not written for them."""
-    rows, coverage = written()
-    assert TABLE.read_text(encoding="utf-8") == table(rows, coverage)
+    rows = written()
+    assert TABLE.read_text(encoding="utf-8") == table(rows)
     assert {int(number) for number in rows} >= set(FIELD) and sum(bool(rows[str(n)]) for n in FIELD) >= 30
 
 
 @pytest.mark.committed
-def test_the_map_has_every_plant():
-    """Each row names a claim or a test, but for those that are open; claims are those of the catalogue."""
-    rows = {at["number"]: at for at in written()[1]}
-    assert sorted(rows) == ALL
-    for number, at in rows.items():
-        plant = PLANTS[number]
-        assert (at["component"], at["defect"]) == (plant.component, plant.what)
-        assert at["claims"] or at["test"] or number in OPEN, number
-        assert at["test"] == plant.killer.removeprefix("tests/")
-        assert {*at["claims"], *at["raised"]} <= set(claims.claims())
+def test_faults_drawn_by_chance_are_those_of_their_commit():
+    """As many as are drawn, none of them proven to change nothing, each with the claim that sees it."""
+    rows = json.loads(fresh.COVERAGE.read_text(encoding="utf-8"))["rows"]
+    assert len(rows) == fresh.SLIPS == len({(row["file"], row["line"], row["change"]) for row in rows})
+    assert not {(row["file"], row["text"], row["change"]) for row in rows} & set(EQUIVALENT)
+    assert {claim for row in rows for claim in row["claims"]} <= set(claims.claims())
 
 
 @pytest.mark.committed
-def test_a_plant_is_seen_and_a_right_product_is_not():
-    """The map's own measurement: false pass and false fail of one plant and its claims, at a fixed seed."""
-    claim = "estimator/kl-estimators"
-    assert mapping.seen(PLANTS[12], [claim])["violated"] == [claim]
-    assert mapping.measured(claim) == "held"
+def test_a_fault_is_seen_and_the_product_is_not():
+    """The measurement itself, on a copy of the package with one wrong sign, and on the package as it is."""
+    file, line = "asyncsim/claims/ess/length_law.py", "rate = float(x @ decay / (x @ x))"
+    (slip, *_) = [
+        each
+        for each in mutants(file, (ROOT / file).read_text("utf-8"))
+        if each.text == line and each.change == "/ -> *"
+    ]
+    assert fresh.tried(slip, ["ess/length-law"]) == {"claims": ["ess/length-law"], "raised": [], "tried": 1}
+    assert fresh.child(["ess/length-law"])["claims"] == []
 
 
 @pytest.mark.parametrize("number", FIELD)
