@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from asyncsim.base import workers
 from asyncsim.base.checks import InputError
 from asyncsim.base.files import write_atomically
 from experiments import _contract
@@ -43,19 +44,32 @@ def make(names: list[str], quick: bool, text: bool = False, rows: Path | None = 
 
     Those of other `rows` than the committed ones go under build/, like quick ones.
     """
-    wrong, numbers = [], {}
-    where = _pipeline.folder(quick or rows is not None)
-    for name in names or _pipeline.names():
-        try:
-            if text:
-                numbers[name] = _pipeline.numbers(name, _pipeline.tables(name, quick))
-                continue
-            picture = _pipeline.drawn(name, quick, rows)
-            print(*(path.name for path in _pipeline.write(picture, where)), "in", where / _gallery.PICTURES)
-            numbers[picture.name] = picture.numbers
-        except InputError as error:
-            wrong.append(f"{name}: {error}")
-    return wrong if names else [*wrong, *gallery(numbers, quick)]
+    asked = [name.replace("-", "_") for name in names or _pipeline.names()]
+    made: dict[str, dict[str, str]] = {}
+    wrong = []
+    calls = ((name, quick, text, rows) for name in asked)
+    count = workers.count_of(None, len(asked))
+    for number, (line, numbers) in workers.each("paper_figures.__main__:make_one", calls, count):
+        if line:
+            print(line, flush=True)
+        if isinstance(numbers, str):
+            wrong.append(f"{asked[number]}: {numbers}")
+        else:
+            made[asked[number]] = numbers
+    wrong.sort()
+    return wrong if names else [*wrong, *gallery({name: made[name] for name in asked if name in made}, quick)]
+
+
+def make_one(name: str, quick: bool, text: bool, rows: Path | None) -> tuple[str, dict[str, str] | str]:
+    """Draw one figure: a line about it, and what its entry may quote, or what is wrong."""
+    try:
+        if text:
+            return "", _pipeline.numbers(name, _pipeline.tables(name, quick))
+        picture, where = _pipeline.drawn(name, quick, rows), _pipeline.folder(quick or rows is not None)
+        files = " ".join(path.name for path in _pipeline.write(picture, where))
+        return f"{files} in {where / _gallery.PICTURES}", picture.numbers
+    except InputError as error:
+        return "", str(error)
 
 
 def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
