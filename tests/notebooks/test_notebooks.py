@@ -101,6 +101,7 @@ def test_it_predicts_before_it_measures_and_shows_both(name):
     assert not any("execution" in cell.metadata or " at 0x" in str(cell.get("outputs")) for cell in book.cells)
 
 
+@pytest.mark.rows
 @pytest.mark.committed
 @pytest.mark.parametrize(
     ("name", "number"), [(name, k) for name in NAMES for k in range(len(_book.solutions(_book.text_of(name))))]
