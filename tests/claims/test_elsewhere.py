@@ -30,6 +30,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize(("name", "at"), PLACES)
 def test_a_true_claim_is_not_called_violated_elsewhere(name: str, at: dict[str, Any]) -> None:
     verdict = verifying.verify_one(name, at=at)
