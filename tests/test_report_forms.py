@@ -19,11 +19,12 @@ from tests.cli.test_cli import call
 from tests.test_reporting import MANIFEST, verdict
 from tests.test_reporting import Page as Read
 
+RUN = {"running": 2, "raised": ["c/three"]}
 COVERAGE = {
     "rows": [
-        {"file": "asyncsim/a.py", "line": 1, "text": "w = a | b", "change": "| -> &", "claims": ["a/one"]},
-        {"file": "asyncsim/a.py", "line": 2, "text": "m = x < y", "change": "< -> >=", "claims": []},
-        {"file": "asyncsim/c.py", "line": 3, "text": "n = 1", "change": "1 -> 2", "claims": ["b/two"]},
+        {"file": "asyncsim/a.py", "line": 1, "text": "w = a | b", "change": "| -> &", "claims": ["a/one"], **RUN},
+        {"file": "asyncsim/a.py", "line": 2, "text": "m = x < y", "change": "< -> >=", "claims": [], **RUN},
+        {"file": "asyncsim/c.py", "line": 3, "text": "n = 1", "change": "1 -> 2", "claims": ["b/two"], **RUN},
     ],
     "manifest": {},
 }
@@ -153,7 +154,7 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     whole = made(coverage=COVERAGE)
     assert whole.json()["coverage"] == COVERAGE["rows"] and made().json()["coverage"] is None
     # Wilson's interval of 2 in 3.
-    said = "The claims see 2 of 3 small faults at places of the product that were drawn by chance. Expect 21 to 94 %"
+    said = "They contradict 2, and 1 more break a measurement off. Expect a claim to be violated by 21 to 94 %"
     html = reporting.write_page(whole, tmp_path / "r.html").read_text("utf-8")
     assert said in Read(html).text
     folded = html.split('<h2 id="coverage">')[1].split("<details>")[1].split("</details>")[0]

@@ -124,14 +124,16 @@ def coverage() -> dict[str, Any] | None:
 
 
 def detection(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many faults at places drawn by chance the claims see, and the share of new ones that this lets expect."""
+    """What claims see of faults at places drawn by chance, and the share of new ones that this lets expect."""
     from scipy import stats
 
-    seen = sum(bool(row["claims"]) for row in rows)
+    seen, run = sum(bool(row["claims"]) for row in rows), sum(bool(row["running"]) for row in rows)
+    broken = sum(bool(row["raised"] and not row["claims"]) for row in rows)
     low, high = (100.0 * end for end in stats.binomtest(seen, len(rows)).proportion_ci(method="wilson"))
     return (
-        f"The claims see {seen} of {len(rows)} small faults at places of the product that were drawn by chance. "
-        f"Expect {low:.0f} to {high:.0f} % of new ones."
+        f"Of {len(rows)} small faults at places drawn by chance from the whole package, claims may run {run}. "
+        f"They contradict {seen}, and {broken} more break a measurement off. "
+        f"Expect a claim to be violated by {low:.0f} to {high:.0f} % of new faults; tests look for the others."
     )
 
 

@@ -90,7 +90,7 @@ def candidates(slip: Mutant, known: dict[str, dict[str, Any]]) -> list[str]:
     inside = any(each.body[0].lineno <= slip.line <= each.end_lineno for each in inner if isinstance(each.body, list))
     # A program that was compiled before is not written again here, but is in a copy with other sources.
     compiled = any(word in source for word in ("numba", "compiling")) or slip.file.startswith("asyncsim/fusing/")
-    return ran if ran or (inside and not compiled) else order
+    return order if compiled or not inside else ran
 
 
 def tried(slip: Mutant, claims: list[str]) -> dict[str, Any]:
