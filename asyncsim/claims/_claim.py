@@ -79,7 +79,7 @@ class Claim(Declared):
     points: ClassVar[tuple[Point, ...]]
     more: ClassVar[tuple[Point, ...]] = ()
     loose: ClassVar[frozenset[str]] = frozenset()
-    defects: ClassVar[Any]
+    defects: ClassVar[Mapping[str, Callable[[], tuple[Plant, Point]]]]
 
     def predict(s) -> Quantities:
         """Quantities by name."""
@@ -127,8 +127,7 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
 
 def tried(claim: type[Claim]) -> Trial:
     """How a claim is measured."""
-    given = claim.defects
-    defects = given() if callable(given) else {name: Defect(*made()) for name, made in given.items()}
+    defects = {name: Defect(*made()) for name, made in claim.defects.items()}
     return Trial(
         claim.points, claim.measure, defects, claim.effect, claim.through, claim.more, claim.reach, claim.loose
     )

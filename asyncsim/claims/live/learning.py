@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, within
 from asyncsim.claims.live._permits import Path, Permits, path
 
 _BATCHES = 40
@@ -85,6 +85,4 @@ class Learning(Permits, Claim):
         same = live.trace.parameters == again.parameters
         return {"same": Estimate(float(same.mean()), samples=same.size)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"every sample as if it were fresh": Defect(lab.live_runs.on_runs(_as_fresh), _POINT)}
+    defects = {"every sample as if it were fresh": lambda: (lab.live_runs.on_runs(_as_fresh), _POINT)}

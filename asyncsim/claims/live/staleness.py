@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, within
 from asyncsim.claims.live._permits import Permits, path
 
 _BATCHES = 40
@@ -69,11 +69,10 @@ class Staleness(Permits, Claim):
         each = {name: float(value) for name, value in numbers.items()}
         return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a permit lost": Defect(lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), _POINT),
-            "permits returned at the dequeue": Defect(
-                lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")), _POINT
-            ),
-        }
+    defects = {
+        "a permit lost": lambda: (lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), _POINT),
+        "permits returned at the dequeue": lambda: (
+            lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")),
+            _POINT,
+        ),
+    }

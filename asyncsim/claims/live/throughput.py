@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, within
 from asyncsim.claims.live._permits import Permits, path
 
 _BATCHES = 40
@@ -77,11 +77,10 @@ class Throughput(Permits, Claim):
         value = trained / (end - begin) * (held / trained)
         return {"held": Estimate(value, tolerance=_GAP * point["tickets"], samples=trained)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a permit lost": Defect(lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), _POINT),
-            "batches stamped when their training ended": Defect(
-                lab.live_runs.on_runs(lambda live: replace(live, t_train=live.t_trained)), _EARLY
-            ),
-        }
+    defects = {
+        "a permit lost": lambda: (lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), _POINT),
+        "batches stamped when their training ended": lambda: (
+            lab.live_runs.on_runs(lambda live: replace(live, t_train=live.t_trained)),
+            _EARLY,
+        ),
+    }

@@ -22,16 +22,7 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Plant, replaced, units_for, within
-
-
-def _signal(s: CosineEqualsNorm) -> list[float]:
-    """m_t of the last update and of the one before, over n."""
-    places = [1.0]
-    for t in range(s.updates):
-        places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
-    return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
-
+from asyncsim.claims._trial import Plant, replaced, units_for, within
 
 _PARAMETERS, _FLAT = 1000, 1e-9
 _SPREAD = 0.05
@@ -60,16 +51,23 @@ class CosineEqualsNorm(Claim):
         """The mode stays above the noise, and its step is small beside it."""
         checks.require(self.share <= 0.1, "share", self.share, "at most 0.1", "noise moves the mode at larger steps")
         bound = "such that m_t^2 stays above 2 n^2"
-        checks.require(min(_signal(self)) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+        checks.require(min(self._signal()) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+
+    def _signal(s) -> list[float]:
+        """m_t of the last update and of the one before, over n."""
+        places = [1.0]
+        for t in range(s.updates):
+            places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
+        return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
 
     def predict(s, noise: float = 1.0) -> dict[str, float]:
         """The cosine as norms imply it, with this energy in place of the noise's; and the norms, over the noise."""
-        squares = np.array([m**2 + 1.0 for m in _signal(s)])
+        squares = np.array([m**2 + 1.0 for m in s._signal()])
         implied = float(np.sqrt(np.prod(np.maximum(1.0 - noise / squares, 0.0))))
         return {"cosine": implied, **indexed("norm", np.sqrt(squares))}
 
     def check(s) -> dict[str, float]:
-        now, before = (np.array([m, *noise]) for m, noise in zip(_signal(s), ((1.0, 0.0), (0.0, 1.0)), strict=True))
+        now, before = (np.array([m, *noise]) for m, noise in zip(s._signal(), ((1.0, 0.0), (0.0, 1.0)), strict=True))
         lengths = [float(np.linalg.norm(g)) for g in (now, before)]
         return {"cosine": float(now @ before) / (lengths[0] * lengths[1]), **indexed("norm", lengths)}
 
@@ -77,7 +75,7 @@ class CosineEqualsNorm(Claim):
         "noise of one sample in place of the batch's": lambda s: CosineEqualsNorm.predict(s, float(s.samples)),
         "noise forgotten": lambda s: CosineEqualsNorm.predict(s, 0.0),
         "one norm in place of both": lambda s: (
-            s.predict() | {"cosine": float(np.sqrt(1.0 - 1.0 / (_signal(s)[0] ** 2 + 1.0)))}
+            s.predict() | {"cosine": float(np.sqrt(1.0 - 1.0 / (s._signal()[0] ** 2 + 1.0)))}
         ),
     }
 
@@ -105,10 +103,8 @@ class CosineEqualsNorm(Claim):
             found[f"norm[{k}]"] = norm
         return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "one sample more in a batch": Defect(replaced(samples_per_group=3), _FRESH),
-            "off-by-one version": Defect(lab.off_by_one_version, _STALE),
-            "momentum inserted": Defect(lab.momentum_inserted, _STALE),
-        }
+    defects = {
+        "one sample more in a batch": lambda: (replaced(samples_per_group=3), _FRESH),
+        "off-by-one version": lambda: (lab.off_by_one_version, _STALE),
+        "momentum inserted": lambda: (lab.momentum_inserted, _STALE),
+    }

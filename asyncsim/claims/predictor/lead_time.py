@@ -17,11 +17,7 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import _unstable, lab
 from asyncsim.claims._claim import Claim
 from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Plant
-
-
-def _lead(s: LeadTime, growth: float) -> dict[str, float]:
-    return {"lead": math.log(s.ratio) / growth}
+from asyncsim.claims._trial import Plant
 
 
 def _point(staleness: int, step: float, ratio: float) -> Point:
@@ -52,15 +48,18 @@ class LeadTime(Claim):
         share = draw(Real(typical=(1.05, 2.5)))
         return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
+    def lead(s, growth: float) -> dict[str, float]:
+        return {"lead": math.log(s.ratio) / growth}
+
     def predict(s) -> dict[str, float]:
-        return _lead(s, _unstable.growth(s.step * s.curvature, s.staleness))
+        return s.lead(_unstable.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
-        return _lead(s, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s.lead(_unstable.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {
-        "tau in place of tau + 1/2": lambda s: _lead(s, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)),
-        "growth without the delay": lambda s: _lead(s, math.log1p(s.step * s.curvature)),
+        "tau in place of tau + 1/2": lambda s: s.lead(_unstable.growth_by_lambert(s.step * s.curvature, s.staleness)),
+        "growth without the delay": lambda s: s.lead(math.log1p(s.step * s.curvature)),
         "a few periods of staleness, whatever the step": lambda s: {"lead": 4.0 * s.staleness + 2.0},
     }
 
@@ -75,9 +74,7 @@ class LeadTime(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return {"lead": lab.passage(point, seed, plant)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(2, 0.8, 1e9)),
-            "momentum inserted": Defect(lab.momentum_inserted, _point(2, 0.8, 1e9)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(2, 0.8, 1e9)),
+        "momentum inserted": lambda: (lab.momentum_inserted, _point(2, 0.8, 1e9)),
+    }

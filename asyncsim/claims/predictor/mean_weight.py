@@ -20,15 +20,9 @@ from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
 from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare, units_for
+from asyncsim.claims._trial import Estimate, Plant, Point, too_rare, units_for
 
 _ATOMS = 20_000
-
-
-def _second(s: MeanWeight) -> float:
-    """E W^2."""
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return float((pi**2 / mu).sum()) ** s.horizon
 
 
 def _quantities(mean: float, second: float, samples: float) -> dict[str, float]:
@@ -96,8 +90,13 @@ class MeanWeight(PolicyPair, Claim):
         remedy = "between equal policies every ratio is 1"
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy than behavior's", remedy)
 
+    def _second(s) -> float:
+        """E W^2."""
+        mu, pi = (softmax(logits) for logits in s.logits)
+        return float((pi**2 / mu).sum()) ** s.horizon
+
     def predict(s) -> dict[str, float]:
-        return _quantities(1.0, _second(s), s.samples)
+        return _quantities(1.0, s._second(), s.samples)
 
     def check(s) -> dict[str, float]:
         counts = compositions(s.horizon, s.behavior_logits.size)
@@ -109,8 +108,8 @@ class MeanWeight(PolicyPair, Claim):
         return {"mean_weight": math.fsum(mass * weight), "sd": math.sqrt(variance / s.samples)}
 
     wrong = {
-        "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(_second(s) / s.samples)},
-        "sd of a single weight": lambda s: _quantities(1.0, _second(s), 1.0),
+        "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(s._second() / s.samples)},
+        "sd of a single weight": lambda s: _quantities(1.0, s._second(), 1.0),
         "ratio without its denominator": _no_denominator,
     }
 
@@ -139,9 +138,7 @@ class MeanWeight(PolicyPair, Claim):
             "sd": variance._replace(value=sd, error=variance.error / (2.0 * sd)),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sampler cut by top-p, whole policy's log-probs recorded": Defect(_cut, _SHORT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LONG),
-        }
+    defects = {
+        "sampler cut by top-p, whole policy's log-probs recorded": lambda: (_cut, _SHORT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
+    }

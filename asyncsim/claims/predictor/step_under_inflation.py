@@ -25,14 +25,9 @@ from asyncsim.base.declared import Count, Positive, Real
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Plant, units_for
+from asyncsim.claims._trial import Plant, units_for
 
 _WIDER = 4.0
-
-
-def _one_step(s: StepUnderInflation) -> float:
-    whole, small = (1.0 / (s.signal**2 + v) for v in s.variances)
-    return math.log(whole / small) / math.log(s.fewer)
 
 
 def _floor(v: float, b: float) -> float:
@@ -45,24 +40,12 @@ def _normalized(v: float, step: float) -> float:
     return (-share + math.sqrt(share**2 + 8.0 * share)) / 2.0
 
 
-def _exponent(s: StepUnderInflation, floor: Callable[[float, float], float]) -> float:
-    """beta/alpha of a floor as a function of variance and step."""
-    whole, small = s.variances
-    base, wider, inflated = floor(whole, s.step), floor(whole, _WIDER * s.step), floor(small, s.step)
-    return math.log(inflated / base) / math.log(s.fewer) / (math.log(wider / base) / math.log(_WIDER))
-
-
 def _carried(v: float, b: float) -> float:
     """E x^2 = (1 - b)^2 E x^2 + b^2 v, summed as a series by doubling."""
     total, factor = b**2 * v, (1.0 - b) ** 2
     for _ in range(40):
         total, factor = total * (1.0 + factor), factor**2
     return total
-
-
-def _descent(s: StepUnderInflation, v: float) -> float:
-    """The step at which the slope of the expected loss vanishes."""
-    return float(brentq(lambda step: step * (s.signal**2 + v) - s.signal**2, 0.0, 2.0, xtol=1e-15, rtol=1e-14))
 
 
 _COORDINATES, _LENGTH, _SETTLED, _WIDER_BAND = 64, 200, 80, 4.0
@@ -175,11 +158,25 @@ class StepUnderInflation(Claim):
         small = self.noise**2 / self.samples
         return small / self.fewer, small
 
+    def one_step(s) -> float:
+        whole, small = (1.0 / (s.signal**2 + v) for v in s.variances)
+        return math.log(whole / small) / math.log(s.fewer)
+
+    def _exponent(s, floor: Callable[[float, float], float]) -> float:
+        """beta/alpha of a floor as a function of variance and step."""
+        whole, small = s.variances
+        base, wider, inflated = floor(whole, s.step), floor(whole, _WIDER * s.step), floor(small, s.step)
+        return math.log(inflated / base) / math.log(s.fewer) / (math.log(wider / base) / math.log(_WIDER))
+
+    def _descent(s, v: float) -> float:
+        """The step at which the slope of the expected loss vanishes."""
+        return float(brentq(lambda step: step * (s.signal**2 + v) - s.signal**2, 0.0, 2.0, xtol=1e-15, rtol=1e-14))
+
     def predict(s) -> dict[str, float]:
         return {
-            "one_step": _one_step(s),
-            "floor_sgd": _exponent(s, _floor),
-            "floor_adam": _exponent(s, lambda v, step: _floor(v, _normalized(v, step))),
+            "one_step": s.one_step(),
+            "floor_sgd": s._exponent(_floor),
+            "floor_adam": s._exponent(lambda v, step: _floor(v, _normalized(v, step))),
         }
 
     def check(s) -> dict[str, float]:
@@ -189,13 +186,13 @@ class StepUnderInflation(Claim):
 
             return _carried(v, float(brentq(off, 1e-9, 1.9, xtol=1e-15, rtol=1e-14)))
 
-        whole, small = (_descent(s, v) for v in s.variances)
+        whole, small = (s._descent(v) for v in s.variances)
         one = math.log(whole / small) / math.log(s.fewer)
-        return {"one_step": one, "floor_sgd": _exponent(s, _carried), "floor_adam": _exponent(s, adam)}
+        return {"one_step": one, "floor_sgd": s._exponent(_carried), "floor_adam": s._exponent(adam)}
 
     wrong = {
         "square root for all aims": lambda s: dict.fromkeys(s.predict(), 0.5),
-        "Adam taken as descent": lambda s: s.predict() | {"floor_adam": _exponent(s, _floor)},
+        "Adam taken as descent": lambda s: s.predict() | {"floor_adam": s._exponent(_floor)},
         "linear for one step whatever the noise": lambda s: s.predict() | {"one_step": 1.0},
     }
 
@@ -216,6 +213,4 @@ class StepUnderInflation(Claim):
             "floor_adam": _measured_floor(point, _adam, replicates, seed + 11, plant),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"gradient scaled in place of the step": Defect(_gradient_scaled, _POINT)}
+    defects = {"gradient scaled in place of the step": lambda: (_gradient_scaled, _POINT)}

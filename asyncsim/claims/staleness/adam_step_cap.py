@@ -19,18 +19,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
-
-
-def _memory(s: AdamStepCap, ratio: float) -> float:
-    """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
-    terms = (1.0 - ratio**s.updates) / (1.0 - ratio)
-    return (1.0 - s.beta1) * math.sqrt(terms / (1.0 - s.beta2))
-
-
-def _correction(s: AdamStepCap) -> float:
-    return math.sqrt(1.0 - s.beta2**s.updates) / (1.0 - s.beta1**s.updates)
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
 
 _OTHERS = 63
 
@@ -75,8 +64,16 @@ class AdamStepCap(Claim):
         bound = "such that gradients grow by less than e^300"
         checks.require(grown < 300.0, "updates", self.updates, bound, "lower it")
 
+    def memory(s, ratio: float) -> float:
+        """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
+        terms = (1.0 - ratio**s.updates) / (1.0 - ratio)
+        return (1.0 - s.beta1) * math.sqrt(terms / (1.0 - s.beta2))
+
+    def correction(s) -> float:
+        return math.sqrt(1.0 - s.beta2**s.updates) / (1.0 - s.beta1**s.updates)
+
     def predict(s) -> dict[str, float]:
-        return {"largest_step": _memory(s, s.beta1**2 / s.beta2) * _correction(s)}
+        return {"largest_step": s.memory(s.beta1**2 / s.beta2) * s.correction()}
 
     def check(s) -> dict[str, float]:
         first = second = step = 0.0
@@ -85,13 +82,13 @@ class AdamStepCap(Claim):
             first = s.beta1 * first + (1.0 - s.beta1) * gradient
             second = s.beta2 * second + (1.0 - s.beta2) * gradient**2
             step = first / math.sqrt(second)
-        return {"largest_step": step * _correction(s)}
+        return {"largest_step": step * s.correction()}
 
     wrong = {
         "quoted (1 - beta1) / sqrt(1 - beta2)": lambda s: {"largest_step": (1 - s.beta1) / math.sqrt(1 - s.beta2)},
-        "one large gradient after zeros": lambda s: {"largest_step": _memory(s, 0.0) * _correction(s)},
+        "one large gradient after zeros": lambda s: {"largest_step": s.memory(0.0) * s.correction()},
         "step of 1": lambda s: {"largest_step": 1.0},
-        "momentum's square divided by no beta2": lambda s: {"largest_step": _memory(s, s.beta1**2) * _correction(s)},
+        "momentum's square divided by no beta2": lambda s: {"largest_step": s.memory(s.beta1**2) * s.correction()},
     }
 
     points = (_POINT,)
@@ -121,12 +118,13 @@ class AdamStepCap(Claim):
         largest = float(np.abs(trace.parameters[:, 0] - trace["place"][-1]).max())
         return {"largest_step": Estimate(largest, tolerance=1e-6 * largest)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        uncorrected = sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5)
-        return {
-            "no bias correction": Defect(lab.relinked(lambda fed, adam: (fed, adam, uncorrected)), _EARLY),
-            "second moment as short as the first": Defect(
-                lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))), _POINT
-            ),
-        }
+    defects = {
+        "no bias correction": lambda: (
+            lab.relinked(lambda *links: (*links, sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5))),
+            _EARLY,
+        ),
+        "second moment as short as the first": lambda: (
+            lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))),
+            _POINT,
+        ),
+    }

@@ -19,15 +19,10 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Real, Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 from asyncsim.claims.staleness._soft import SoftBandit, centered
-
-
-def _step(s: BaselineOffsetImmunity, share: float) -> dict[str, float]:
-    return {"step": mixed_critical(s.staleness, share) / s.curvature}
-
 
 _point = named("offset", "staleness", rewards=(0.0, 0.4, 1.0), reference_logits=(0.5, 0.0, -0.5), kl=0.5)
 
@@ -55,8 +50,11 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         point = super().drawn(draw)
         return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
 
+    def _step(s, share: float) -> dict[str, float]:
+        return {"step": mixed_critical(s.staleness, share) / s.curvature}
+
     def predict(s) -> dict[str, float]:
-        return _step(s, 1.0 - s.offset / s.kl)
+        return s._step(1.0 - s.offset / s.kl)
 
     def check(s) -> dict[str, float]:
         def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
@@ -67,9 +65,9 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         return {"step": marginal_step_mixed(*s.jacobians(field), s.staleness)}
 
     wrong = {
-        "sign of the offset": lambda s: _step(s, 1.0 + s.offset / s.kl),
+        "sign of the offset": lambda s: s._step(1.0 + s.offset / s.kl),
         "offset without effect": lambda s: {"step": critical(s.staleness) / s.curvature},
-        "baseline at the reward without its penalty": lambda s: _step(s, 1.0 - s.offset),
+        "baseline at the reward without its penalty": lambda s: s._step(1.0 - s.offset),
     }
 
     points = (_point(0.15, 3), _point(0.35, 2), _point(-0.25, 2))
@@ -85,10 +83,8 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         method = sim.methods.reinforce(sim.advantages.offset(lab.soft.value(task, start) - point["offset"]))
         return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(0.15, 3)),
-            "baseline of the group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _point(0.15, 3)),
-            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point(-0.25, 2)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(0.15, 3)),
+        "baseline of the group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _point(0.15, 3)),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point(-0.25, 2)),
+    }

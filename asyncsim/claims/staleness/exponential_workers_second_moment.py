@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_crossing
 from asyncsim.claims.staleness._orders import ExponentialWorkers, paths, share_of_run
@@ -27,14 +27,6 @@ def _map(a: float, workers: int, reread: float = 1.0) -> np.ndarray:
     x = np.array([1.0, -2.0 * a, a * a, 0.0])
     other = np.array([0.0, 1.0, 0.0, -a])
     return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
-
-
-def _quantities(s: ExponentialWorkersSecondMoment, boundary: float, moment: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature, "second_moment": moment}
-
-
-def _iterated(s: ExponentialWorkersSecondMoment, reread: float = 1.0) -> float:
-    return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
 
 
 def _closed(workers: int) -> float:
@@ -58,21 +50,27 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
 
     share = share_of_run()
 
+    def quantities(s, boundary: float, moment: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature, "second_moment": moment}
+
+    def iterated(s, reread: float = 1.0) -> float:
+        return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _closed(s.workers), _iterated(s))
+        return s.quantities(_closed(s.workers), s.iterated())
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
             return float(np.abs(np.linalg.eigvals(_map(a, s.workers))).max()) - 1.0
 
         last = paths(s.workers, s.updates, np.ones(1), lambda read: -s.share * read)[:, -1, 0]
-        return _quantities(s, first_crossing(excess, 0.2 / s.workers, 2.5), float((last**2).mean()))
+        return s.quantities(first_crossing(excess, 0.2 / s.workers, 2.5), float((last**2).mean()))
 
     wrong = {
-        "boundary of the mean": lambda s: _quantities(s, 4.0 * s.workers - 2.0, _iterated(s)),
-        "limit of many workers sqrt(2/M)": lambda s: _quantities(s, math.sqrt(2.0 / s.workers), _iterated(s)),
-        "constant staleness M - 1": lambda s: _quantities(s, critical(s.workers - 1), _iterated(s)),
-        "read value kept after the own update": lambda s: _quantities(s, _closed(s.workers), _iterated(s, 0.0)),
+        "boundary of the mean": lambda s: s.quantities(4.0 * s.workers - 2.0, s.iterated()),
+        "limit of many workers sqrt(2/M)": lambda s: s.quantities(math.sqrt(2.0 / s.workers), s.iterated()),
+        "constant staleness M - 1": lambda s: s.quantities(critical(s.workers - 1), s.iterated()),
+        "read value kept after the own update": lambda s: s.quantities(_closed(s.workers), s.iterated(0.0)),
     }
 
     points = (_POINT, {**_POINT, "workers": 2})
@@ -95,9 +93,7 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
         step = lab.paths.moment_boundary(*orders, curvature, bracket, seed, plant)
         return {"step": step, "second_moment": second}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "workers in rotation": Defect(lab.workers.in_rotation(3), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "workers in rotation": lambda: (lab.workers.in_rotation(3), _POINT),
+    }

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncsim as sim
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims._delay import excess
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
 
@@ -68,10 +68,8 @@ class GaussianBanditClaim(GaussianBandit, Claim):
         read = {"second_moment": (exact / point["curvature"]) ** 2, "energy": norm**2}
         return {name: between(x.mean(axis=0)) for name, x in read.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "own reward in the baseline": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-            "two samples fewer in a group": Defect(replaced(samples_per_group=10), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+        "two samples fewer in a group": lambda: (replaced(samples_per_group=10), _POINT),
+    }

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 import asyncsim as sim
 from asyncsim.base.declared import Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical
 
 
@@ -106,11 +106,10 @@ class HeavyBall(Claim):
         low = 0.4 * scale * (1.0 - beta) / (1 + tau)
         return {"step": lab.marginal_step(build, low, 4.5 * scale, tau + 3, seed, modes=len(point["curvatures"]))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(4, 0.5)),
-            "factor 1 - beta on the gradient": Defect(
-                lab.relinked(lambda ball, *rest: (ball, sim.updates.scale(0.5), *rest)), _point(1, 0.5)
-            ),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(4, 0.5)),
+        "factor 1 - beta on the gradient": lambda: (
+            lab.relinked(lambda ball, *rest: (ball, sim.updates.scale(0.5), *rest)),
+            _point(1, 0.5),
+        ),
+    }

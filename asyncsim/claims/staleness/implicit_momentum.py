@@ -18,29 +18,9 @@ import asyncsim as sim
 from asyncsim.base.declared import Draw, Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, units_for, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, units_for, within
 from asyncsim.claims._recursion import first_crossing
 from asyncsim.claims.staleness._orders import ExponentialWorkers, paths
-
-
-def _quantities(s: ImplicitMomentum, boundary: float, logits: np.ndarray) -> dict[str, float]:
-    return {"step": boundary / s.curvature} | indexed("logit", logits)
-
-
-def _momentum(
-    s: ImplicitMomentum, keep: float | None = None, scale: float | None = None, boundary: float | None = None
-) -> dict[str, float]:
-    """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
-    keep = 1.0 - 1.0 / s.workers if keep is None else keep
-    scale = 1.0 / s.workers if scale is None else scale
-    boundary = 2.0 * (2 * s.workers - 1) if boundary is None else boundary
-    forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
-    mean, change = s.step * forces[0], s.step * forces[0]
-    for force in forces[1:-1]:
-        change = keep * change + s.step * scale * force
-        mean = mean + change
-    return _quantities(s, boundary, mean)
-
 
 _SPREAD = 0.06
 """Largest standard deviation of a logit over the norm at the points below (measured)."""
@@ -79,8 +59,25 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         """Logits over every order, `[K, T+1, A]`."""
         return paths(self.workers, self.updates, np.zeros(3), lambda read: self.step * self.ascent(read))
 
+    def quantities(s, boundary: float, logits: np.ndarray) -> dict[str, float]:
+        return {"step": boundary / s.curvature} | indexed("logit", logits)
+
+    def _momentum(
+        s, keep: float | None = None, scale: float | None = None, boundary: float | None = None
+    ) -> dict[str, float]:
+        """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
+        keep = 1.0 - 1.0 / s.workers if keep is None else keep
+        scale = 1.0 / s.workers if scale is None else scale
+        boundary = 2.0 * (2 * s.workers - 1) if boundary is None else boundary
+        forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
+        mean, change = s.step * forces[0], s.step * forces[0]
+        for force in forces[1:-1]:
+            change = keep * change + s.step * scale * force
+            mean = mean + change
+        return s.quantities(boundary, mean)
+
     def predict(s) -> dict[str, float]:
-        return _momentum(s)
+        return s._momentum()
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
@@ -88,13 +85,13 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
             moved = np.array([[1.0, -a], [share, 1.0 - share - share * a]])
             return float(np.abs(np.linalg.eigvals(moved)).max()) - 1.0
 
-        return _quantities(s, first_crossing(excess, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
+        return s.quantities(first_crossing(excess, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
 
     wrong = {
-        "momentum 1 - 1/(M + 1)": lambda s: _momentum(s, keep=s.workers / (s.workers + 1.0)),
-        "full learning rate beside the momentum": lambda s: _momentum(s, scale=1.0),
-        "boundary of momentum with the full learning rate": lambda s: _momentum(
-            s, boundary=2.0 * (2.0 - 1.0 / s.workers)
+        "momentum 1 - 1/(M + 1)": lambda s: s._momentum(keep=s.workers / (s.workers + 1.0)),
+        "full learning rate beside the momentum": lambda s: s._momentum(scale=1.0),
+        "boundary of momentum with the full learning rate": lambda s: s._momentum(
+            boundary=2.0 * (2.0 - 1.0 / s.workers)
         ),
     }
 
@@ -119,9 +116,7 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         step = lab.paths.moment_boundary(*orders, point["curvature"], bracket, seed, plant, power=1)
         return {"step": step, **found}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "workers in rotation": Defect(lab.workers.in_rotation(3), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "workers in rotation": lambda: (lab.workers.in_rotation(3), _POINT),
+    }

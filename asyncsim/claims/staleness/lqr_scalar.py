@@ -22,14 +22,9 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
-
-
-def _step(s: LqrScalar, curvature: float, late: int = 0) -> dict[str, float]:
-    return {"step": critical(s.staleness + late) / curvature}
-
 
 _NUDGE = 1e-7
 _SETTINGS = ("drift", "control", "state_cost", "action_cost", "begins", "width", "horizon")
@@ -87,8 +82,11 @@ class LqrScalar(Claim):
             second.append(self.closed**2 * second[-1] + (self.control * self.width) ** 2)
         return np.array(second)
 
+    def _step(s, curvature: float, late: int = 0) -> dict[str, float]:
+        return {"step": critical(s.staleness + late) / curvature}
+
     def predict(s) -> dict[str, float]:
-        return _step(s, 2.0 * s.weight * float(s.moments.sum()))
+        return s._step(2.0 * s.weight * float(s.moments.sum()))
 
     def check(s) -> dict[str, float]:
         price = s.state_cost
@@ -106,12 +104,12 @@ class LqrScalar(Claim):
         return {"step": marginal_step(np.array([[-slope.deriv()(off)]]), s.staleness)}
 
     wrong = {
-        "curvature without the states": lambda s: _step(s, 2.0 * s.weight * s.horizon),
-        "cost of the action alone": lambda s: _step(s, 2.0 * s.action_cost * float(s.moments.sum())),
-        "states without exploration": lambda s: _step(
-            s, 2.0 * s.weight * s.begins**2 * float((s.closed ** (2 * np.arange(s.horizon))).sum())
+        "curvature without the states": lambda s: s._step(2.0 * s.weight * s.horizon),
+        "cost of the action alone": lambda s: s._step(2.0 * s.action_cost * float(s.moments.sum())),
+        "states without exploration": lambda s: s._step(
+            2.0 * s.weight * s.begins**2 * float((s.closed ** (2 * np.arange(s.horizon))).sum())
         ),
-        "one update staler": lambda s: _step(s, 2.0 * s.weight * float(s.moments.sum()), late=1),
+        "one update staler": lambda s: s._step(2.0 * s.weight * float(s.moments.sum()), late=1),
     }
 
     points = ({"staleness": 0, **_BASE}, {"staleness": 1, **_UNSTABLE}, {"staleness": 4, **_BASE, "horizon": 1})
@@ -134,16 +132,14 @@ class LqrScalar(Claim):
         near = 1.0 / (task.action_cost + task.control**2 * task.closing) / squares
         return {"step": lab.marginal_step(build, 0.01 * near, 40.0 * near, tau + 2, seed, noise=1e-6)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, {"staleness": 4, **_BASE, "horizon": 1}),
-            "end not paid for": Defect(
-                lambda spec: spec.replace(task=dataclasses.replace(spec.task, closing=0.0)),
-                {"staleness": 1, **_UNSTABLE},
-            ),
-            "whole returns without a baseline, scores of the trainer": Defect(
-                replaced(method=sim.methods.reinforce(sim.advantages.none(), at="current")),
-                {"staleness": 1, **_UNSTABLE},
-            ),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, {"staleness": 4, **_BASE, "horizon": 1}),
+        "end not paid for": lambda: (
+            lambda spec: spec.replace(task=dataclasses.replace(spec.task, closing=0.0)),
+            {"staleness": 1, **_UNSTABLE},
+        ),
+        "whole returns without a baseline, scores of the trainer": lambda: (
+            replaced(method=sim.methods.reinforce(sim.advantages.none(), at="current")),
+            {"staleness": 1, **_UNSTABLE},
+        ),
+    }

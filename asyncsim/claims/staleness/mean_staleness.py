@@ -18,7 +18,7 @@ from asyncsim.base.declared import Integer, Parsed
 from asyncsim.base.records import Timeline
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import lags_and_ages, order
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 
 def _text(name: str, value: Any) -> str:
@@ -80,9 +80,7 @@ class MeanStaleness(Claim):
         ages = int((updates - samples["v_start"][~applied]).sum())
         return {"total_per_update": Estimate((delays + ages) / updates, tolerance=1e-12 * point["workers"])}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stamp taken at completion": Defect(lab.heads.late_stamp, _POINT),
-            "staleness in flight forgotten": Defect(lab.heads.stamped("samples", "v_start", _censored), _POINT),
-        }
+    defects = {
+        "stamp taken at completion": lambda: (lab.heads.late_stamp, _POINT),
+        "staleness in flight forgotten": lambda: (lab.heads.stamped("samples", "v_start", _censored), _POINT),
+    }

@@ -19,19 +19,10 @@ import asyncsim as sim
 from asyncsim.base import records
 from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_crossing
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
-
-
-def _quantities(s: RandomMean, law: np.ndarray, boundary: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
-
-
-def _constant(s: RandomMean, tau: int) -> dict[str, float]:
-    return _quantities(s, np.eye(tau + 1)[-1], critical(tau))
-
 
 _SPREAD = 0.3
 """Largest standard deviation of x_T over its mean at the points below."""
@@ -67,8 +58,14 @@ class RandomMean(RandomDelays, Claim):
         super().joint()
         check_paths(self.law, self.updates)
 
+    def quantities(s, law: np.ndarray, boundary: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
+
+    def _constant(s, tau: int) -> dict[str, float]:
+        return s.quantities(np.eye(tau + 1)[-1], critical(tau))
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, s.law, _random.mean_boundary(s.law))
+        return s.quantities(s.law, _random.mean_boundary(s.law))
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
@@ -78,10 +75,10 @@ class RandomMean(RandomDelays, Claim):
         return {"step": first_crossing(excess, 0.2 / len(s.law), 6.0) / s.curvature, "mean": float(mass @ last)}
 
     wrong = {
-        "one draw for the whole run": lambda s: _constant(s, len(s.law) - 1),
-        "mean staleness taken as constant": lambda s: _constant(s, round(float(s.law @ np.arange(len(s.law))))),
-        "law taken as uniform": lambda s: _quantities(
-            s, np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
+        "one draw for the whole run": lambda s: s._constant(len(s.law) - 1),
+        "mean staleness taken as constant": lambda s: s._constant(round(float(s.law @ np.arange(len(s.law))))),
+        "law taken as uniform": lambda s: s.quantities(
+            np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
         ),
     }
 
@@ -94,11 +91,10 @@ class RandomMean(RandomDelays, Claim):
         mean = lab.paths.mean_of(trace.parameters[:, 0], trace.realization)
         return {"step": lab.mixed.step_of(point, seed, plant), "mean": mean}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _UNEVEN),
-            "one draw for the whole run": Defect(
-                lambda spec: spec.replace(system=_DrawnOnce(spec.system)), {**_UNEVEN, "share": 0.3, "updates": 6}
-            ),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _UNEVEN),
+        "one draw for the whole run": lambda: (
+            lambda spec: spec.replace(system=_DrawnOnce(spec.system)),
+            {**_UNEVEN, "share": 0.3, "updates": 6},
+        ),
+    }

@@ -18,28 +18,9 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
 from asyncsim.claims._recursion import first_crossing
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
-
-
-def _second(s: RandomMeanSquare, groups: int) -> float:
-    """E x_T^2 by the recursion of moments."""
-    law, size = np.ones((len(s.law), len(s.law))), len(s.law)
-    matrices, average = _random.companions(s.law, s.share), _random.averaged(s.law, s.share)
-    for _ in range(s.updates):
-        drawn = sum((p * m @ law @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
-        law = drawn / groups + (1.0 - 1.0 / groups) * average @ law @ average.T
-    return float(law[0, 0])
-
-
-def _quantities(s: RandomMeanSquare, boundary: float, second: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature, "second_moment": second}
-
-
-def _with(s: RandomMeanSquare, groups: int) -> dict[str, float]:
-    return _quantities(s, _random.mean_square_boundary(s.law, groups), _second(s, groups))
-
 
 _SPREAD = 1.0
 """Largest standard deviation of x_T^2 over its mean at the points below."""
@@ -100,8 +81,23 @@ class RandomMeanSquare(RandomDelays, Claim):
         super().joint()
         check_paths(self.law, self.updates, self.groups)
 
+    def _second(s, groups: int) -> float:
+        """E x_T^2 by the recursion of moments."""
+        law, size = np.ones((len(s.law), len(s.law))), len(s.law)
+        matrices, average = _random.companions(s.law, s.share), _random.averaged(s.law, s.share)
+        for _ in range(s.updates):
+            drawn = sum((p * m @ law @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
+            law = drawn / groups + (1.0 - 1.0 / groups) * average @ law @ average.T
+        return float(law[0, 0])
+
+    def quantities(s, boundary: float, second: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature, "second_moment": second}
+
+    def _with(s, groups: int) -> dict[str, float]:
+        return s.quantities(_random.mean_square_boundary(s.law, groups), s._second(groups))
+
     def predict(s) -> dict[str, float]:
-        return _with(s, s.groups)
+        return s._with(s.groups)
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
@@ -111,12 +107,12 @@ class RandomMeanSquare(RandomDelays, Claim):
             return float(np.abs(np.linalg.eigvals(total)).max()) - 1.0
 
         last, mass = enumerated(s.law, s.share, s.updates, s.groups)
-        return _quantities(s, first_crossing(excess, 0.2 / len(s.law), 6.0), float(mass @ last**2))
+        return s.quantities(first_crossing(excess, 0.2 / len(s.law), 6.0), float(mass @ last**2))
 
     wrong = {
-        "one draw shared by the batch": lambda s: _with(s, 1 if s.groups > 1 else 2),
-        "boundary of the mean": lambda s: _quantities(
-            s, _random.mean_boundary(s.law), mean_path(s.law, s.share, s.updates) ** 2
+        "one draw shared by the batch": lambda s: s._with(1 if s.groups > 1 else 2),
+        "boundary of the mean": lambda s: s.quantities(
+            _random.mean_boundary(s.law), mean_path(s.law, s.share, s.updates) ** 2
         ),
     }
 
@@ -136,9 +132,7 @@ class RandomMeanSquare(RandomDelays, Claim):
         second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)
         return {"step": _boundary(point, seed, plant), "second_moment": second}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _ONE),
-            "one draw shared by the batch": Defect(_one_draw, {**_TWO, "share": 1.0}),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _ONE),
+        "one draw shared by the batch": lambda: (_one_draw, {**_TWO, "share": 1.0}),
+    }

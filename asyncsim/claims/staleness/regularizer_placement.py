@@ -18,7 +18,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 from asyncsim.claims.staleness._soft import SoftBandit, centered
@@ -95,11 +95,9 @@ class RegularizerPlacement(SoftBandit, Claim):
             task, method = lab.soft.bandit(point, kl=0.0), method.replace(penalties=(sim.penalties.exact(beta),))
         return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _LOSS),
-            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
-            "penalty at behavior log-probs": Defect(lab.soft.penalty_at("behavior"), _point("current", 2)),
-            "stale rewards weighted by the ratio": Defect(lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _LOSS),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
+        "penalty at behavior log-probs": lambda: (lab.soft.penalty_at("behavior"), _point("current", 2)),
+        "stale rewards weighted by the ratio": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
+    }

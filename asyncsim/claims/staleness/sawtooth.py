@@ -16,7 +16,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Count, Integer, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
 from asyncsim.claims._delay import critical
 
 
@@ -30,10 +30,6 @@ def _growth(a: float, s: Sawtooth) -> float:
         companion[0, s.versions * s.updates + phase] -= a
         cycle = companion @ cycle
     return float(np.abs(np.linalg.eigvals(cycle)).max()) - 1.0
-
-
-def _step(s: Sawtooth, boundary: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature}
 
 
 _point = named("updates", "versions", curvatures=(2.0,))
@@ -60,8 +56,11 @@ class Sawtooth(Claim):
     def curvature(self) -> float:
         return float(self.curvatures.max())
 
+    def _step(s, boundary: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature}
+
     def predict(s) -> dict[str, float]:
-        return _step(s, critical(s.versions) / s.updates)
+        return s._step(critical(s.versions) / s.updates)
 
     def check(s) -> dict[str, float]:
         low, high = 0.5 / s.updates / (s.versions + 1), 4.0 / s.updates
@@ -69,10 +68,10 @@ class Sawtooth(Claim):
         return {"step": found / s.curvature}
 
     wrong = {
-        "largest staleness taken as constant": lambda s: _step(s, critical((s.versions + 1) * s.updates - 1)),
-        "mean staleness taken as constant": lambda s: _step(s, critical(round((s.versions + 0.5) * s.updates - 0.5))),
-        "version late by one more": lambda s: _step(s, critical(s.versions + 1) / s.updates),
-        "updates of a cycle not counted": lambda s: _step(s, critical(s.versions)),
+        "largest staleness taken as constant": lambda s: s._step(critical((s.versions + 1) * s.updates - 1)),
+        "mean staleness taken as constant": lambda s: s._step(critical(round((s.versions + 0.5) * s.updates - 0.5))),
+        "version late by one more": lambda s: s._step(critical(s.versions + 1) / s.updates),
+        "updates of a cycle not counted": lambda s: s._step(critical(s.versions)),
     }
 
     points = (_point(4, 1), _point(8, 0), _point(3, 2, curvatures=(2.0, 1.0)))
@@ -89,10 +88,8 @@ class Sawtooth(Claim):
         bracket, modes = (0.4 * scale / (1 + versions), 5.0 * scale), len(curvatures)
         return {"step": lab.marginal_step(build, *bracket, versions + 2, seed, every=cycle, modes=modes)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(8, 0)),
-            "published an update late": Defect(replaced(system=sim.schedules.sawtooth(9)), _point(8, 0)),
-            "staleness in updates": Defect(replaced(system=lab.fixed(4)), _point(4, 1)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(8, 0)),
+        "published an update late": lambda: (replaced(system=sim.schedules.sawtooth(9)), _point(8, 0)),
+        "staleness in updates": lambda: (replaced(system=lab.fixed(4)), _point(4, 1)),
+    }

@@ -18,7 +18,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, Wrapped, indexed, named, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed, named, replaced
 
 
 def _quantities(path: list[float], mean: float, largest: float) -> dict[str, float]:
@@ -120,11 +120,9 @@ class SeveralBatchesAPublish(Claim):
         found = {"mean_staleness": lab.exactly(float(ages.mean())), "largest_staleness": lab.exactly(float(ages.max()))}
         return found | lab.components("x", path)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "published after every batch": Defect(lambda spec: spec.replace(system=_EveryBatch(spec.system)), _POINT),
-            "one epoch": Defect(replaced(epochs=1), _POINT),
-            "no minibatches": Defect(replaced(minibatches=1), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "published after every batch": lambda: (lambda spec: spec.replace(system=_EveryBatch(spec.system)), _POINT),
+        "one epoch": lambda: (replaced(epochs=1), _POINT),
+        "no minibatches": lambda: (replaced(minibatches=1), _POINT),
+    }

@@ -17,7 +17,7 @@ from asyncsim.base import laws
 from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import fisher, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 from asyncsim.claims.staleness._soft import SoftBandit, centered
@@ -68,9 +68,7 @@ class SoftOptimumStep(SoftBandit, Claim):
         system = sim.systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)
         return lab.soft.boundary(task, system, method, lab.soft.optimum(task), beta, point["workers"] - 1, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, {"workers": 5, **_POINT}),
-            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), {"workers": 5, **_POINT}),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, {"workers": 5, **_POINT}),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), {"workers": 5, **_POINT}),
+    }

@@ -13,7 +13,7 @@ import numpy as np
 
 from asyncsim.base.declared import Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 
@@ -52,6 +52,4 @@ class StabilityBoundary(Claim):
         bracket = 0.4 * scale / (1 + tau), 4.0 * scale
         return {"step": lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"off-by-one version": Defect(lab.off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})}
+    defects = {"off-by-one version": lambda: (lab.off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})}

@@ -19,26 +19,11 @@ from asyncsim.base.declared import Draw, Integer, Positive, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, untouched
-
-
-def _ascent(s: StaleReinforceIsDelayedAscent, tau: int) -> np.ndarray:
-    path = [s.initial_logits]
-    for t in range(s.updates):
-        pi = softmax(path[max(t - tau, 0)])
-        path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
-    return path[-1]
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, untouched
 
 
 def _quantities(logit: np.ndarray, group: np.ndarray, none: np.ndarray) -> dict[str, float]:
     return indexed("logit", logit) | indexed("group_mean", group) | indexed("none", none)
-
-
-def _closed(s: StaleReinforceIsDelayedAscent, late: int = 0, factor: float | None = None) -> dict[str, float]:
-    mu = softmax(s.behavior_logits)
-    mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
-    none = mu * s.rewards - mean * softmax(s.current_logits)
-    return _quantities(_ascent(s, s.staleness + late), factor * mu * (s.rewards - mean), none)
 
 
 def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: float) -> np.ndarray:
@@ -92,8 +77,21 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         """(N - 1)/N, what the group mean leaves."""
         return (self.samples - 1) / self.samples
 
+    def _ascent(s, tau: int) -> np.ndarray:
+        path = [s.initial_logits]
+        for t in range(s.updates):
+            pi = softmax(path[max(t - tau, 0)])
+            path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
+        return path[-1]
+
+    def closed(s, late: int = 0, factor: float | None = None) -> dict[str, float]:
+        mu = softmax(s.behavior_logits)
+        mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
+        none = mu * s.rewards - mean * softmax(s.current_logits)
+        return _quantities(s._ascent(s.staleness + late), factor * mu * (s.rewards - mean), none)
+
     def predict(s) -> dict[str, float]:
-        return _closed(s)
+        return s.closed()
 
     def check(s) -> dict[str, float]:
         path = [s.initial_logits]
@@ -106,9 +104,9 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         return _quantities(path[-1], group, none)
 
     wrong = {
-        "factor (N-1)/N of the group mean forgotten": lambda s: _closed(s, factor=1.0),
-        "score at the behavior policy": lambda s: _closed(s.but(current_logits=s.behavior_logits)),
-        "staleness one too large": lambda s: _closed(s, late=1),
+        "factor (N-1)/N of the group mean forgotten": lambda s: s.closed(factor=1.0),
+        "score at the behavior policy": lambda s: s.but(current_logits=s.behavior_logits).closed(),
+        "staleness one too large": lambda s: s.closed(late=1),
     }
 
     points = (_POINT,)
@@ -136,9 +134,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
             cells |= {f"{name}[{k}]": mean for k, mean in enumerate(means)}
         return cells
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "scores at the behavior version": Defect(lab.with_method(at="behavior"), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "scores at the behavior version": lambda: (lab.with_method(at="behavior"), _POINT),
+    }

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, sampled
 
 _Moments = Callable[["AgeCutLengthBias", float], tuple[float, float]]
 
@@ -47,26 +47,6 @@ def _integrals(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
     breaks = (s.max_age * period, (s.max_age + 1) * period)
     share = _lengths.expectation(s.length, kappa, breaks, power=0.0)
     return share, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
-
-
-def _quantities(s: AgeCutLengthBias, period: float, moments: _Moments) -> dict[str, float]:
-    share, length = moments(s, period)
-    return {"kept": share, "mean_length": length / share, "period": period}
-
-
-def _solved(s: AgeCutLengthBias, moments: _Moments) -> dict[str, float]:
-    """All quantities at the period that keeps as many as are trained."""
-
-    def surplus(log_period: float) -> float:
-        period = float(np.exp(log_period))
-        return period * moments(s, period)[0] - s.uncut
-
-    # tau E kappa(tau) grows from 0 to infinity, below tau itself.
-    low = high = float(np.log(s.uncut))
-    while surplus(high) < 0.0:
-        high += 1.0
-    period = float(np.exp(brentq(surplus, low - 1e-9, high, xtol=1e-15, rtol=1e-15)))
-    return _quantities(s, period, moments)
 
 
 def _sharp(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
@@ -120,16 +100,34 @@ class AgeCutLengthBias(_engines.Engines, Claim):
         """Seconds between two publishes where nothing is cut."""
         return self.groups_per_batch * self.length.mean() / self.places
 
+    def quantities(s, period: float, moments: _Moments) -> dict[str, float]:
+        share, length = moments(s, period)
+        return {"kept": share, "mean_length": length / share, "period": period}
+
+    def solved(s, moments: _Moments) -> dict[str, float]:
+        """All quantities at the period that keeps as many as are trained."""
+
+        def surplus(log_period: float) -> float:
+            period = float(np.exp(log_period))
+            return period * moments(s, period)[0] - s.uncut
+
+        # tau E kappa(tau) grows from 0 to infinity, below tau itself.
+        low = high = float(np.log(s.uncut))
+        while surplus(high) < 0.0:
+            high += 1.0
+        period = float(np.exp(brentq(surplus, low - 1e-9, high, xtol=1e-15, rtol=1e-15)))
+        return s.quantities(period, moments)
+
     def predict(s) -> dict[str, float]:
-        return _solved(s, _moments)
+        return s.solved(_moments)
 
     def check(s) -> dict[str, float]:
-        return _solved(s, _integrals)
+        return s.solved(_integrals)
 
     wrong = {
-        "the period without the cut": lambda s: _quantities(s, s.uncut, _moments),
+        "the period without the cut": lambda s: s.quantities(s.uncut, _moments),
         "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
-        "the phase of the start forgotten": lambda s: _quantities(s, s.predict()["period"], _sharp),
+        "the phase of the start forgotten": lambda s: s.quantities(s.predict()["period"], _sharp),
     }
 
     points = (_EXPONENTIAL, _point("lognormal:1.0:0.8", 1024, 256, 1))
@@ -162,10 +160,8 @@ class AgeCutLengthBias(_engines.Engines, Claim):
         estimates["period"] = lab.heads.mean_over_realizations(np.array(periods))
         return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in estimates.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped work counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _EXPONENTIAL),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EXPONENTIAL),
-            "the end compared instead of the start": Defect(replaced(age_reference="end"), _EXPONENTIAL),
-        }
+    defects = {
+        "dropped work counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _EXPONENTIAL),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EXPONENTIAL),
+        "the end compared instead of the start": lambda: (replaced(age_reference="end"), _EXPONENTIAL),
+    }

@@ -18,32 +18,13 @@ from asyncsim.base import checks, laws
 from asyncsim.base.declared import Count, Integer
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import (
-    Claim,
-    Defect,
-    Estimate,
-    Plant,
-    Point,
-    heavy,
-    indexed,
-    named,
-    replaced,
-    units_for,
-    within,
-)
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
 
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
     """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
     law = indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
     return {"mean": float(mean)} | law
-
-
-def _tails(s: ArrivalsPerUpdate, first: np.ndarray, groups: int) -> np.ndarray:
-    """P(s >= k), k = 0 .. cells, for a restart with `first` deliveries waiting, equally likely, `groups` an update."""
-    p, q = s.shares, 1.0 - s.shares
-    powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
-    return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
 
 def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
@@ -91,8 +72,14 @@ class ArrivalsPerUpdate(Workers, Claim):
     def mean(self) -> float:
         return (self.workers - 1) / self.groups_per_batch
 
+    def _tails(s, first: np.ndarray, groups: int) -> np.ndarray:
+        """P(s >= k), k = 0 .. cells, where `first` deliveries wait at a restart, equally likely, `groups` an update."""
+        p, q = s.shares, 1.0 - s.shares
+        powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
+        return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s.mean, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch))
+        return _quantities(s.mean, s._tails(np.arange(s.groups_per_batch), s.groups_per_batch))
 
     def check(s) -> dict[str, float]:
         path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
@@ -101,10 +88,10 @@ class ArrivalsPerUpdate(Workers, Claim):
 
     wrong = {
         "deliveries that wait at the restart forgotten": lambda s: _quantities(
-            s.mean, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch)
+            s.mean, s._tails(np.zeros(1, dtype=int), s.groups_per_batch)
         ),
         "every delivery counted as an update": lambda s: _quantities(
-            s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1)
+            s.workers - 1, s._tails(np.zeros(1, dtype=int), 1)
         ),
         "geometric distribution of the same mean": lambda s: _quantities(
             s.mean, (s.mean / (1.0 + s.mean)) ** np.arange(s.cells + 1)
@@ -132,10 +119,8 @@ class ArrivalsPerUpdate(Workers, Claim):
         heads = lab.heads.stationary_heads(plant(system), updates, warm_up, realizations, seed)
         return {"mean": lab.heads.mean_over_realizations(heads)} | (lab.heads.law_of(heads, cells) if cells else {})
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "restart before the own update is written": Defect(replaced(train_time=1e-9), _EIGHT),
-            "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
-        }
+    defects = {
+        "restart before the own update is written": lambda: (replaced(train_time=1e-9), _EIGHT),
+        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
+    }

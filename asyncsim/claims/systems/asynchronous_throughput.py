@@ -21,7 +21,7 @@ from typing import Any
 from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Draw, Flag, Real
 from asyncsim.claims import _engines, _events, _openloop, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, sampled
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
@@ -152,10 +152,8 @@ class AsynchronousThroughput(_engines.Engines, Claim):
         size = publishes * batches, samples, publishes // 10, count
         return lab.windows.groups_per_second(system, *size, seed, _TOLERANCE)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "generators go on during a synchronization": Defect(replaced(generator_pauses=False), _POINT),
-            "the trainer does not wait for the install": Defect(replaced(trainer_waits=False), _TRAINER_BOUND),
-            "eight generator slots freed twice": Defect(lab.kernel_defects.eight_places_freed_twice, _POINT),
-        }
+    defects = {
+        "generators go on during a synchronization": lambda: (replaced(generator_pauses=False), _POINT),
+        "the trainer does not wait for the install": lambda: (replaced(trainer_waits=False), _TRAINER_BOUND),
+        "eight generator slots freed twice": lambda: (lab.kernel_defects.eight_places_freed_twice, _POINT),
+    }

@@ -24,7 +24,7 @@ from asyncsim.base import checks, laws, rng
 from asyncsim.base.declared import Choice, Draw, Flag, Integer, Parsed, Positive
 from asyncsim.base.laws import Law
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, units_for
 from asyncsim.claims.staleness_rules import _few_places
 
 _UNUSED = 1e-3
@@ -168,13 +168,11 @@ class CapBinds(Claim):
         heads = lab.heads.stationary_heads(plant(system), max(_BATCHES, 2 * warm), warm, realizations, seed, samples)
         return {"mean": lab.heads.mean_over_realizations(heads)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _point(40, 8)),
-            "a group permit lost": Defect(lab.heads.ticket_lost, _point(40, 8)),
-            "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point(40, 8)),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
-            "an install counted twice": Defect(lab.kernel_defects.publish_counted_twice, _point(40, 8)),
-            "a quarter of the generator slots": Defect(replaced(rates=(1.0,) * 4), _CROWDED),
-        }
+    defects = {
+        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _point(40, 8)),
+        "a group permit lost": lambda: (lab.heads.ticket_lost, _point(40, 8)),
+        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point(40, 8)),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
+        "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, _point(40, 8)),
+        "a quarter of the generator slots": lambda: (replaced(rates=(1.0,) * 4), _CROWDED),
+    }

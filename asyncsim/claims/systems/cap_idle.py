@@ -24,18 +24,9 @@ from scipy.stats import poisson
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Draw, Integer, Positive, Real
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
-
-
-def _waiting(s: CapIdle) -> float:
-    """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
-    last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
-    n = np.arange(1, last + 1)
-    rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch
-    excess = rate * poisson.sf(level - 1, rate) - level * poisson.sf(level, rate)
-    return math.fsum(excess / n)
 
 
 _GROUPS = 24_000
@@ -98,8 +89,16 @@ class CapIdle(_engines.Engines, Claim):
         busy = draw(Real(typical=(0.01, _BUSIEST if exact else _MODERATE)))
         return point | {"places": places, "train_time": busy * law.expected_max(samples) * groups / places}
 
+    def waiting(s) -> float:
+        """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
+        last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
+        n = np.arange(1, last + 1)
+        rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch
+        excess = rate * poisson.sf(level - 1, rate) - level * poisson.sf(level, rate)
+        return math.fsum(excess / n)
+
     def predict(s) -> dict[str, float]:
-        return {"mean": s.places / s.groups_per_batch + s.busy + _waiting(s) / s.groups_per_batch}
+        return {"mean": s.places / s.groups_per_batch + s.busy + s.waiting() / s.groups_per_batch}
 
     def check(s) -> dict[str, float]:
         turns = np.exp(2j * np.pi * np.arange(1, s.groups_per_batch) / s.groups_per_batch)
@@ -137,10 +136,8 @@ class CapIdle(_engines.Engines, Claim):
         estimate = lab.heads.mean_over_realizations(heads)
         return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
-            "training takes longer": Defect(replaced(train_time=1.5 * 0.0625), _EIGHT),
-        }
+    defects = {
+        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
+        "training takes longer": lambda: (replaced(train_time=1.5 * 0.0625), _EIGHT),
+    }

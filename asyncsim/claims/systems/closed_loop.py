@@ -19,7 +19,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Parsed
 from asyncsim.claims import _closed, _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, sampled
 
 
 def _exponential(field: str, value: Any) -> float:
@@ -27,16 +27,6 @@ def _exponential(field: str, value: Any) -> float:
     remedy = "write exponential:mean; others differ"
     checks.require(law.kind == "exponential", field, value, "an exponential distribution", remedy)
     return law.mean()
-
-
-def _trained(s: ClosedLoop, busy: float) -> dict[str, float]:
-    return {"groups_per_second": busy / s.train_time}
-
-
-def _one_queue(s: ClosedLoop, at_once: int) -> dict[str, float]:
-    """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
-    load = at_once * (s.train_time / s.group)
-    return _trained(s, 1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
 
 
 _SPREAD = 0.02
@@ -74,18 +64,26 @@ class ClosedLoop(_engines.Engines, Claim):
         """A place for every ticket and up to three more."""
         return super().drawn(draw) | _closed.drawn_tickets(draw)
 
+    def trained(s, busy: float) -> dict[str, float]:
+        return {"groups_per_second": busy / s.train_time}
+
+    def one_queue(s, at_once: int) -> dict[str, float]:
+        """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
+        load = at_once * (s.train_time / s.group)
+        return s.trained(1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
+
     def predict(s) -> dict[str, float]:
-        return _trained(s, _closed.busy(s.tickets, s.train_time / s.group))
+        return s.trained(_closed.busy(s.tickets, s.train_time / s.group))
 
     def check(s) -> dict[str, float]:
-        return _trained(s, _closed.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
+        return s.trained(_closed.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
 
     wrong = {
         "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
             "groups_per_second": min(1.0 / s.train_time, s.tickets / (s.group + s.train_time))
         },
-        "arrivals at the rate of K groups always": lambda s: _one_queue(s, s.tickets),
-        "generation one group at a time": lambda s: _one_queue(s, 1),
+        "arrivals at the rate of K groups always": lambda s: s.one_queue(s.tickets),
+        "generation one group at a time": lambda s: s.one_queue(1),
     }
 
     points = (
@@ -111,10 +109,8 @@ class ClosedLoop(_engines.Engines, Claim):
         count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
         return lab.windows.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a group permit lost": Defect(lab.heads.ticket_lost, _POINT),
-            "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _SPARE),
-            "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _POINT),
-        }
+    defects = {
+        "a group permit lost": lambda: (lab.heads.ticket_lost, _POINT),
+        "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _SPARE),
+        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _POINT),
+    }

@@ -21,7 +21,7 @@ from asyncsim.base.declared import Count, Draw
 from asyncsim.base.laws import Law
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, sampled
 
 _MOST = 256
 _STEP = 1.0 / 64.0
@@ -128,12 +128,10 @@ class FirstKLengthBias(_engines.Engines, Claim):
         records = lab.windows.timelines(plant(system), _TRAINED // _GROUPS, kept, count, seed)
         return lab.windows.means(records, _numbers)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "no sample more than is kept": Defect(replaced(redundant=0), _POINT),
-            "the first by number kept": Defect(lab.kernel_defects.keeps_any, _POINT),
-            "cancelled samples counted as trained": Defect(lab.kernel_defects.cancelled_counted_as_trained, _POINT),
-            "cancelled samples written to their end": Defect(lab.kernel_defects.cancelled_run_on, _POINT),
-            "half of the slots": Defect(replaced(slots=48), _POINT),
-        }
+    defects = {
+        "no sample more than is kept": lambda: (replaced(redundant=0), _POINT),
+        "the first by number kept": lambda: (lab.kernel_defects.keeps_any, _POINT),
+        "cancelled samples counted as trained": lambda: (lab.kernel_defects.cancelled_counted_as_trained, _POINT),
+        "cancelled samples written to their end": lambda: (lab.kernel_defects.cancelled_run_on, _POINT),
+        "half of the slots": lambda: (replaced(slots=48), _POINT),
+    }

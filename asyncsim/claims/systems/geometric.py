@@ -18,17 +18,7 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
 from asyncsim.claims._arrivals import Workers
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for, within
-
-
-def _quantities(s: Geometric, cell: Callable[[int], float], tail: float) -> dict[str, float]:
-    return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
-
-
-def _mixed(s: Geometric, late: int = 0) -> dict[str, float]:
-    p, q = s.shares, 1.0 - s.shares
-    return _quantities(s, lambda k: (p**2 * q ** (k + late)).sum(), (p * q ** (s.cells + late)).sum())
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
 
 _UPDATES = 8000
 _SPREAD = 0.1
@@ -43,8 +33,15 @@ class Geometric(Workers, Claim):
 
     cells = _engines.cells(typical=(1, 6), example=12)
 
+    def quantities(s, cell: Callable[[int], float], tail: float) -> dict[str, float]:
+        return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
+
+    def mixed(s, late: int = 0) -> dict[str, float]:
+        p, q = s.shares, 1.0 - s.shares
+        return s.quantities(lambda k: (p**2 * q ** (k + late)).sum(), (p * q ** (s.cells + late)).sum())
+
     def predict(s) -> dict[str, float]:
-        return _mixed(s)
+        return s.mixed()
 
     def check(s) -> dict[str, float]:
         counts = np.arange(s.cells)[:, None]
@@ -57,12 +54,12 @@ class Geometric(Workers, Claim):
             density = weights * p * np.exp(-p * time)
             cells += p * (poisson.pmf(counts, (1.0 - p) * time) @ density)
             tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
-        return _quantities(s, lambda k: cells[k], tail)
+        return s.quantities(lambda k: cells[k], tail)
 
     wrong = {
-        "exponent one too large": lambda s: _mixed(s, 1),
-        "Poisson distribution of the same mean": lambda s: _quantities(
-            s, lambda k: poisson.pmf(k, s.workers - 1), poisson.sf(s.cells - 1, s.workers - 1)
+        "exponent one too large": lambda s: s.mixed(1),
+        "Poisson distribution of the same mean": lambda s: s.quantities(
+            lambda k: poisson.pmf(k, s.workers - 1), poisson.sf(s.cells - 1, s.workers - 1)
         ),
     }
 
@@ -79,9 +76,7 @@ class Geometric(Workers, Claim):
         heads = lab.heads.stationary_heads(system, warm_up + _UPDATES, warm_up, realizations, seed)
         return lab.heads.law_of(heads, point["cells"])
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "restart before the own update is written": Defect(lab.heads.restarts_early, _FOUR),
-            "a group permit lost": Defect(lab.heads.ticket_lost, _FOUR),
-        }
+    defects = {
+        "restart before the own update is written": lambda: (lab.heads.restarts_early, _FOUR),
+        "a group permit lost": lambda: (lab.heads.ticket_lost, _FOUR),
+    }

@@ -26,7 +26,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer, Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -47,17 +47,6 @@ def _rule(field: str, value: Any) -> _Rule:
     accepted = "window:W with W >= 1, wait:m, target, version_strict or drain"
     checks.require(known, field, value, accepted, "name the rule that bounds staleness")
     return _Rule(name, int(number or 0))
-
-
-def _bounds(s: HardBounds, largest: int) -> dict[str, float]:
-    spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
-    return {"largest": float(largest)} | spread
-
-
-def _largest(s: HardBounds) -> int:
-    if s.rule.name == "wait":
-        return s.rule.number
-    return (s.tickets + s.window - 2) // s.publish
 
 
 class _Game:
@@ -99,20 +88,9 @@ class _Game:
         return staleness
 
 
-def _play(s: HardBounds, pick: Callable[[_Game], list[int]]) -> list[int]:
-    """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
-    game, stalenesses, warm = _Game(s), [], 2 * (_largest(s) + s.tickets // s.publish) + 2
-    while game.version < 3 * warm + 4:
-        game.finish(pick(game))
-        # One batch at a time: groups admitted behind a publish may finish before the next.
-        staleness = game.train()
-        stalenesses += staleness if game.version > warm else []
-    return stalenesses
-
-
 def _stragglers(residue: int, game: _Game) -> list[int]:
     """All finish at once but numbers of one residue modulo so many publishes, which finish when nothing else can."""
-    cycle = game.s.publish * (_largest(game.s) + 2 + game.s.tickets // game.s.publish)
+    cycle = game.s.publish * (game.s._largest() + 2 + game.s.tickets // game.s.publish)
     others = [g for g in game.running if g % cycle != residue]
     return others or (list(game.running) if not game.choose() else [])
 
@@ -192,23 +170,42 @@ class HardBounds(_engines.Engines, Claim):
     def strict(self) -> bool:
         return self.regime in (*_STRICT, "window:1")
 
+    def bounds(s, largest: int) -> dict[str, float]:
+        spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
+        return {"largest": float(largest)} | spread
+
+    def _largest(s) -> int:
+        if s.rule.name == "wait":
+            return s.rule.number
+        return (s.tickets + s.window - 2) // s.publish
+
+    def play(s, pick: Callable[[_Game], list[int]]) -> list[int]:
+        """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
+        game, stalenesses, warm = _Game(s), [], 2 * (s._largest() + s.tickets // s.publish) + 2
+        while game.version < 3 * warm + 4:
+            game.finish(pick(game))
+            # One batch at a time: groups admitted behind a publish may finish before the next.
+            staleness = game.train()
+            stalenesses += staleness if game.version > warm else []
+        return stalenesses
+
     def predict(s) -> dict[str, float]:
-        return _bounds(s, _largest(s))
+        return s.bounds(s._largest())
 
     def check(s) -> dict[str, float]:
         # Residues of one publish cover every position of a group in its version and in its batch.
         picks = [partial(_stragglers, residue) for residue in range(s.publish)]
         picks += [partial(_chance, np.random.default_rng(seed)) for seed in range(4)]
-        stalenesses = [staleness for pick in picks for staleness in _play(s, pick)]
+        stalenesses = [staleness for pick in picks for staleness in s.play(pick)]
         spread = {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
         return {"largest": float(max(stalenesses))} | spread
 
     wrong = {
-        "window rounded down to whole batches": lambda s: _bounds(
-            s, -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
+        "window rounded down to whole batches": lambda s: s.bounds(
+            -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
         ),
-        "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.publish) - 1),
-        "the groups in training taken out of the group permits": lambda s: _bounds(s, _largest(s) - 1),
+        "the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1),
+        "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
     }
 
     terms = {regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)}
@@ -244,12 +241,10 @@ class HardBounds(_engines.Engines, Claim):
         largest = float(np.max(staleness))
         return {"largest": Estimate(largest), "spread": Estimate(largest - float(np.min(staleness)))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
-            "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point("drain", 10)),
-            "the drain forgotten": Defect(replaced(mode="keep"), _point("drain", 10)),
-            "waiting a version late": Defect(replaced(max_age=3), _point("wait:2", 12)),
-            "a window too wide": Defect(replaced(window=2), _point("window:1", 12)),
-        }
+    defects = {
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
+        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point("drain", 10)),
+        "the drain forgotten": lambda: (replaced(mode="keep"), _point("drain", 10)),
+        "waiting a version late": lambda: (replaced(max_age=3), _point("wait:2", 12)),
+        "a window too wide": lambda: (replaced(window=2), _point("window:1", 12)),
+    }

@@ -20,27 +20,15 @@ from scipy.integrate import quad
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, named, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
 
 _MOST = 64
-
-
-def _quantities(s: InFlight, mean: float, tail: Callable[[int], float]) -> dict[str, float]:
-    """Mean, cells and what is left, from P(D >= k) for k = 1 .. cells."""
-    tails = [1.0] + [tail(k) for k in range(1, s.cells + 1)]
-    return {"mean": mean} | indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
-
-
-def _moment(s: InFlight, power: int, k: int) -> float:
-    """E[L^power; (k - 1) tau < L <= k tau]."""
-    high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
-    return high - low
 
 
 def _length_biased(s: InFlight, k: int) -> float:
     """P(D >= k) of samples in generation at a publish."""
     below = _lengths.moment_below(s.length, 1, k * s.period)
-    return (_moment(s, 2, k) / s.period - (k - 1) * _moment(s, 1, k) - below) / s.length.mean() + 1.0
+    return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
 
 
 _COMPLETIONS = 6000
@@ -63,9 +51,19 @@ class InFlight(_openloop.Clocked, Claim):
         """P(L > k tau)."""
         return float(self.length.survival(k * self.period))
 
+    def quantities(s, mean: float, tail: Callable[[int], float]) -> dict[str, float]:
+        """Mean, cells and what is left, from P(D >= k) for k = 1 .. cells."""
+        tails = [1.0] + [tail(k) for k in range(1, s.cells + 1)]
+        return {"mean": mean} | indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
+
+    def moment(s, power: int, k: int) -> float:
+        """E[L^power; (k - 1) tau < L <= k tau]."""
+        high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
+        return high - low
+
     def predict(s) -> dict[str, float]:
         mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
-        return _quantities(s, mean, lambda k: _moment(s, 1, k) / s.period - (k - 1) * _moment(s, 0, k) + s.beyond(k))
+        return s.quantities(mean, lambda k: s.moment(1, k) / s.period - (k - 1) * s.moment(0, k) + s.beyond(k))
 
     def check(s) -> dict[str, float]:
         # Where the survival has its kink, and near 0 on the scale of the law, the phase is cut.
@@ -80,13 +78,13 @@ class InFlight(_openloop.Clocked, Claim):
             return float(quad(survival, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
 
         mean = _lengths.expectation(s.length, lambda x: x / s.period)
-        return _quantities(s, mean, by_phase)
+        return s.quantities(mean, by_phase)
 
     wrong = {
-        "starts taken to coincide with publishes": lambda s: _quantities(s, s.predict()["mean"] - 0.5, s.beyond),
-        "rounded up": lambda s: _quantities(s, s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
-        "the distribution of those in generation at a publish": lambda s: _quantities(
-            s, s.predict()["mean"], partial(_length_biased, s)
+        "starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond),
+        "rounded up": lambda s: s.quantities(s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
+        "the distribution of those in generation at a publish": lambda s: s.quantities(
+            s.predict()["mean"], partial(_length_biased, s)
         ),
     }
 
@@ -110,10 +108,8 @@ class InFlight(_openloop.Clocked, Claim):
         estimates |= {f"p[{k}]": lab.clocked.per_sample([h == k for h in heads]) for k in range(cells)}
         return estimates | {"tail": lab.clocked.per_sample([h >= cells for h in heads])}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ends stamped a version early": Defect(lab.kernel_defects.end_stamped_early, _LOGNORMAL),
-            "the trainer waits for installs": Defect(lab.clocked.slow_installs, _LOGNORMAL),
-            "starts tied to installs": Defect(replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
-        }
+    defects = {
+        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _LOGNORMAL),
+        "the trainer waits for installs": lambda: (lab.clocked.slow_installs, _LOGNORMAL),
+        "starts tied to installs": lambda: (replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
+    }

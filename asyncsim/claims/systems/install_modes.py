@@ -21,50 +21,10 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Choice, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
 
 _CLEAR = 1e-6
 _WALK = 12
-
-
-def _quantities(
-    s: InstallModes, cycle: float, completed: float, factor: float, tries: float, seen: float
-) -> dict[str, float]:
-    """`completed` samples of a place in a cycle, each written `factor` times on average."""
-    groups, kept = s.places * completed, s.batches_per_publish
-    return {
-        "cycle": cycle,
-        "groups_per_second": groups / cycle,
-        "throughput": kept / cycle,
-        "dropped": 1.0 - kept / groups,
-        "wasted": 1.0 - kept / (groups * factor),
-        "trainer": s.trained / cycle,
-        "written": factor,
-        "tries": tries,
-        "versions": seen,
-    }
-
-
-def _phases(s: InstallModes) -> dict[str, float]:
-    """A sample that begins at a uniform phase sees so many installs or one more; its place never stands still."""
-    whole = math.floor(s.seconds / s.busy)
-    rest = s.seconds - whole * s.busy
-    seen = (whole * (s.busy - rest) + (whole + 1) * rest) / s.busy
-    return _quantities(s, s.trained + s.sync_time, 1.0 / seen, 1.0, 1.0, 1.0 + seen if s.mode == "keep" else 1.0)
-
-
-def _walk(s: InstallModes) -> dict[str, float]:
-    """One place over some cycles behind the first, which nobody had begun before: its samples, and what they lose."""
-    clock, finished, tries, written, anew = 0.0, 0, 0, 0.0, s.mode == "restart"
-    for _ in range(_WALK):
-        wrote, begun_before = 0.0, anew
-        while (wrote + s.seconds <= s.busy) if anew else (wrote < s.trained):
-            wrote += s.seconds
-            finished, tries = finished + 1, tries + 1 + begun_before
-            begun_before = False
-        written += s.busy if anew else wrote
-        clock += (s.trained if anew else wrote) + s.sync_time
-    return _quantities(s, clock / _WALK, finished / _WALK, written / (finished * s.seconds), tries / finished, 1.0)
 
 
 _CYCLES, _WARM, _FULL = 600, 60, 1.5
@@ -122,19 +82,54 @@ class InstallModes(Claim):
         """w."""
         return self.trained + (0.0 if self.generator_pauses else self.sync_time)
 
+    def quantities(s, cycle: float, completed: float, factor: float, tries: float, seen: float) -> dict[str, float]:
+        """`completed` samples of a place in a cycle, each written `factor` times on average."""
+        groups, kept = s.places * completed, s.batches_per_publish
+        return {
+            "cycle": cycle,
+            "groups_per_second": groups / cycle,
+            "throughput": kept / cycle,
+            "dropped": 1.0 - kept / groups,
+            "wasted": 1.0 - kept / (groups * factor),
+            "trainer": s.trained / cycle,
+            "written": factor,
+            "tries": tries,
+            "versions": seen,
+        }
+
+    def phases(s) -> dict[str, float]:
+        """A sample that begins at a uniform phase sees so many installs or one more; its place never stands still."""
+        whole = math.floor(s.seconds / s.busy)
+        rest = s.seconds - whole * s.busy
+        seen = (whole * (s.busy - rest) + (whole + 1) * rest) / s.busy
+        return s.quantities(s.trained + s.sync_time, 1.0 / seen, 1.0, 1.0, 1.0 + seen if s.mode == "keep" else 1.0)
+
+    def walk(s) -> dict[str, float]:
+        """One place over some cycles behind the first, which nobody had begun before: samples, and what they lose."""
+        clock, finished, tries, written, anew = 0.0, 0, 0, 0.0, s.mode == "restart"
+        for _ in range(_WALK):
+            wrote, begun_before = 0.0, anew
+            while (wrote + s.seconds <= s.busy) if anew else (wrote < s.trained):
+                wrote += s.seconds
+                finished, tries = finished + 1, tries + 1 + begun_before
+                begun_before = False
+            written += s.busy if anew else wrote
+            clock += (s.trained if anew else wrote) + s.sync_time
+        return s.quantities(clock / _WALK, finished / _WALK, written / (finished * s.seconds), tries / finished, 1.0)
+
     def predict(s) -> dict[str, float]:
         cycle = s.trained + s.sync_time
         if s.mode == "restart":
             k = math.floor(s.busy / s.seconds)
-            return _quantities(s, cycle, k, s.busy / (k * s.seconds), 1.0 + 1.0 / k, 1.0)
+            return s.quantities(cycle, k, s.busy / (k * s.seconds), 1.0 + 1.0 / k, 1.0)
         if s.mode == "drain":
             k = math.ceil(s.trained / s.seconds)
-            return _quantities(s, k * s.seconds + s.sync_time, k, 1.0, 1.0, 1.0)
+            return s.quantities(k * s.seconds + s.sync_time, k, 1.0, 1.0, 1.0)
         share = s.busy / s.seconds
-        return _quantities(s, cycle, share, 1.0, 1.0, 1.0 + (s.mode == "keep") / share)
+        return s.quantities(cycle, share, 1.0, 1.0, 1.0 + (s.mode == "keep") / share)
 
     def check(s) -> dict[str, float]:
-        return _phases(s) if s.mode in ("keep", "pin") else _walk(s)
+        return s.phases() if s.mode in ("keep", "pin") else s.walk()
 
     wrong = {
         "samples that go on": lambda s: s.but(mode="keep").predict(),
@@ -176,13 +171,11 @@ class InstallModes(Claim):
         }
         return {name: Estimate(float(np.float64(x)), tolerance=_EDGES * float(x)) for name, x in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "samples go on": Defect(replaced(mode="keep"), _RESTART),
-            "samples begin anew": Defect(replaced(mode="restart"), _DRAIN),
-            "nothing waits for the install": Defect(replaced(mode="keep"), _DRAIN),
-            "installs at once": Defect(replaced(sync_time=0.0), _KEEP),
-            "published after every batch": Defect(replaced(batches_per_publish=1), _KEEP),
-            "places pause": Defect(replaced(generator_pauses=True), _RESTART),
-        }
+    defects = {
+        "samples go on": lambda: (replaced(mode="keep"), _RESTART),
+        "samples begin anew": lambda: (replaced(mode="restart"), _DRAIN),
+        "nothing waits for the install": lambda: (replaced(mode="keep"), _DRAIN),
+        "installs at once": lambda: (replaced(sync_time=0.0), _KEEP),
+        "published after every batch": lambda: (replaced(batches_per_publish=1), _KEEP),
+        "places pause": lambda: (replaced(generator_pauses=True), _RESTART),
+    }

@@ -23,7 +23,7 @@ import numpy as np
 
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, within
 
 _TERMS = ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
@@ -150,9 +150,7 @@ class ListScheduling(_engines.Engines, Claim):
         found = {name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()}
         return found | {"step_seconds": lab.windows.mean_of(each["step_seconds"] for each in instances)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a slot lost": Defect(replaced(slots=3), _POINT),
-            "a slot freed twice": Defect(lab.kernel_defects.slot_freed_twice, _HEAVY),
-        }
+    defects = {
+        "a slot lost": lambda: (replaced(slots=3), _POINT),
+        "a slot freed twice": lambda: (lab.kernel_defects.slot_freed_twice, _HEAVY),
+    }

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from asyncsim.base.declared import Count
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, sampled
 
 
 def _scaled(term: str) -> Callable[[ListSchedulingPool, float], dict[str, float]]:
@@ -114,11 +114,10 @@ class ListSchedulingPool(_engines.Engines, Claim):
         intervals = (lab.windows.interval(record, _WARM) for record in records)
         return {"batch_seconds": lab.windows.mean_of(seconds / batches for batches, seconds in intervals)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a slot lost": Defect(replaced(slots=3), _AHEAD),
-            "slower with more samples at once": Defect(
-                replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))), _POINT
-            ),
-        }
+    defects = {
+        "a slot lost": lambda: (replaced(slots=3), _AHEAD),
+        "slower with more samples at once": lambda: (
+            replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))),
+            _POINT,
+        ),
+    }

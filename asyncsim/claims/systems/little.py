@@ -23,7 +23,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Flag, Integer, Parsed
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _closed, _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, heavy, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, replaced, within
 
 _BATCHES = 40
 
@@ -211,14 +211,13 @@ class Little(_engines.Engines, Claim):
         records = lab.windows.timelines(system, 10 * warm, samples, count, seed)
         return ratios | lab.windows.means(records, lambda record: _levels(record, samples, warm))
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a group counted twice": Defect(lab.kernel_defects.group_counted_twice, _POINT),
-            "a group's end taken from its first sample": Defect(
-                lab.heads.stamped("groups", "t_done", _first_end), _LIGHT
-            ),
-            "seconds in the buffer left out": Defect(lab.heads.stamped("groups", "t_left", _entered), _LIGHT),
-            "a group permit lost, in counts and stamps alike": Defect(lab.heads.ticket_lost, _LOOP),
-            "two generator slots lost, in counts and stamps alike": Defect(replaced(rates=(1.0,) * 6), _LOOP),
-        }
+    defects = {
+        "a group counted twice": lambda: (lab.kernel_defects.group_counted_twice, _POINT),
+        "a group's end taken from its first sample": lambda: (
+            lab.heads.stamped("groups", "t_done", _first_end),
+            _LIGHT,
+        ),
+        "seconds in the buffer left out": lambda: (lab.heads.stamped("groups", "t_left", _entered), _LIGHT),
+        "a group permit lost, in counts and stamps alike": lambda: (lab.heads.ticket_lost, _LOOP),
+        "two generator slots lost, in counts and stamps alike": lambda: (replaced(rates=(1.0,) * 6), _LOOP),
+    }

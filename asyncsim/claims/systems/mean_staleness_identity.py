@@ -16,7 +16,7 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import checks, laws
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
 _BATCHES = 300
 _TROUBLE: dict[str, dict[str, Any]] = {
@@ -88,15 +88,12 @@ class MeanStalenessIdentity(Claim):
         total = int((end_version - stamp)[stamp >= 0].sum())
         return {"ratio": Estimate(total / int(outstanding.sum()), tolerance=1e-12)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stamp taken at completion": Defect(lab.heads.late_stamp, _POINT),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
-            "an install counted twice": Defect(
-                lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}
-            ),
-            "an install behind a slow publish not counted": Defect(
-                lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "slow publishes"}
-            ),
-        }
+    defects = {
+        "stamp taken at completion": lambda: (lab.heads.late_stamp, _POINT),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
+        "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}),
+        "an install behind a slow publish not counted": lambda: (
+            lab.kernel_defects.version_off_by_one,
+            {**_POINT, "trouble": "slow publishes"},
+        ),
+    }

@@ -31,18 +31,11 @@ from asyncsim.base import checks, laws
 from asyncsim.base.declared import Draw, Flag, Positive, Real
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _openloop, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, sampled
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
 """Distance of the edges of the ages from whole periods within which chance moves groups across."""
-
-
-def _waited(s: OpenLoopMean, waiting: float) -> dict[str, float]:
-    """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
-    if s.ratio < 1.0:
-        return s.predict()
-    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
 
 _SPREAD = 0.005
@@ -125,6 +118,12 @@ class OpenLoopMean(_engines.Engines, Claim):
         batches = self.capacity / self.groups_per_batch
         return (batches - 1.0) / self.ratio, batches / self.ratio
 
+    def waited(s, waiting: float) -> dict[str, float]:
+        """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
+        if s.ratio < 1.0:
+            return s.predict()
+        return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
+
     def predict(s) -> dict[str, float]:
         if s.ratio < 1.0:
             return {"mean": s.places / s.groups_per_batch + s.ratio}
@@ -151,11 +150,11 @@ class OpenLoopMean(_engines.Engines, Claim):
         return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
 
     wrong = {
-        "rounding replaced by one half": lambda s: _waited(
-            s, (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        "rounding replaced by one half": lambda s: s.waited(
+            (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
         ),
         "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in s.predict().items()},
-        "a full buffer waits q periods": lambda s: _waited(s, s.capacity / s.groups_per_batch),
+        "a full buffer waits q periods": lambda s: s.waited(s.capacity / s.groups_per_batch),
     }
 
     points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
@@ -178,10 +177,8 @@ class OpenLoopMean(_engines.Engines, Claim):
         records = lab.windows.timelines(plant(system), batches, samples, realizations, seed)
         return lab.windows.means(records, lambda record: _numbers(record, batches // 10), tolerance)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "versions one behind": Defect(lab.kernel_defects.version_off_by_one, _FAST_POINT),
-            "freshest group first": Defect(replaced(order="freshest"), _POINT),
-            "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
-        }
+    defects = {
+        "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
+        "freshest group first": lambda: (replaced(order="freshest"), _POINT),
+        "a full buffer blocks": lambda: (lab.windows.blocks, _POINT),
+    }

@@ -18,7 +18,7 @@ from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Real
 from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _openloop, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, sampled
 
 
 def _quantities(ratio: float, length: float) -> dict[str, float]:
@@ -118,10 +118,8 @@ class Overflow(_engines.Engines, Claim):
         records = lab.windows.timelines(system, batches, samples, realizations, seed)
         return lab.windows.means(records, lambda record: _numbers(record, batches // 10, samples), _TOLERANCE)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped groups counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _POINT),
-            "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
-            "old groups cut in generation": Defect(replaced(max_age=1, age_at_pack="all"), _POINT),
-        }
+    defects = {
+        "dropped groups counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
+        "a full buffer blocks": lambda: (lab.windows.blocks, _POINT),
+        "old groups cut in generation": lambda: (replaced(max_age=1, age_at_pack="all"), _POINT),
+    }

@@ -17,17 +17,9 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Count, Draw, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced, within
 
 _CLEAR = 1e-6
-
-
-def _quantities(s: Pipeline, mean: float, deviation: float, written: float, token: np.ndarray) -> dict[str, float]:
-    rate = s.places / s.seconds
-    rates = {"throughput": rate, "trainer": s.train_time * rate, "generator": 1.0, "outstanding": float(s.places)}
-    # One more, since any of them may be 0.
-    ages = {"head": mean, "deviation": 1.0 + deviation, "in_flight": mean, "in_queue": 1.0, "newest": 1.0}
-    return rates | ages | {"tokens": written} | indexed("token", token)
 
 
 _EDGE = 0.001
@@ -82,6 +74,13 @@ class Pipeline(Claim):
         """Seconds from the start of a sample to its tokens."""
         return self.seconds * np.arange(self.tokens) / self.tokens
 
+    def quantities(s, mean: float, deviation: float, written: float, token: np.ndarray) -> dict[str, float]:
+        rate = s.places / s.seconds
+        rates = {"throughput": rate, "trainer": s.train_time * rate, "generator": 1.0, "outstanding": float(s.places)}
+        # One more, since any of them may be 0.
+        ages = {"head": mean, "deviation": 1.0 + deviation, "in_flight": mean, "in_queue": 1.0, "newest": 1.0}
+        return rates | ages | {"tokens": written} | indexed("token", token)
+
     def predict(s, late: float | None = None) -> dict[str, float]:
         mean = s.places / s.batches_per_publish
         fraction = mean - int(mean)
@@ -89,7 +88,7 @@ class Pipeline(Claim):
         written = mean * late / s.seconds + (s.places - 1) / (2.0 * s.batches_per_publish)
         ahead = late + s.seconds / s.places * np.arange(s.places)[:, None] > s.times
         token = ahead.sum(axis=0) / s.batches_per_publish
-        return _quantities(s, mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
+        return s.quantities(mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
 
     def check(s) -> dict[str, float]:
         """All samples of as many cycles as bring every phase equally often, installs written down one by one."""
@@ -104,7 +103,7 @@ class Pipeline(Claim):
             written.append(float((seen - begin).sum()) / s.seconds)
             token.append([(seen > begin + u).sum() for u in s.times])
         mean, deviation = float(np.mean(head)), float(np.std(head))
-        return _quantities(s, mean, deviation, float(np.mean(written)), np.mean(token, axis=0))
+        return s.quantities(mean, deviation, float(np.mean(written)), np.mean(token, axis=0))
 
     wrong = {
         "installs without delay": lambda s: Pipeline.predict(s, late=0.0),
@@ -145,12 +144,10 @@ class Pipeline(Claim):
         values |= {f"token[{k}]": x for k, x in enumerate(np.broadcast_to(ages, point["tokens"]))}
         return {name: Estimate(float(x), tolerance=_EDGE * max(float(x), 0.01)) for name, x in values.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stamped one version earlier": Defect(lab.OffByOne, _POINT),
-            "a place more": Defect(replaced(rates=(1.0,) * 4, offsets=None), _POINT),
-            "installs at once": Defect(replaced(sync_time=0.0), _POINT),
-            "published after every batch": Defect(replaced(batches_per_publish=1), _POINT),
-            "old weights to the end": Defect(replaced(mode="pin"), _POINT),
-        }
+    defects = {
+        "stamped one version earlier": lambda: (lab.OffByOne, _POINT),
+        "a place more": lambda: (replaced(rates=(1.0,) * 4, offsets=None), _POINT),
+        "installs at once": lambda: (replaced(sync_time=0.0), _POINT),
+        "published after every batch": lambda: (replaced(batches_per_publish=1), _POINT),
+        "old weights to the end": lambda: (replaced(mode="pin"), _POINT),
+    }

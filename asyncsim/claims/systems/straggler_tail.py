@@ -20,7 +20,7 @@ import numpy as np
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Counts, Draw, Integer, Parsed
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
 
 _GROUPS = 16
 _DEEPEST = 256
@@ -30,16 +30,6 @@ def _levels(field: str, value: Any) -> list[int]:
     is_list = isinstance(value, tuple | list) and len(value) > 0
     checks.require(is_list, field, value, "a tuple of integers", "name levels k")
     return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
-
-
-def _quantities(s: StragglerTail, tails: np.ndarray) -> dict[str, float]:
-    return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
-
-
-def _any_phase(s: StragglerTail) -> np.ndarray:
-    """Starts spread over the period, as in an open loop."""
-    phases = (np.arange(200) + 0.5) / 200.0
-    return s.survival((np.array(s.levels)[:, None] - phases) * s.period).mean(axis=1)
 
 
 _TRAINED = 6000
@@ -100,8 +90,16 @@ class StragglerTail(_engines.Engines, Claim):
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(self.samples_per_group * np.log1p(-self.length.survival(seconds))))
 
+    def quantities(s, tails: np.ndarray) -> dict[str, float]:
+        return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
+
+    def any_phase(s) -> np.ndarray:
+        """Starts spread over the period, as in an open loop."""
+        phases = (np.arange(200) + 0.5) / 200.0
+        return s.survival((np.array(s.levels)[:, None] - phases) * s.period).mean(axis=1)
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, s.survival((np.array(s.levels) - 1.0) * s.period))
+        return s.quantities(s.survival((np.array(s.levels) - 1.0) * s.period))
 
     def check(s) -> dict[str, float]:
         """Mass 1 a version, admitted behind the batch of its publish; each batch takes mass 1, old first.
@@ -125,14 +123,14 @@ class StragglerTail(_engines.Engines, Claim):
                 room -= amount
             size[now] = 1.0 - room
             untrained_share[now] = 1.0 - trained_mass[tagged] / size[tagged] if now > tagged else 1.0
-        return _quantities(s, np.array([untrained_share[tagged + k - 1] for k in s.levels]))
+        return s.quantities(np.array([untrained_share[tagged + k - 1] for k in s.levels]))
 
     wrong = {
-        "a level early": lambda s: _quantities(s, s.survival(np.array(s.levels) * s.period)),
-        "starts spread over the period": lambda s: _quantities(s, _any_phase(s)),
+        "a level early": lambda s: s.quantities(s.survival(np.array(s.levels) * s.period)),
+        "starts spread over the period": lambda s: s.quantities(s.any_phase()),
         # A straggler taken to queue behind what was ready before it, K/P - 2 publishes more.
-        "the queue added": lambda s: _quantities(
-            s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period)
+        "the queue added": lambda s: s.quantities(
+            s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period)
         ),
     }
 
@@ -167,10 +165,8 @@ class StragglerTail(_engines.Engines, Claim):
         norm = float(np.hypot.reduce([t.value for t in tails]))
         return {f"tail[{k}]": t._replace(tolerance=_FINITE * norm) for k, t in zip(levels, tails, strict=True)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stragglers wait their turn": Defect(replaced(order="done"), _PARETO),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _PARETO),
-            "a longer period": Defect(replaced(train_time=1.1), _PARETO),
-        }
+    defects = {
+        "stragglers wait their turn": lambda: (replaced(order="done"), _PARETO),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _PARETO),
+        "a longer period": lambda: (replaced(train_time=1.1), _PARETO),
+    }

@@ -14,12 +14,7 @@ from __future__ import annotations
 from asyncsim.base import checks
 from asyncsim.base.declared import Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
-
-
-def _step(s: SynchronousThroughput, work: float) -> dict[str, float]:
-    return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, sampled
 
 _STEPS = 400
 _SPREAD = 0.03
@@ -40,15 +35,18 @@ class SynchronousThroughput(_engines.Engines, Claim):
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example="exponential:1.5")
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.25)
 
+    def _step(s, work: float) -> dict[str, float]:
+        return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
+
     def predict(s) -> dict[str, float]:
-        return _step(s, _work.longest(s.length, s.batch))
+        return s._step(_work.longest(s.length, s.batch))
 
     def check(s) -> dict[str, float]:
-        return _step(s, _work.longest_by_quantiles(s.length, s.batch))
+        return s._step(_work.longest_by_quantiles(s.length, s.batch))
 
     wrong = {
-        "mean sample instead of the longest": lambda s: _step(s, s.length.mean()),
-        "longest of one group instead of the batch": lambda s: _step(s, s.group),
+        "mean sample instead of the longest": lambda s: s._step(s.length.mean()),
+        "longest of one group instead of the batch": lambda s: s._step(s.group),
         "training hidden behind generation": lambda s: {
             "step_seconds": max(_work.longest(s.length, s.batch) / s.rate, s.train_time) + s.sync_time
         },
@@ -68,10 +66,8 @@ class SynchronousThroughput(_engines.Engines, Claim):
         steps = (float(record.publishes["t_install"][-1]) / _STEPS for record in records)
         return {"step_seconds": lab.windows.mean_of(steps)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "the next batch begins before the install": Defect(replaced(tickets=16, mode="keep"), _POINT),
-            "slots for half of the samples": Defect(replaced(slots=16), _POINT),
-            "synchronization not waited for": Defect(replaced(sync_time=0.0), _POINT),
-        }
+    defects = {
+        "the next batch begins before the install": lambda: (replaced(tickets=16, mode="keep"), _POINT),
+        "slots for half of the samples": lambda: (replaced(slots=16), _POINT),
+        "synchronization not waited for": lambda: (replaced(sync_time=0.0), _POINT),
+    }

@@ -25,7 +25,7 @@ import numpy as np
 from asyncsim.base import checks
 from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, sampled
 
 _TERMS = (
     "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training",
@@ -185,9 +185,7 @@ class TicketThroughput(_engines.Engines, Claim):
         size = publishes * batches, point["samples_per_group"], publishes // 10, count
         return lab.windows.groups_per_second(plant(lab.windows.engine(point)), *size, seed)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _PAUSED),
-            "eight generator slots freed twice": Defect(lab.kernel_defects.eight_places_freed_twice, _FEW_PLACES),
-        }
+    defects = {
+        "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _PAUSED),
+        "eight generator slots freed twice": lambda: (lab.kernel_defects.eight_places_freed_twice, _FEW_PLACES),
+    }

@@ -17,7 +17,7 @@ import numpy as np
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced
 
 _SIGMA = 1.5
 
@@ -123,10 +123,8 @@ class TokenStaircase(_openloop.Clocked, Claim):
             "token_head": lab.clocked.per_sample(heads, works),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "all tokens stamped with the first version": Defect(replaced(mode="pin"), _EXPONENTIAL),
-            "ends stamped a version early": Defect(lab.kernel_defects.end_stamped_early, _EXPONENTIAL),
-            "the trainer waits for installs": Defect(lab.clocked.slow_installs, _EXPONENTIAL),
-        }
+    defects = {
+        "all tokens stamped with the first version": lambda: (replaced(mode="pin"), _EXPONENTIAL),
+        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _EXPONENTIAL),
+        "the trainer waits for installs": lambda: (lab.clocked.slow_installs, _EXPONENTIAL),
+    }

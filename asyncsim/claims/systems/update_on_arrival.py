@@ -15,7 +15,7 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, heavy, named, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, named, units_for
 
 _SPREAD = 0.02
 
@@ -77,9 +77,7 @@ class UpdateOnArrival(Workers, Claim):
         ends = 0.0 if law.random else sum(between) / window
         return {"mean": mean._replace(tolerance=mean.tolerance + ends)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "restart before the own update is written": Defect(lab.heads.restarts_early, _EIGHT),
-            "a group permit lost": Defect(lab.heads.ticket_lost, _EIGHT),
-        }
+    defects = {
+        "restart before the own update is written": lambda: (lab.heads.restarts_early, _EIGHT),
+        "a group permit lost": lambda: (lab.heads.ticket_lost, _EIGHT),
+    }
