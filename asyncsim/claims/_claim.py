@@ -36,12 +36,13 @@ from asyncsim.base.declared import (  # noqa: F401
     Draw,
     Flag,
     Integer,
+    Parsed,
     Positive,
     Real,
     Staleness,
     Vector,
 )
-from asyncsim.base.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point, Timeline  # noqa: F401
 from asyncsim.claims._trial import (  # noqa: F401
     Defect,
     Plant,

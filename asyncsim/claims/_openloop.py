@@ -4,18 +4,15 @@ Groups arrive about as a Poisson stream while many places work independently. Th
 large numbers. It fails where that stream falls a buffer behind the trainer, or runs a buffer ahead of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Draw, Integer
+from asyncsim.base.declared import Declared
 from asyncsim.base.laws import Law
-from asyncsim.claims import _engines, _lengths, _work
+from asyncsim.claims import _engines, _lengths
 
 STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
 """Works under which many places deliver about as many groups in every period."""
@@ -61,15 +58,6 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
     bound = f"so large that the chance {event} is below {_RARE:g}, not {chance:.2g}"
     remedy = "enlarge the buffer or the batch, or move the two rates apart"
     checks.require(float(chance) <= _RARE, "capacity", capacity, bound, remedy)
-
-
-def with_buffer(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
-    """The point with many places, at `ratio` groups generated for each one trained, and a buffer of a few batches."""
-    groups = point["groups_per_batch"]
-    places = groups * draw(Integer(4, typical=(4, 6))) + draw(Integer(0, typical=(0, 5)))
-    capacity = groups * draw(Integer(1, typical=(1, 4))) + draw(Integer(0, typical=(0, 3)))
-    work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
-    return point | {"places": places, "train_time": ratio * groups * work / places, "capacity": capacity}
 
 
 def _atoms(law: Law, n: int) -> Nodes | None:

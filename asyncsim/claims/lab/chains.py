@@ -1,7 +1,5 @@
 """Chains of bits for trials: the task and both policies of a point, sample sizes, and runs away from behavior."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -11,17 +11,12 @@ against runs without signal tends to Phi(k/sqrt 2), as that of the two squared n
 compares them through the loop; as a claim, 2 percent of an area would take a billion draws.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Positive, Staleness
-from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
+from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, checks, indexed
 from asyncsim.claims._trial import Plant, replaced, units_for, within
 
 _PARAMETERS, _FLAT = 1000, 1e-9
@@ -38,8 +33,7 @@ class CosineEqualsNorm(Claim):
     `n^2` the energy of the noise
     """
 
-    kind, status, source = "expectation", "asymptotic", "derived"
-    through = "loop"
+    kind, status, source, through = "expectation", "asymptotic", "derived", "loop"
 
     staleness = Staleness(0, 32, typical=(0, 4), example=2)
     share = Positive(typical=(0.01, 0.06), example=0.06, doc="step * curvature of the mode")
@@ -48,7 +42,6 @@ class CosineEqualsNorm(Claim):
     updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates, the last of which are compared")
 
     def joint(self) -> None:
-        """The mode stays above the noise, and its step is small beside it."""
         checks.require(self.share <= 0.1, "share", self.share, "at most 0.1", "noise moves the mode at larger steps")
         bound = "such that m_t^2 stays above 2 n^2"
         checks.require(min(self._signal()) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
@@ -80,7 +73,6 @@ class CosineEqualsNorm(Claim):
     }
 
     points = (_FRESH, _STALE)
-
     reach = staticmethod(within(samples=16))
 
     @staticmethod
@@ -98,9 +90,7 @@ class CosineEqualsNorm(Claim):
         )
         trace = lab.run(spec, seed, plant)
         found = {"cosine": between(np.abs(trace["gradient_cosine"][-1]))}
-        for k in range(2):
-            norm = between(trace["gradient_norm"][-1 - k] / noise)
-            found[f"norm[{k}]"] = norm
+        found |= {f"norm[{k}]": between(trace["gradient_norm"][-1 - k] / noise) for k in range(2)}
         return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
 
     defects = {

@@ -7,17 +7,10 @@ died out. Domain: one unstable mode at constant delay, both amplitudes above noi
 Second route: Newton's method on z = e^s. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
-from asyncsim.base.declared import Draw, Positive, Real, Staleness
-from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Plant
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness
 
 
 def _point(staleness: int, step: float, ratio: float) -> Point:
@@ -29,8 +22,7 @@ class LeadTime(Claim):
     (tau + 1/2))`
     """
 
-    kind, status, source = "expectation", "asymptotic", "derived"
-    through = "loop"
+    kind, status, source, through = "expectation", "asymptotic", "derived", "loop"
 
     staleness = Staleness(1, 64, typical=(1, 32), example=8)
     step = Positive(example=0.3, unit="parameter per gradient", doc="learning rate")
@@ -38,15 +30,7 @@ class LeadTime(Claim):
     ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="amplitude at collapse over that at the alarm")
 
     def joint(self) -> None:
-        """The mode grows."""
         _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Steps of 1.05 to 2.5 times the boundary."""
-        point = {name: draw(cls.parameters[name]) for name in ("staleness", "curvature", "ratio")}
-        share = draw(Real(typical=(1.05, 2.5)))
-        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
     def lead(s, growth: float) -> dict[str, float]:
         return {"lead": math.log(s.ratio) / growth}
@@ -65,10 +49,7 @@ class LeadTime(Claim):
 
     points = (_point(8, 0.22, 1e4), _point(2, 0.8, 1e9))
     more = (_point(8, 0.4, 1e12), _point(32, 0.08, 1e12))
-
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.reach(point)
+    reach = staticmethod(lambda point: lab.reach(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

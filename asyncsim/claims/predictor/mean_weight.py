@@ -5,8 +5,6 @@ population ESS per sample. Domain: sequences of T independent tokens of one soft
 20,000 count vectors. Second route: every count vector with its multinomial probability. Source: elementary.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -14,13 +12,10 @@ import numpy as np
 from scipy.special import gammaln, log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Estimate, Plant, Point, too_rare, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, checks, too_rare, units_for
 
 _ATOMS = 20_000
 
@@ -29,18 +24,9 @@ def _quantities(mean: float, second: float, samples: float) -> dict[str, float]:
     return {"mean_weight": mean, "sd": math.sqrt((second - mean**2) / samples)}
 
 
-def _no_denominator(s: MeanWeight) -> dict[str, float]:
-    """Weights pi in place of pi/mu."""
-    mu, pi = (softmax(logits) for logits in s.logits)
-    first, second = (float((mu * pi**power).sum()) ** s.horizon for power in (1, 2))
-    return _quantities(first, second, s.samples)
-
-
 _BATCHES = 64
 _MOST = 1 << 13
 """Tokens of a batch, at most."""
-_DRAWN = 50_000_000
-"""Tokens of all batches, at most."""
 
 
 def _spread(point: Point) -> float:
@@ -56,14 +42,13 @@ def _spread(point: Point) -> float:
 
 
 def _batches(point: Point) -> int:
-    """Batches that are affordable."""
-    return int(_DRAWN // (point["samples"] * point["horizon"]))
+    """Batches of 50 million tokens in all, at most."""
+    return int(50_000_000 // (point["samples"] * point["horizon"]))
 
 
-def _cut(spec: lab.Spec) -> lab.Spec:
+def _cut(spec: Any) -> Any:
     """The two likeliest of three actions are sampled, unseen by the ESS; an eighth of the replicates shows it."""
-    task: Any = spec.task
-    return spec.replace(policy=lab.Uncut(task.policy(top_p=0.75)), replicates=spec.replicates // 8)
+    return spec.replace(policy=lab.Uncut(spec.task.policy(top_p=0.75)), replicates=spec.replicates // 8)
 
 
 _SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
@@ -73,14 +58,12 @@ _LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "curr
 class MeanWeight(PolicyPair, Claim):
     """the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS"""
 
-    kind, source = "expectation", "elementary"
-    through = "loop"
+    kind, source, through = "expectation", "elementary", "loop"
 
     samples = Count(2, typical=(2, 256), example=16, doc="samples of a batch")
     horizon = Count(1, typical=(1, 6), example=2, unit="tokens", doc="tokens of a sequence")
 
     def joint(self) -> None:
-        """Few enough count vectors to list, and policies that differ."""
         super().joint()
         actions = self.behavior_logits.size
         atoms = math.comb(self.horizon + actions - 1, actions - 1)
@@ -110,7 +93,10 @@ class MeanWeight(PolicyPair, Claim):
     wrong = {
         "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(s._second() / s.samples)},
         "sd of a single weight": lambda s: _quantities(1.0, s._second(), 1.0),
-        "ratio without its denominator": _no_denominator,
+        "ratio without its denominator": lambda s: _quantities(
+            *(float((softmax(s.logits[0]) * softmax(s.logits[1]) ** power).sum()) ** s.horizon for power in (1, 2)),
+            s.samples,
+        ),
     }
 
     points = (_SHORT, _LONG)

@@ -16,12 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
-
-_OTHERS = 63
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks, named
 
 
 @dataclass(frozen=True)
@@ -50,15 +46,13 @@ class AdamStepCap(Claim):
     late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
     """
 
-    kind, source = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1"
-    through = "loop"
+    kind, source, through = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1", "loop"
 
     beta1 = Real(0.01, 0.99, typical=(0.5, 0.95), example=0.9, doc="share that the first moment keeps")
     beta2 = Real(0.01, 0.9999, typical=(0.95, 0.9999), example=0.99, doc="share that the second moment keeps")
     updates = Integer(1, 2000, typical=(1, 300), example=200, unit="updates", doc="update whose step is asked for")
 
     def joint(self) -> None:
-        """A bounded step, and gradients whose squares are numbers."""
         checks.require(self.beta1**2 < 0.999 * self.beta2, "beta1", self.beta1, "below sqrt(0.999 beta2)", "lower it")
         grown = self.updates * abs(math.log(self.beta2 / self.beta1))
         bound = "such that gradients grow by less than e^300"
@@ -100,8 +94,8 @@ class AdamStepCap(Claim):
         back = np.arange(count - 1, -1, -1.0)
         # Growth as it should be largest, at other rates, and with noise.
         draws = np.random.default_rng(seed)
-        powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, _OTHERS)])[:, None]
-        noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, _OTHERS)])[:, None] * draws.normal(size=count)
+        powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, 63)])[:, None]
+        noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, 63)])[:, None] * draws.normal(size=count)
         script = (beta1 / beta2) ** (powers * back) * noise
         spec = sim.Spec(
             sim.tasks.quadratic(noise=0.0),

@@ -8,18 +8,12 @@ At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in beha
 matrix. Source: derived; pessimistic baselines: arXiv 2506.20520.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Real, Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, checks, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 from asyncsim.claims.staleness._soft import SoftBandit, centered
@@ -32,8 +26,7 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
     `V/kl` in `[1/2, 1]` no staleness lowers the largest stable step
     """
 
-    kind, source = "threshold", "derived; pessimistic baselines: arXiv 2506.20520"
-    through = "loop"
+    kind, source, through = "threshold", "derived; pessimistic baselines: arXiv 2506.20520", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
     offset = Real(example=0.1, unit="reward", doc="how far the baseline lies below the mean regularized reward")
@@ -43,12 +36,6 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         super().joint()
         fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
         checks.require(fits, "offset", self.offset, "between -2 kl and 3 kl", "change the offset")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A share of the penalty's weight."""
-        point = super().drawn(draw)
-        return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
 
     def _step(s, share: float) -> dict[str, float]:
         return {"step": mixed_critical(s.staleness, share) / s.curvature}
@@ -72,7 +59,6 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
 
     points = (_point(0.15, 3), _point(0.35, 2), _point(-0.25, 2))
     more = (_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3))
-
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
     @staticmethod

@@ -7,8 +7,6 @@ open: 6,000 random laws up to staleness 21 have no counterexample, and there is 
 route: the phase of the characteristic equation of a delay that is no integer. Source: numerical search.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -31,8 +29,7 @@ class ConstantIsWorst(RandomDelays, Claim):
     `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
     """
 
-    kind, status, source = "bound", "open", "numerical search; no proof in discrete time"
-    through = "loop"
+    kind, status, source, through = "bound", "open", "numerical search; no proof in discrete time", "loop"
 
     @property
     def mean(self) -> float:
@@ -56,7 +53,6 @@ class ConstantIsWorst(RandomDelays, Claim):
         "half the largest staleness in place of the mean": lambda s: s.bound((len(s.law) - 1) / 2.0),
         "staleness rounded down": lambda s: s.bound(math.floor(0.9 * s.mean)),
     }
-
     terms = {"constant staleness": lambda s, factor: {"inverse_step": factor * s.bound(s.mean)["inverse_step"]}}
 
     points = (_CONSTANT, _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
@@ -64,7 +60,7 @@ class ConstantIsWorst(RandomDelays, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        step = lab.mixed.step_of(point, seed, plant)
+        step = lab.step_under(point["law"], (point["curvature"],), seed, plant)
         inverse = 1.0 / step.value
         return {"inverse_step": step._replace(value=inverse, tolerance=step.tolerance * inverse / step.value)}
 

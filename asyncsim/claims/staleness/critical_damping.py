@@ -7,17 +7,13 @@ noiseless. Second route: the squared difference of the two largest companion roo
 mean. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, checks, named
 from asyncsim.claims._delay import critical
 
 
@@ -38,8 +34,7 @@ class CriticalDamping(Claim):
     + 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` an update
     """
 
-    kind, source = "threshold", "derived: double root of the characteristic equation"
-    through = "loop"
+    kind, source, through = "threshold", "derived: double root of the characteristic equation", "loop"
 
     staleness = Staleness(1, 64, typical=(1, 24), example=4)
     curvature = Positive(typical=(0.1, 9.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
@@ -48,8 +43,7 @@ class CriticalDamping(Claim):
         return {"step": a / s.curvature, "radius": s.staleness / (s.staleness + 1) if radius is None else radius}
 
     def closed(s) -> float:
-        tau = s.staleness
-        return math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1))
+        return math.exp(s.staleness * math.log(s.staleness) - (s.staleness + 1) * math.log(s.staleness + 1))
 
     def predict(s) -> dict[str, float]:
         return s.quantities(s.closed())

@@ -9,18 +9,15 @@ tokens or more, at most 2^20 sequences. Second route: complex-step derivatives o
 derived.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, indexed
 from asyncsim.claims._points import BEHAVIOR
 
 _STALE = {"none": "none", "token": "token", "prefix": "prefix", "clipped": "token"}
@@ -30,31 +27,6 @@ _CURRENT = {"sequence": "sequence", "per_decision": "sequence", "truncated": "se
 
 _ALL = {**_STALE, **_CURRENT}
 _SHIFT, _SIZE = 0.005, 1 << 17
-_TOLERANCE = 1e-6
-
-
-def _methods(baseline: float) -> dict[str, lab.Method]:
-    advantage: Any = sim.advantages.offset(baseline)
-    plain: Any = "sequence_sum"
-    return {
-        "stale_none": sim.methods.reinforce(advantage),
-        "stale_token": sim.methods.full_is("token", advantage),
-        "stale_prefix": sim.methods.prefix_is(advantage),
-        "stale_clipped": sim.methods.ppo_clip(advantage=advantage, aggregator=plain),
-        "current_sequence": sim.methods.full_is("sequence", advantage),
-        "current_per_decision": sim.methods.per_decision_is(advantage),
-        "current_truncated": sim.methods.truncated_is("sequence", 2.0, advantage, plain),
-    }
-
-
-def _jacobian(spec: lab.Spec, flat: np.ndarray, stale: bool) -> np.ndarray:
-    """Central differences of fourth order, `[P, P]`."""
-    total = np.zeros((flat.size, flat.size))
-    for multiple, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
-        moved, here = flat + multiple * _SHIFT * np.eye(flat.size), np.tile(flat, (flat.size, 1))
-        now, then = (here, moved) if stale else (moved, here)
-        total += weight / (12.0 * _SHIFT) * sim.oracle.limit(spec.task, spec.method, now, then, spec.policy)
-    return total.T
 
 
 def _point(dependence: str, horizon: int, rows: int, success: float) -> Point:
@@ -155,12 +127,29 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
+        advantage: Any = sim.advantages.offset(point["baseline"])
+        plain: Any = "sequence_sum"
+        methods = {
+            "stale_none": sim.methods.reinforce(advantage),
+            "stale_token": sim.methods.full_is("token", advantage),
+            "stale_prefix": sim.methods.prefix_is(advantage),
+            "stale_clipped": sim.methods.ppo_clip(advantage=advantage, aggregator=plain),
+            "current_sequence": sim.methods.full_is("sequence", advantage),
+            "current_per_decision": sim.methods.per_decision_is(advantage),
+            "current_truncated": sim.methods.truncated_is("sequence", 2.0, advantage, plain),
+        }
         found: dict[str, Estimate] = {}
-        for name, method in _methods(point["baseline"]).items():
+        for name, method in methods.items():
             spec, flat = plant(lab.population(task, method)), np.ravel(point["logits"])
-            jacobian = _jacobian(spec, flat, name.startswith("stale"))
+            # Central differences of fourth order.
+            total = np.zeros((flat.size, flat.size))
+            for multiple, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
+                moved, here = flat + multiple * _SHIFT * np.eye(flat.size), np.tile(flat, (flat.size, 1))
+                now, then = (here, moved) if name.startswith("stale") else (moved, here)
+                total += weight / (12.0 * _SHIFT) * sim.oracle.limit(spec.task, spec.method, now, then, spec.policy)
+            jacobian = total.T
             # Besides what the fourth order leaves, h^4/30 times a fifth derivative: it stays where the first cancels.
-            tolerance = _TOLERANCE * float(np.linalg.norm(jacobian)) + _SHIFT**4 / 30.0
+            tolerance = 1e-6 * float(np.linalg.norm(jacobian)) + _SHIFT**4 / 30.0
             found |= {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(jacobian.ravel())}
         return found
 

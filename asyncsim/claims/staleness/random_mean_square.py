@@ -8,22 +8,18 @@ sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (
 derived.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
-from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
 
-_SPREAD = 1.0
-"""Largest standard deviation of x_T^2 over its mean at the points below."""
 _PATHS = 4000
 
 
@@ -54,7 +50,7 @@ def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
     return lab.paths.moment_boundary(version, chance, point["curvature"], bracket, seed, plant)
 
 
-def _one_draw(spec: lab.Spec) -> lab.Spec:
+def _one_draw(spec: Any) -> Any:
     """All groups of a batch share one draw; where orders are listed nothing is drawn."""
     law = spec.system.knobs.get("law")
     return spec.replace(system=sim.schedules.random(law, groups_per_batch=spec.groups)) if law else spec
@@ -69,15 +65,13 @@ class RandomMeanSquare(RandomDelays, Claim):
     p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
     """
 
-    kind, source = "threshold", "derived: the draws are white noise to the averaged recursion"
-    through = "loop"
+    kind, source, through = "threshold", "derived: the draws are white noise to the averaged recursion", "loop"
 
     groups = Count(1, 16, typical=(1, 2), example=2, doc="independent draws of an update")
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
     updates = Count(1, 8, typical=(1, 4), example=4, unit="updates", doc="updates of the run")
 
     def joint(self) -> None:
-        """All sequences of draws can be listed."""
         super().joint()
         check_paths(self.law, self.updates, self.groups)
 
@@ -100,14 +94,13 @@ class RandomMeanSquare(RandomDelays, Claim):
         return s._with(s.groups)
 
     def check(s) -> dict[str, float]:
-        def excess(a: float) -> float:
+        def moved(a: float) -> np.ndarray:
             matrices, average = _random.companions(s.law, a), _random.averaged(s.law, a)
             drawn = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-            total = drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average)
-            return float(np.abs(np.linalg.eigvals(total)).max()) - 1.0
+            return np.asarray(drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average))
 
         last, mass = enumerated(s.law, s.share, s.updates, s.groups)
-        return s.quantities(first_crossing(excess, 0.2 / len(s.law), 6.0), float(mass @ last**2))
+        return s.quantities(first_unstable(moved, 0.2 / len(s.law), 6.0), float(mass @ last**2))
 
     wrong = {
         "one draw shared by the batch": lambda s: s._with(1 if s.groups > 1 else 2),
@@ -128,7 +121,7 @@ class RandomMeanSquare(RandomDelays, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])
-        trace = lab.paths.drawn(point, system, units_for(_SPREAD, effect, 6), seed, plant)
+        trace = lab.paths.drawn(point, system, units_for(1.0, effect, 6), seed, plant)
         second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)
         return {"step": _boundary(point, seed, plant), "second_moment": second}
 

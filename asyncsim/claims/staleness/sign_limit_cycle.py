@@ -8,17 +8,13 @@ that did not change sign within tau updates (faster cycles exist for others). Se
 and its first return to a whole history. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, checks, replaced
 
 _POINT = {"staleness": 4, "step": 0.1, "start": 2.3, "curvature": 2.0}
 
@@ -28,8 +24,7 @@ class SignLimitCycle(Claim):
     variance `step^2 ((2 tau + 1)^2 + 2)/12`
     """
 
-    kind, source = "identity", "derived"
-    through = "loop"
+    kind, source, through = "identity", "derived", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
     step = Positive(typical=(0.01, 1.0), example=0.1, unit="parameter", doc="size of every step")

@@ -8,16 +8,13 @@ by natural-gradient ascent, Jacobian of the mean field by complex steps, radius 
 derived (local linearization).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import laws
-from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import fisher, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 from asyncsim.claims.staleness._soft import SoftBandit, centered
@@ -58,7 +55,6 @@ class SoftOptimumStep(SoftBandit, Claim):
 
     points = tuple({"workers": n, **_POINT} for n in (1, 2, 5))
     more = ({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0})
-
     reach = staticmethod(lambda point: lab.soft.why_flat(point))
 
     @staticmethod

@@ -8,14 +8,10 @@ of sample pairs with the score at the current policy, and a complex-step derivat
 because E[(r_1 - mean) s_1] is linear in the other rewards. Source: derived.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Draw, Integer, Positive, Staleness, Vector
+from asyncsim.base.declared import Integer, Positive, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
@@ -36,8 +32,6 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
 
 
 _ROUNDING = 1e-10
-_BATCHES, _SAMPLED = 1_000_000, 40_000
-"""Batches that are listed, at most; and batches that are sampled where there are more."""
 _POINT = {
     "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "behavior_logits": (0.3, -0.2, 0.5),
     "current_logits": (1.5, -0.9, 0.1), "staleness": 4, "step": 1.5, "updates": 40, "samples": 3,
@@ -62,20 +56,10 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     )
 
     def joint(self) -> None:
-        """Arms that differ."""
         super().joint()
         refuse_equal(self.rewards)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """One arm pays nothing, so that rewards differ."""
-        point = super().drawn(draw)
-        return point | {"rewards": (0.0, *point["rewards"][1:])}
-
-    @property
-    def left(self) -> float:
-        """(N - 1)/N, what the group mean leaves."""
-        return (self.samples - 1) / self.samples
+        # (N - 1)/N, what the group mean leaves.
+        self.left = (self.samples - 1) / self.samples
 
     def _ascent(s, tau: int) -> np.ndarray:
         path = [s.initial_logits]
@@ -123,8 +107,9 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         cells = {f"logit[{k}]": Estimate(float(x), tolerance=_ROUNDING) for k, x in enumerate(logits)}
         for name, advantage in (("group_mean", sim.advantages.group_mean()), ("none", sim.advantages.none())):
             own = spec.method.replace(advantage=advantage)
-            if arms ** point["samples"] > _BATCHES:
-                size = point["samples"], 1, _SAMPLED
+            # More batches than can be listed are sampled.
+            if arms ** point["samples"] > 1_000_000:
+                size = point["samples"], 1, 40_000
                 away = np.array(places[1]), np.array(places[0])
                 sampled = lab.displaced(task, away, [lab.MeanGradient()], size, own)
                 means = [between(row) for row in lab.run(sampled, seed + 1, untouched).accumulated["gradient"]]

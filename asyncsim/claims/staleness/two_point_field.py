@@ -8,13 +8,10 @@ both parts with the same eigenvectors, m between -2 and 3. Second route: spectra
 Source: Kuruklis, J. Math. Anal. Appl. 188 (1994) for the scalar equation; boundary derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from asyncsim.base.declared import Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named, replaced, within
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 
@@ -64,13 +61,9 @@ class TwoPointField(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvatures, tau = point["curvatures"], point["staleness"]
-        law = np.eye(tau + 1)[0] * (1.0 - point["share"]) + np.eye(tau + 1)[-1] * point["share"]
-        stalenesses, off = lab.mixed.in_groups(law.tolist())
-        build, scale = lab.noiseless_descent(curvatures, lab.mixed.mixture(stalenesses), plant), 1.0 / max(curvatures)
-        bracket = (0.4 * scale / (1 + tau), 4.5 * scale)
-        step = lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures))
-        return {"step": lab.mixed.widened(step, off)}
+        each = np.eye(point["staleness"] + 1)
+        law = each[0] * (1.0 - point["share"]) + each[-1] * point["share"]
+        return {"step": lab.step_under(law.tolist(), point["curvatures"], seed, plant)}
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _point(3, 0.75)),

@@ -10,8 +10,6 @@ Second route: a path of deliveries repeated P times, its lags counted; and the c
 delivery by delivery. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.base import checks, laws
@@ -38,9 +36,6 @@ def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
     return np.asarray(1.0 - np.cumsum(pmf))
 
 
-_DELIVERIES = 12_000
-_SPREAD = 0.05
-"""Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
 _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
 _EIGHT = _point(8, 4, "exponential:1.0", 6)
 
@@ -62,15 +57,11 @@ class ArrivalsPerUpdate(Workers, Claim):
     )
 
     def joint(self) -> None:
-        """The mean holds for any service."""
         super().joint()
+        self.mean = (self.workers - 1) / self.groups_per_batch
         known = self.cells == 0 or self.law.kind == "exponential"
         reason = "the distribution of staleness is known for exponential only"
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
-
-    @property
-    def mean(self) -> float:
-        return (self.workers - 1) / self.groups_per_batch
 
     def _tails(s, first: np.ndarray, groups: int) -> np.ndarray:
         """P(s >= k), k = 0 .. cells, where `first` deliveries wait at a restart, equally likely, `groups` an update."""
@@ -109,15 +100,15 @@ class ArrivalsPerUpdate(Workers, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
-        realizations = max(24, units_for(_SPREAD, effect, 32))
+        realizations = max(24, units_for(0.05, effect, 32))
         rates = (1.0,) * workers if point.get("rates") is None else tuple(point["rates"])
         system = lab.System(
             "workers", {}, laws.as_law("law", point["law"]), rates, groups_per_batch=batch, mode="pin", train_time=0.0
         )
         warm_up = (40 * workers + 200) // batch + 1
-        updates = warm_up + max(_DELIVERIES, 40 * workers) // batch
-        heads = lab.heads.stationary_heads(plant(system), updates, warm_up, realizations, seed)
-        return {"mean": lab.heads.mean_over_realizations(heads)} | (lab.heads.law_of(heads, cells) if cells else {})
+        updates = warm_up + max(12_000, 40 * workers) // batch
+        heads = lab.stationary_heads(plant(system), updates, warm_up, realizations, seed)
+        return {"mean": lab.mean_over_realizations(heads)} | (lab.law_of(heads, cells) if cells else {})
 
     defects = {
         "restart before the own update is written": lambda: (replaced(train_time=1e-9), _EIGHT),

@@ -10,26 +10,20 @@ dropped, rewards at once. Second route: the balance equations of generation in t
 exponential; so equality also shows that only the mean enters. Source: derived; product form of queueing networks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Parsed
-from asyncsim.claims import _closed, _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims import _engines, _events, _work, lab
+from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, checks, replaced, sampled
 
 
 def _exponential(field: str, value: Any) -> float:
-    law = _work.law_of(field, value)
-    remedy = "write exponential:mean; others differ"
+    law, remedy = _work.law_of(field, value), "write exponential:mean; others differ"
     checks.require(law.kind == "exponential", field, value, "an exponential distribution", remedy)
     return law.mean()
 
 
-_SPREAD = 0.02
 _POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
 _SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
 
@@ -55,14 +49,8 @@ class ClosedLoop(_engines.Engines, Claim):
     )
 
     def joint(self) -> None:
-        """Where a group waits for a place, the law of its generation matters."""
         reason = "give every group permit a generator slot, so that no group waits for one"
         checks.integer("places", self.places, self.tickets, reason)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A place for every ticket and up to three more."""
-        return super().drawn(draw) | _closed.drawn_tickets(draw)
 
     def trained(s, busy: float) -> dict[str, float]:
         return {"groups_per_second": busy / s.train_time}
@@ -73,10 +61,10 @@ class ClosedLoop(_engines.Engines, Claim):
         return s.trained(1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
 
     def predict(s) -> dict[str, float]:
-        return s.trained(_closed.busy(s.tickets, s.train_time / s.group))
+        return s.trained(_events.busy(s.tickets, s.train_time / s.group))
 
     def check(s) -> dict[str, float]:
-        return s.trained(_closed.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
+        return s.trained(_events.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
 
     wrong = {
         "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
@@ -98,19 +86,18 @@ class ClosedLoop(_engines.Engines, Claim):
         | {"places": 16, "tickets": 16, "samples_per_group": 2}
         | {"length": "gamma:1:0.5", "train_time": "exponential:0.08"},
     )
-
     reach = staticmethod(sampled("length", tickets=200, places=1024, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        system = plant(lab.windows.engine(point))
+        system = plant(lab.engine(point))
         # Forty generations of every ticket, then ten times as many.
         warm = max(800, 40 * point["tickets"])
-        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
-        return lab.windows.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
+        count = lab.realizations_for(0.02, effect, 0.0, comparisons=4)
+        return lab.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
 
     defects = {
-        "a group permit lost": lambda: (lab.heads.ticket_lost, _POINT),
+        "a group permit lost": lambda: (lab.ticket_lost, _POINT),
         "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _SPARE),
         "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _POINT),
     }

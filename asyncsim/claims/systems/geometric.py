@@ -7,8 +7,6 @@ exponential service, each worker restarts at once. Second route: the others deli
 exponential service time; quadrature over that time. Source: derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -20,16 +18,13 @@ from asyncsim.claims import _engines, _lengths, lab
 from asyncsim.claims._arrivals import Workers
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
 
-_UPDATES = 8000
-_SPREAD = 0.1
 _FOUR = {"workers": 4, "rates": None, "cells": 8}
 
 
 class Geometric(Workers, Claim):
     """staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`"""
 
-    kind, source = "distribution", "derived: memoryless service"
-    through, effect = "kernel", 0.05
+    kind, source, through, effect = "distribution", "derived: memoryless service", "kernel", 0.05
 
     cells = _engines.cells(typical=(1, 6), example=12)
 
@@ -65,18 +60,17 @@ class Geometric(Workers, Claim):
 
     points = (_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
     more = ({"workers": 8, "rates": None, "cells": 16},)
-
     reach = staticmethod(within(workers=64, cells=200))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        realizations = max(32, units_for(_SPREAD, effect, 16))
+        realizations = max(32, units_for(0.1, effect, 16))
         system = plant(sim.systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
         warm_up = 40 * point["workers"] + 200
-        heads = lab.heads.stationary_heads(system, warm_up + _UPDATES, warm_up, realizations, seed)
-        return lab.heads.law_of(heads, point["cells"])
+        heads = lab.stationary_heads(system, warm_up + 8000, warm_up, realizations, seed)
+        return lab.law_of(heads, point["cells"])
 
     defects = {
-        "restart before the own update is written": lambda: (lab.heads.restarts_early, _FOUR),
-        "a group permit lost": lambda: (lab.heads.ticket_lost, _FOUR),
+        "restart before the own update is written": lambda: (lab.restarts_early, _FOUR),
+        "a group permit lost": lambda: (lab.ticket_lost, _FOUR),
     }

@@ -23,10 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, Positive, checks, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -100,14 +98,6 @@ def _chance(generator: np.random.Generator, game: _Game) -> list[int]:
     return generator.choice(list(game.running), count, replace=False).tolist() if game.running else []
 
 
-def _of(regime: str) -> Callable[[HardBounds, float], dict[str, float]]:
-    """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
-    return lambda s, factor: {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
-
-
-_BATCHES = 400
-_REALIZATIONS = 8
-"""Stragglers of a heavy tail reach every bound at the points below in the first of them (measured)."""
 _point = named(
     "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
     groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,
@@ -117,8 +107,7 @@ _point = named(
 class HardBounds(_engines.Engines, Claim):
     """no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`"""
 
-    kind, source = "bound", "derived: counting of the groups that can overtake"
-    through, effect = "kernel", 0.05
+    kind, source, through, effect = "bound", "derived: counting of the groups that can overtake", "kernel", 0.05
 
     rule = Parsed(
         _rule,
@@ -142,33 +131,16 @@ class HardBounds(_engines.Engines, Claim):
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
 
     def joint(self) -> None:
-        """More tickets than groups of a publish, and no rule that leaves them unused."""
         reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
         checks.integer("tickets", self.tickets, self.publish + 1, reason, _LARGEST)
         least = -(-self.tickets // self.publish) - 1
         enough = self.rule.name != "wait" or self.rule.number >= least
         text = f"{self.rule.name}:{self.rule.number}"
         checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Up to a dozen tickets more than groups of a publish."""
-        point = super().drawn(draw)
-        consumed = point["groups_per_batch"] * point["batches_per_publish"]
-        return point | {"tickets": consumed + draw(Integer(1, typical=(1, 12)))}
-
-    @property
-    def window(self) -> int:
-        """W, numbers that the batch is chosen from."""
-        return self.rule.number if self.rule.name == "window" else 1
-
-    @property
-    def regime(self) -> str:
-        return "window:1" if self.rule == ("window", 1) else self.rule.name
-
-    @property
-    def strict(self) -> bool:
-        return self.regime in (*_STRICT, "window:1")
+        # W, numbers that the batch is chosen from.
+        self.window = self.rule.number if self.rule.name == "window" else 1
+        self.regime = "window:1" if self.rule == ("window", 1) else self.rule.name
+        self.strict = self.regime in (*_STRICT, "window:1")
 
     def bounds(s, largest: int) -> dict[str, float]:
         spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
@@ -208,7 +180,13 @@ class HardBounds(_engines.Engines, Claim):
         "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
     }
 
-    terms = {regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)}
+    # A regime has a formula or an order of its own.
+    terms = {
+        regime: lambda s, factor, regime=regime: {
+            name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()
+        }
+        for regime in ("window:1", "window", "wait", *_STRICT)
+    }
 
     points = (
         *(_point(*each) for each in (("window:1", 10), ("window:5", 12), ("window:2", 12), ("wait:2", 12))),
@@ -221,7 +199,6 @@ class HardBounds(_engines.Engines, Claim):
     more = tuple(
         _point(*each) for each in (("window:1", 12), ("target", 12), ("drain", 6), ("window:9", 8), ("wait:4", 12))
     )
-
     reach = staticmethod(within(tickets=256))
 
     @staticmethod
@@ -233,11 +210,12 @@ class HardBounds(_engines.Engines, Claim):
             "wait": {"order": "oldest_start", "max_age": int(number or 0), "age_action": "wait"},
             "drain": {"mode": "drain"},
         }
-        system = lab.windows.engine(point, places=tickets, **options.get(rule, {"order": rule}))
+        system = lab.engine(point, places=tickets, **options.get(rule, {"order": rule}))
         # The groups of the start share a version; under wait they leave within twice the age.
         versions = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
         warm_up = 2 * batches * versions
-        staleness = plant(system).staleness(warm_up + _BATCHES * batches, _REALIZATIONS, seed)[:, warm_up:]
+        # Stragglers of a heavy tail reach every bound at the points in the first of eight realizations (measured).
+        staleness = plant(system).staleness(warm_up + 400 * batches, 8, seed)[:, warm_up:]
         largest = float(np.max(staleness))
         return {"largest": Estimate(largest), "spread": Estimate(largest - float(np.min(staleness)))}
 

@@ -22,8 +22,6 @@ from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
 
-_MOST = 64
-
 
 def _length_biased(s: InFlight, k: int) -> float:
     """P(D >= k) of samples in generation at a publish."""
@@ -31,10 +29,6 @@ def _length_biased(s: InFlight, k: int) -> float:
     return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
 
 
-_COMPLETIONS = 6000
-"""Samples of one realization."""
-_SPREAD = 0.045
-"""Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
 _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=6)
 _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 
@@ -42,10 +36,9 @@ _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 class InFlight(_openloop.Clocked, Claim):
     """with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`"""
 
-    kind, source = "distribution", "derived: uniform phase"
-    relative_to, through, effect = "norm", "kernel", 0.05
+    kind, source, relative_to, through, effect = "distribution", "derived: uniform phase", "norm", "kernel", 0.05
 
-    cells = _engines.cells(_MOST, typical=(1, 8), example=6)
+    cells = _engines.cells(64, typical=(1, 8), example=6)
 
     def beyond(self, k: int) -> float:
         """P(L > k tau)."""
@@ -96,20 +89,20 @@ class InFlight(_openloop.Clocked, Claim):
         law = laws.as_law("length", point["length"])
         if law.kind == "pareto" and law.parameters[1] <= 2.0:
             return "a Pareto index above 2; take a lighter tail, whose mean a run measures"
-        return lab.clocked.crowded(point)
+        return lab.crowded(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cells = point["cells"]
-        realizations = lab.windows.realizations_for(_SPREAD, effect, 0.0, 32)
-        window = _COMPLETIONS * laws.as_law("length", point["length"]).mean() / point["places"]
-        heads = [lab.clocked.completions(point, window, m, seed, plant).head for m in range(realizations)]
-        estimates = {"mean": lab.clocked.per_sample(heads)}
-        estimates |= {f"p[{k}]": lab.clocked.per_sample([h == k for h in heads]) for k in range(cells)}
-        return estimates | {"tail": lab.clocked.per_sample([h >= cells for h in heads])}
+        realizations = lab.realizations_for(0.045, effect, 0.0, 32)
+        window = 6000 * laws.as_law("length", point["length"]).mean() / point["places"]
+        heads = [lab.completions(point, window, m, seed, plant).head for m in range(realizations)]
+        estimates = {"mean": lab.per_sample(heads)}
+        estimates |= {f"p[{k}]": lab.per_sample([h == k for h in heads]) for k in range(cells)}
+        return estimates | {"tail": lab.per_sample([h >= cells for h in heads])}
 
     defects = {
         "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _LOGNORMAL),
-        "the trainer waits for installs": lambda: (lab.clocked.slow_installs, _LOGNORMAL),
+        "the trainer waits for installs": lambda: (lab.slow_installs, _LOGNORMAL),
         "starts tied to installs": lambda: (replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
     }

@@ -12,32 +12,15 @@ else C k L or C w. Domain: places never blocked, a trainer that never lacks a ba
 route: one place walked through event by event, and for keep an average over phases. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
-import numpy as np
-
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Positive, checks, named, replaced, within
 
-_CLEAR = 1e-6
 _WALK = 12
 
 
-_CYCLES, _WARM, _FULL = 600, 60, 1.5
-_EDGES = 0.004
-"""What samples on the edges of the window may make, where places are out of step with installs."""
-
-
-def _surplus(point: Point) -> float:
-    """Groups of a cycle that nobody trains, a quarter of one at least."""
-    stop = 0.0 if point["generator_pauses"] else point["sync_time"]
-    each = (point["batches_per_publish"] * point["train_time"] + stop) / point["seconds"]
-    whole = point["mode"] in ("restart", "drain")
-    return max(0.25, float(point["places"] * (math.floor(each) if whole else each) - point["batches_per_publish"]))
+_CYCLES, _WARM = 600, 60
 
 
 _point = named(
@@ -52,8 +35,7 @@ class InstallModes(Claim):
     floor(w/L)`; kept they have `1 + L/w` versions; drained, `ceil(w/L)` of them make a cycle
     """
 
-    kind, source = "expectation", "derived: places that begin together"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: places that begin together", "kernel"
 
     mode = Choice("keep", "pin", "restart", "drain", example="restart", doc="what an install does to samples in flight")
     places = _engines.places(typical=(1, 9), example=4)
@@ -64,23 +46,14 @@ class InstallModes(Claim):
     generator_pauses = _engines.generator_pauses(example=False)
 
     def joint(self) -> None:
-        """Something ends in every cycle, enough for the trainer, and nothing at its very end."""
+        self.trained = self.batches_per_publish * self.train_time  # seconds of training in a cycle
+        self.busy = self.trained + (0.0 if self.generator_pauses else self.sync_time)  # w
         whole = self.busy / self.seconds if self.mode != "drain" else self.trained / self.seconds
-        clear = abs(whole - round(whole)) > _CLEAR
+        clear = abs(whole - round(whole)) > 1e-6
         checks.require(clear, "seconds", self.seconds, "not a whole share of a cycle", "change it a little")
         completed = self.places * (whole if self.mode in ("keep", "pin") else math.floor(whole))
         fed = completed >= 1.25 * self.batches_per_publish
         checks.require(fed, "places", self.places, "such that a cycle completes more than it trains", "add places")
-
-    @property
-    def trained(self) -> float:
-        """Seconds of training in a cycle."""
-        return self.batches_per_publish * self.train_time
-
-    @property
-    def busy(self) -> float:
-        """w."""
-        return self.trained + (0.0 if self.generator_pauses else self.sync_time)
 
     def quantities(s, cycle: float, completed: float, factor: float, tries: float, seen: float) -> dict[str, float]:
         """`completed` samples of a place in a cycle, each written `factor` times on average."""
@@ -142,16 +115,19 @@ class InstallModes(Claim):
 
     points = (_RESTART, _DRAIN, _KEEP)
     more = (_point("restart", generator_pauses=True, seconds=0.9), _point("pin", seconds=2.7183))
-
     reach = staticmethod(within(places=64, batches_per_publish=16))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, room = f"constant:{point['seconds']!r}", 8 * point["places"]
-        system = lab.windows.engine(point, length=length, capacity=room, overflow="drop_oldest")
-        system = plant(lab.windows.staggered(system, 1))
-        # A buffer that fills slowly drops nothing at first.
-        warm = max(_WARM, int(_FULL * system.capacity / _surplus(point)))
+        system = lab.engine(point, length=length, capacity=room, overflow="drop_oldest")
+        system = plant(lab.staggered(system, 1))
+        # Groups of a cycle that nobody trains: a buffer that fills slowly drops nothing at first.
+        stop = 0.0 if point["generator_pauses"] else point["sync_time"]
+        each = (point["batches_per_publish"] * point["train_time"] + stop) / point["seconds"]
+        each = math.floor(each) if point["mode"] in ("restart", "drain") else each
+        surplus = max(0.25, float(point["places"] * each - point["batches_per_publish"]))
+        warm = max(_WARM, int(1.5 * system.capacity / surplus))
         summary, record = system.recorded((_CYCLES - _WARM + warm) * system.batches_per_publish, 1, seed, warm=warm)
         installs, samples = record.publishes["t_install"], record.samples
         first, last = installs[warm], installs[-2]
@@ -169,7 +145,8 @@ class InstallModes(Claim):
             "tries": 1.0 + ended["attempt"].mean(),
             "versions": 1.0 + (ended["v_end"] - ended["v_start"]).mean(),
         }
-        return {name: Estimate(float(np.float64(x)), tolerance=_EDGES * float(x)) for name, x in found.items()}
+        # What samples on the edges of the window may make, where places are out of step with installs.
+        return {name: Estimate(float(x), tolerance=0.004 * float(x)) for name, x in found.items()}
 
     defects = {
         "samples go on": lambda: (replaced(mode="keep"), _RESTART),
