@@ -38,18 +38,6 @@ def _length(point: Point) -> int:
     return size * (size + 1)
 
 
-def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
-    sets, count = _sets(point), _length(point)
-    # What the last update does is not seen.
-    paths = lab.paths.listed(list(sets), count - 1)
-    chance = lab.paths.listed(list(sets.values()), count - 1).prod(axis=1)
-    staleness = np.concatenate([paths, paths[:, :1]], axis=1)
-    version = np.maximum(np.arange(count)[None, :, None] - staleness, 0)
-    scale = 1.0 / point["curvature"]
-    bracket = (0.4 * scale / len(point["law"]), 4.5 * scale)
-    return lab.paths.moment_boundary(version, chance, point["curvature"], bracket, seed, plant)
-
-
 def _one_draw(spec: Any) -> Any:
     """All groups of a batch share one draw; where orders are listed nothing is drawn."""
     law = spec.system.knobs.get("law")
@@ -123,7 +111,15 @@ class RandomMeanSquare(RandomDelays, Claim):
         system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])
         trace = lab.paths.drawn(point, system, units_for(1.0, effect, 6), seed, plant)
         second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)
-        return {"step": _boundary(point, seed, plant), "second_moment": second}
+        # The boundary from all sequences of draws; what the last update does is not seen.
+        sets, count, scale = _sets(point), _length(point), 1.0 / point["curvature"]
+        paths = lab.paths.listed(list(sets), count - 1)
+        chance = lab.paths.listed(list(sets.values()), count - 1).prod(axis=1)
+        version = np.arange(count)[None, :, None] - np.concatenate([paths, paths[:, :1]], axis=1)
+        bracket = (0.4 * scale / len(point["law"]), 4.5 * scale)
+        versions = np.maximum(version, 0)
+        step = lab.paths.moment_boundary(versions, chance, point["curvature"], bracket, seed, plant)
+        return {"step": step, "second_moment": second}
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _ONE),

@@ -61,18 +61,15 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         # (N - 1)/N, what the group mean leaves.
         self.left = (self.samples - 1) / self.samples
 
-    def _ascent(s, tau: int) -> np.ndarray:
-        path = [s.initial_logits]
-        for t in range(s.updates):
-            pi = softmax(path[max(t - tau, 0)])
-            path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
-        return path[-1]
-
     def closed(s, late: int = 0, factor: float | None = None) -> dict[str, float]:
         mu = softmax(s.behavior_logits)
         mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
         none = mu * s.rewards - mean * softmax(s.current_logits)
-        return _quantities(s._ascent(s.staleness + late), factor * mu * (s.rewards - mean), none)
+        path = [s.initial_logits]
+        for t in range(s.updates):
+            pi = softmax(path[max(t - s.staleness - late, 0)])
+            path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
+        return _quantities(path[-1], factor * mu * (s.rewards - mean), none)
 
     def predict(s) -> dict[str, float]:
         return s.closed()

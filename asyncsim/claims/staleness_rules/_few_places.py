@@ -64,7 +64,7 @@ def spread(law: Law, n: int) -> float:
         values, mass = atoms
         mean, square = float(values @ mass), float(values**2 @ mass)
         return square / mean**2 - 1.0
-    t, weight = _openloop._panels(law, n, lambda top: np.empty(0), law.mean())
+    t, weight = _openloop._panels(law, n, law.mean())
     with np.errstate(divide="ignore"):
         exceeds = -np.expm1(n * np.log1p(-law.survival(t * law.mean())))
     return float(2.0 * weight @ (t * exceeds)) / float(weight @ exceeds) ** 2 - 1.0

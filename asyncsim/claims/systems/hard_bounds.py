@@ -15,8 +15,6 @@ reaches who picks what finishes next. Domain: steady state, nothing dropped; the
 long it takes. Source: derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -50,7 +48,7 @@ def _rule(field: str, value: Any) -> _Rule:
 class _Game:
     """The order of events without a clock: who finishes next is the adversary's choice, batches form when they can."""
 
-    def __init__(self, s: HardBounds) -> None:
+    def __init__(self, s: Any) -> None:
         self.s, self.version, self.batch, self.admitted = s, 0, 0, s.tickets
         self.running = dict.fromkeys(range(s.tickets), 0)
         self.ready: list[tuple[int, int]] = []

@@ -9,11 +9,8 @@ route: quadrature over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi
 mean. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from scipy.integrate import quad
@@ -21,13 +18,6 @@ from scipy.integrate import quad
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
-
-
-def _length_biased(s: InFlight, k: int) -> float:
-    """P(D >= k) of samples in generation at a publish."""
-    below = _lengths.moment_below(s.length, 1, k * s.period)
-    return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
-
 
 _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=6)
 _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
@@ -54,6 +44,11 @@ class InFlight(_openloop.Clocked, Claim):
         high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
         return high - low
 
+    def length_biased(s, k: int) -> float:
+        """P(D >= k) of samples in generation at a publish."""
+        below = _lengths.moment_below(s.length, 1, k * s.period)
+        return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
+
     def predict(s) -> dict[str, float]:
         mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
         return s.quantities(mean, lambda k: s.moment(1, k) / s.period - (k - 1) * s.moment(0, k) + s.beyond(k))
@@ -63,11 +58,10 @@ class InFlight(_openloop.Clocked, Claim):
         cuts = [c / s.period for c in (s.length.parameters[0], 1e-2 * s.length.mean())]
 
         def by_phase(k: int) -> float:
-            points = [k - c for c in cuts if 0.0 < k - c < 1.0]
-
             def survival(phase: float) -> float:
                 return float(s.length.survival((k - phase) * s.period))
 
+            points = [k - c for c in cuts if 0.0 < k - c < 1.0]
             return float(quad(survival, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
 
         mean = _lengths.expectation(s.length, lambda x: x / s.period)
@@ -77,7 +71,7 @@ class InFlight(_openloop.Clocked, Claim):
         "starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond),
         "rounded up": lambda s: s.quantities(s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
         "the distribution of those in generation at a publish": lambda s: s.quantities(
-            s.predict()["mean"], partial(_length_biased, s)
+            s.predict()["mean"], s.length_biased
         ),
     }
 
