@@ -46,7 +46,7 @@ class Parameter(Generic[T]):
         optional: bool = False,
     ) -> None:
         self.example, self.typical, self.unit, self.doc, self.optional = example, typical, unit, doc, optional
-        self.remedy = remedy or f"give the {doc}"
+        self.remedy = remedy or (f"say {doc}" if doc.startswith(("wh", "how ")) else f"give the {doc}")
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -280,9 +280,9 @@ class Declared:
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A random point; `draw(parameter)` gives a typical value. A class whose parameters depend on one another
-        draws them in turn, and a point that leaves the domain is drawn again."""
-        return {name: draw(p) for name, p in cls.parameters.items() if not p.optional or p.typical}
+        """What is typical by itself of a random point; `draw(parameter)` gives a typical value. A class may draw
+        parameters that depend on one another in turn, and a point that leaves the domain is drawn again."""
+        return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
 
     @classmethod
     def described(cls) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from asyncsim.claims._papers import papers
 from asyncsim.claims._registry import claim, claims, trial
 
 if TYPE_CHECKING:
-    from asyncsim.claims.staleness_rules._predicted import PredictedStaleness
+    from asyncsim.claims.staleness_rules._facts import PredictedStaleness
 
 __all__ = ["claim", "claims", "papers", "predicted_staleness", "trial"]
 

@@ -4,15 +4,13 @@ A worker reads the newest parameters, works, delivers (one update), and reads ag
 path, so an identity that holds for every order can be checked on any.
 """
 
-from __future__ import annotations
-
 import heapq
 from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Draw, Integer, Parsed, Vector
+from asyncsim.base.declared import Declared, Integer, Parsed, Vector
 from asyncsim.base.laws import Law
 from asyncsim.claims import _work
 
@@ -40,19 +38,9 @@ class Workers(Declared):
         """Every worker has a rate of its own."""
         if self.rates is not None:
             checks.finite_array("rates", self.rates.tolist(), [self.workers], "give each worker a rate")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """As many rates as workers, or none."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if name != "rates"}
-        rates = Vector(0.0, point["workers"], typical=cls.rates.typical, optional=True)
-        return point | {"rates": draw(rates)}
-
-    @property
-    def shares(self) -> np.ndarray:
-        """Share of the speed of all that each worker has."""
         rates = np.ones(self.workers) if self.rates is None else self.rates
-        return rates / rates.sum()
+        # Share of the speed of all that each worker has.
+        self.shares = rates / rates.sum()
 
 
 def service(**details: Any) -> Parsed[Law]:

@@ -36,12 +36,13 @@ from asyncsim.base.declared import (  # noqa: F401
     Draw,
     Flag,
     Integer,
+    Parsed,
     Positive,
     Real,
     Staleness,
     Vector,
 )
-from asyncsim.base.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point, Timeline  # noqa: F401
 from asyncsim.claims._trial import (  # noqa: F401
     Defect,
     Plant,
@@ -79,7 +80,7 @@ class Claim(Declared):
     points: ClassVar[tuple[Point, ...]]
     more: ClassVar[tuple[Point, ...]] = ()
     loose: ClassVar[frozenset[str]] = frozenset()
-    defects: ClassVar[Any]
+    defects: ClassVar[Mapping[str, Callable[[], tuple[Plant, Point]]]]
 
     def predict(s) -> Quantities:
         """Quantities by name."""
@@ -127,8 +128,7 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
 
 def tried(claim: type[Claim]) -> Trial:
     """How a claim is measured."""
-    given = claim.defects
-    defects = given() if callable(given) else {name: Defect(*made()) for name, made in given.items()}
+    defects = {name: Defect(*made()) for name, made in claim.defects.items()}
     return Trial(
         claim.points, claim.measure, defects, claim.effect, claim.through, claim.more, claim.reach, claim.loose
     )

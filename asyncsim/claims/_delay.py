@@ -6,8 +6,6 @@ root sits at Theta = pi/2. Source: Levin and May, Theor. Popul. Biol. 9 (1976); 
 step E g^2 and the real-root form of the autocovariance.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

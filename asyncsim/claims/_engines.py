@@ -3,12 +3,10 @@
 A claim adds `example` and `typical`, and changes what differs there.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
-from asyncsim.base.declared import Choice, Count, Declared, Draw, Flag, Integer, Parsed, Positive, Real
+from asyncsim.base.declared import Choice, Count, Declared, Flag, Integer, Parsed, Positive, Real
 from asyncsim.base.laws import Law
 from asyncsim.claims import _lengths, _work
 
@@ -38,11 +36,6 @@ class Engines(Declared):
     def publish(self: Any) -> int:
         """M, groups of a publish."""
         return int(self.groups_per_batch * self.batches_per_publish)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """What is typical by itself."""
-        return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
 
 
 places = partial(Count, 1, unit="groups", doc="groups in generation")
@@ -75,11 +68,5 @@ train_time = partial(Parsed[float], _work.seconds, "number >= 0, or the text of 
 some_train_time = partial(Parsed[float], _work.some_seconds, "number > 0, or the text of a distribution", **_training)
 period = partial(Positive, unit="seconds", doc="time from publish to publish, the training of a batch")
 sync_time = partial(Real, 0.0, unit="seconds", doc="seconds of a synchronization, from the snapshot to the install")
-generator_pauses = partial(
-    Flag,
-    doc="whether a synchronization stops the generators",
-    remedy="say whether a synchronization stops the generators",
-)
-release = partial(
-    Choice, "publish", "dequeue", doc="when a group permit returns", remedy="say when a group permit returns"
-)
+generator_pauses = partial(Flag, doc="whether a synchronization stops the generators")
+release = partial(Choice, "publish", "dequeue", doc="when a group permit returns")

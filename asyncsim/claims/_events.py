@@ -1,11 +1,9 @@
-"""A small event simulation of places, buffer, trainer and tickets: the second route to laws of throughput.
+"""Places, buffer, trainer and tickets: a small event simulation, and two routes through a closed loop of single groups.
 
 Written for the predicted tower alone, with whole groups as its entities. A group occupies a place for its seconds,
 waits in the buffer, and trains with the others of its batch. Groups train in the order in which they finished. Of the
 settings of the event model it has these alone.
 """
-
-from __future__ import annotations
 
 import heapq
 from collections import deque
@@ -103,3 +101,42 @@ class Loop:
     def _halted(self) -> bool:
         """Whether a synchronization holds the generators."""
         return self.settings.generator_pauses and bool(np.isfinite(self.syncing_until))
+
+
+def busy(tickets: int, ratio: float) -> float:
+    """1 - p0 with 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n, `ratio` the mean training over the mean generation of a group.
+
+    >>> busy(1, 0.5)
+    0.33333333333333337
+    """
+    total = 1.0
+    for n in range(1, tickets + 1):
+        total = 1.0 + n * ratio * total
+    return 1.0 - 1.0 / total
+
+
+def busy_by_balance(tickets: int, generation: float, train: float) -> float:
+    """1 - p0 from states (in the first phase, in the second); the other groups are at the trainer, which serves them.
+
+    >>> round(busy_by_balance(1, 2.0, 1.0), 12)
+    0.333333333333
+    """
+    # Generation in two exponential phases has a law of its own; states grow with their square.
+    phases = 2 if tickets <= 24 else 1
+    leave = phases / generation
+    states = [(a, b) for a in range(tickets + 1) for b in range(tickets + 1 - a) if phases == 2 or b == 0]
+    place = {state: k for k, state in enumerate(states)}
+    rates = np.zeros((len(states), len(states)))
+    for (a, b), k in place.items():
+        moves = {(a + 1, b): 1.0 / train if a + b < tickets else 0.0}
+        moves[(a - 1, b + 1) if phases == 2 else (a - 1, b)] = a * leave
+        moves[(a, b - 1)] = b * leave
+        for state, rate in moves.items():
+            if rate:
+                rates[k, place[state]] += rate
+                rates[k, k] -= rate
+    equations = rates.T.copy()
+    equations[-1] = 1.0
+    stationary = np.linalg.solve(equations, np.eye(len(states))[-1])
+    at_trainer = np.array([a + b < tickets for a, b in states])
+    return float(stationary[at_trainer].sum())

@@ -3,8 +3,6 @@
 The two share no formula: the first are incomplete moments, the second integrates over the density of SciPy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

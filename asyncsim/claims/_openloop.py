@@ -4,23 +4,16 @@ Groups arrive about as a Poisson stream while many places work independently. Th
 large numbers. It fails where that stream falls a buffer behind the trainer, or runs a buffer ahead of it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Draw, Integer
+from asyncsim.base.declared import Declared
 from asyncsim.base.laws import Law
-from asyncsim.claims import _engines, _lengths, _work
+from asyncsim.claims import _engines, _lengths
 
 STEADY = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "empirical:1:2:2:7")
 """Works under which many places deliver about as many groups in every period."""
-_SUPPLY = 1.25
-"""Groups generated for each one trained, at least, from which a trainer never waits."""
 _RARE = 3e-3
 """Chance of an empty or full buffer below which it costs less than that share of the throughput."""
 _PERIODS = np.arange(1, 400)
@@ -41,7 +34,7 @@ class Clocked(Declared):
 
     def joint(self) -> None:
         """Where generation feeds the trainer by less than a quarter too much it would wait, and the clock stop."""
-        least = _SUPPLY * self.groups_per_batch * self.length.mean() / self.period
+        least = 1.25 * self.groups_per_batch * self.length.mean() / self.period
         remedy = "the trainer must never wait; give more places (generator slots) or a longer period"
         checks.real("places", self.places, remedy, least)
 
@@ -63,15 +56,6 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
     checks.require(float(chance) <= _RARE, "capacity", capacity, bound, remedy)
 
 
-def with_buffer(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
-    """The point with many places, at `ratio` groups generated for each one trained, and a buffer of a few batches."""
-    groups = point["groups_per_batch"]
-    places = groups * draw(Integer(4, typical=(4, 6))) + draw(Integer(0, typical=(0, 5)))
-    capacity = groups * draw(Integer(1, typical=(1, 4))) + draw(Integer(0, typical=(0, 3)))
-    work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
-    return point | {"places": places, "train_time": ratio * groups * work / places, "capacity": capacity}
-
-
 def _atoms(law: Law, n: int) -> Nodes | None:
     """Values of the largest of n draws and their probabilities where the law has finitely many values."""
     if law.kind not in ("constant", "empirical"):
@@ -81,12 +65,14 @@ def _atoms(law: Law, n: int) -> Nodes | None:
     return values, np.diff(below, prepend=0.0)
 
 
-def _panels(law: Law, n: int, kinks: Callable[[int], np.ndarray], unit: float) -> Nodes:
-    """Gauss nodes and weights on (0, inf) in units of `unit`, in panels of at most 2 percent, cut at the kinks."""
+def _panels(law: Law, n: int, unit: float, *edges: float) -> Nodes:
+    """Gauss nodes and weights on (0, inf) in units of `unit`, in panels of at most 2 percent, cut where a node and one
+    of the edges add up to a whole number."""
     top = law.mean() / unit
     while float(law.survival(top * unit)) * n > 1e-17:
         top *= 1.5
-    grid = np.concatenate([[0.0], np.geomspace(top * 1e-14, top, 1800), kinks(int(top) + 2)])
+    kinks = [np.arange(int(top) + 4) - edge for edge in edges]
+    grid = np.concatenate([[0.0], np.geomspace(top * 1e-14, top, 1800), *kinks])
     return _lengths.panels(np.unique(grid[(grid >= 0.0) & (grid <= top)]))
 
 
@@ -107,7 +93,7 @@ def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: fl
         k = np.arange(1, int(values.max() + high) + 2)
         return float(mass @ np.clip((values[:, None] + high - k) / width, 0.0, 1.0).sum(axis=1))
     # a + t >= k has probability E over a of the survival at k - a, which is 1 where a >= k.
-    t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
+    t, weight = _panels(law, n, unit, high, low)
     inside = np.floor(t + high) - np.floor(t + low)
     with np.errstate(divide="ignore"):
         survival = -np.expm1(n * np.log1p(-law.survival(t * unit)))
@@ -127,7 +113,7 @@ def mean_floor_by_density(law: Law, n: int, unit: float, low: float, high: float
     atoms = _atoms(law, n)
     if atoms is not None:
         return float(atoms[1] @ mean_floor(atoms[0] / unit))
-    t, weight = _panels(law, n, lambda top: np.concatenate([np.arange(top + 2) - high, np.arange(top + 2) - low]), unit)
+    t, weight = _panels(law, n, unit, high, low)
     x = t * unit
     density = n * (1.0 - law.survival(x)) ** (n - 1) * _lengths.frozen(law).pdf(x) * unit
     return float((weight * density * mean_floor(t)).sum())

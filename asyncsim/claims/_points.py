@@ -1,7 +1,5 @@
 """Points that several claims share: two policies on sequences of three tokens, and decision processes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))

@@ -6,8 +6,6 @@ sigma)^2 / (1 - a^2 (phi_0 - sum p_d p_e phi_{|d-e|})). The denominator reaches 
 the averaged recursion itself turns unstable. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import brentq

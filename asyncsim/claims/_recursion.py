@@ -3,8 +3,6 @@
 The second route to what `_delay` has in closed form; the two share no formula.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable
@@ -27,12 +25,16 @@ def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None 
     return float(np.abs(np.linalg.eigvals(companion)).max())
 
 
-def first_crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """The first zero of a function that is negative at `low`, on a geometric grid and then by root finding.
+def first_unstable(matrix: Callable[[float], np.ndarray], low: float, high: float) -> float:
+    """Where the spectral radius of a matrix first exceeds 1, on a geometric grid and then by root finding.
 
-    >>> round(first_crossing(lambda a: a - 1.0, 0.1, 4.0), 12)
+    >>> round(first_unstable(lambda a: np.array([[a]]), 0.1, 4.0), 12)
     1.0
     """
+
+    def excess(a: float) -> float:
+        return float(np.abs(np.linalg.eigvals(matrix(a))).max()) - 1.0
+
     grid = np.geomspace(low, high, 160)
     for before, after in itertools.pairwise(grid):
         if excess(after) >= 0.0:

@@ -1,7 +1,5 @@
 """The claims by id: found by reading folder names, imported one at a time."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 from functools import cache

@@ -1,7 +1,5 @@
 """The trial: how a claim's numbers are measured on the product, and the defects that must flip its verdict."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Delayed descent beyond its boundary: growth per update of x_{t+1} = x_t - a x_{t-tau}, by roots and by Lambert W."""
 
-from __future__ import annotations
-
 import cmath
 
 import numpy as np

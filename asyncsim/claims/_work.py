@@ -4,8 +4,6 @@
 function instead and shares nothing with it but the parameters of the law.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

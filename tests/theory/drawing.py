@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from asyncsim import claims
 from asyncsim.base import declared as d
+from tests.theory.dependent import POINTS
 
 
 def law(parameter: d.Parameter[Any]) -> st.SearchStrategy[Any]:
@@ -19,7 +20,7 @@ def law(parameter: d.Parameter[Any]) -> st.SearchStrategy[Any]:
 
 
 def _law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
-    assert p.typical, f"{p.name}: say what is typical, or draw it in `drawn`"
+    assert p.typical, f"{p.name}: say what is typical, or draw it in tests/theory/dependent.py"
     if isinstance(p, d.Integer):
         return st.integers(*p.typical)
     if isinstance(p, d.Real):
@@ -32,9 +33,16 @@ def _law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
     return st.sampled_from(p.typical)
 
 
+def random_point(id: str, draw: d.Draw) -> dict[str, Any]:
+    """A point of typical values."""
+    cls = claims.claim(id).point
+    made: dict[str, Any] = POINTS[id](cls, draw) if id in POINTS else cls.drawn(draw)
+    return made
+
+
 @st.composite
 def _drawn(draw: Any, id: str) -> dict[str, Any]:
-    return claims.claim(id).point.drawn(lambda parameter: draw(law(parameter)))
+    return random_point(id, lambda parameter: draw(law(parameter)))
 
 
 def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -62,7 +70,7 @@ def far(id: str, rng: np.random.Generator, most: float = 3.0) -> dict[str, Any]:
     while True:
         factor = rng.uniform(1.0, most)
         try:
-            point = claim.point.drawn(lambda parameter, f=factor: _wide(parameter, rng, f))
+            point = random_point(id, lambda parameter, f=factor: _wide(parameter, rng, f))
         except (ArithmeticError, ValueError):
             continue
         if claim.domain(point) is None:

@@ -121,7 +121,7 @@ class SawtoothCosine(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, skipped = point["updates"], _warm_up(point)
-        cycles = lab.cycles.Cycles(length, skipped * length)
+        cycles = lab.quadratics.Cycles(length, skipped * length)
         spec = lab.descent(
             sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
             sim.schedules.sawtooth(length),

@@ -1,15 +1,10 @@
 from asyncsim.claims.lab import chains as chains
-from asyncsim.claims.lab import clocked as clocked
-from asyncsim.claims.lab import cycles as cycles
 from asyncsim.claims.lab import frozen as frozen
 from asyncsim.claims.lab import gaussian as gaussian
-from asyncsim.claims.lab import heads as heads
 from asyncsim.claims.lab import kernel_defects as kernel_defects
 from asyncsim.claims.lab import live_runs as live_runs
 from asyncsim.claims.lab import mdp as mdp
-from asyncsim.claims.lab import mixed as mixed
 from asyncsim.claims.lab import parts as parts
-from asyncsim.claims.lab import passages as passages
 from asyncsim.claims.lab import paths as paths
 from asyncsim.claims.lab import plants as plants
 from asyncsim.claims.lab import projection as projection
@@ -20,12 +15,11 @@ from asyncsim.claims.lab import soft as soft
 from asyncsim.claims.lab import threshold as threshold
 from asyncsim.claims.lab import weights as weights
 from asyncsim.claims.lab import windows as windows
-from asyncsim.claims.lab import workers as workers
 from asyncsim.claims.lab import wrong_parts as wrong_parts
 from asyncsim.claims.lab.chains import *
 from asyncsim.claims.lab.parts import *
-from asyncsim.claims.lab.passages import *
 from asyncsim.claims.lab.plants import *
 from asyncsim.claims.lab.runs import *
 from asyncsim.claims.lab.sequences import *
 from asyncsim.claims.lab.threshold import *
+from asyncsim.claims.lab.windows import *

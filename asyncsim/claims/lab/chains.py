@@ -1,7 +1,5 @@
 """Chains of bits for trials: the task and both policies of a point, sample sizes, and runs away from behavior."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -32,8 +30,11 @@ class Chain:
 
     def __init__(self, point: Point, fraction: float = 1.0) -> None:
         self.task: Any = tasks.bit_chain(point["horizon"], fraction)
+        # Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`.
+        wrong = np.zeros(point["horizon"])
         self.behavior, self.current = (
-            _logits(point["horizon"], *point[f"{name}_margins"]) for name in ("behavior", "current")
+            np.stack([np.linspace(*point[f"{name}_margins"], point["horizon"]), wrong], 1).ravel()
+            for name in ("behavior", "current")
         )
 
     def moment(self, power: float) -> float:
@@ -129,8 +130,3 @@ class OneNumber(Wrapped):
 
     def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
         return self._inner.act(view, seen, draws, 0, *more)
-
-
-def _logits(horizon: int, first: float, last: float) -> np.ndarray:
-    """Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`."""
-    return np.stack([np.linspace(first, last, horizon), np.zeros(horizon)], 1).ravel()

@@ -4,8 +4,6 @@ Each function applies a mistake to a state, and is a plant: from a system to the
 is the product's kernel; it is stopped once, its arrays are changed, and it goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps

@@ -1,7 +1,5 @@
 """Short live runs of a token bandit, two processes, and what their logs say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from typing import Any, NamedTuple

@@ -1,6 +1,4 @@
-"""Every sequence of stalenesses on the realization axis: exact moments of descent over them, through the loop."""
-
-from __future__ import annotations
+"""Sequences of stalenesses on the realization axis, all of them or those of workers: moments of descent on them."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import tasks, updates
+from asyncsim import systems, tasks, updates
+from asyncsim.base import laws
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
 from asyncsim.claims._trial import Estimate, Plant, Point
@@ -72,3 +71,37 @@ def moment_boundary(
         return grown(iterates**power @ chance, count // 2, 1e-12)
 
     return crossing(excess, *bracket)
+
+
+def of_workers(
+    workers: int, updates_: int, count: int, seed: int, law: str = "exponential:1"
+) -> tuple[Imposed, dict[str, int]]:
+    """So many runs of workers that update on arrival, and the settings of a spec with one replicate for each.
+
+    One long run of the kernel, cut where all have read anew. Memoryless times have no past: at any update the workers
+    may be taken to have begun, and to have read, just then.
+    """
+    system = systems.update_on_arrival(workers, laws.as_law("law", law))
+    version = system.schedule(count * updates_, 1, 1, 1, seed=seed).version.reshape(count, updates_, 1)
+    version = np.maximum(version - updates_ * np.arange(count)[:, None, None], 0)
+    return given(version), {"replicates": count, "realizations": count}
+
+
+def orders(workers: int, updates_: int) -> tuple[np.ndarray, np.ndarray]:
+    """All distinct versions of equally likely orders `[K, T, 1]`, and their chances `[K]`.
+
+    What the last update reads is not seen.
+    """
+    each = listed(range(workers), updates_ - 1)
+    read, version = np.zeros((len(each), workers), dtype=np.int64), np.zeros((len(each), updates_), dtype=np.int64)
+    for t in range(updates_ - 1):
+        rows = (np.arange(len(each)), each[:, t])
+        version[:, t] = read[rows]
+        read[rows] = t + 1
+    found, counts = np.unique(version, axis=0, return_counts=True)
+    return found[:, :, None], counts / len(each)
+
+
+def in_rotation(spec: Spec) -> Spec:
+    """Three workers of constant, equal times, so that they deliver in turn."""
+    return spec.replace(system=of_workers(3, spec.updates, spec.realizations or 1, 0, "constant:1")[0])

@@ -1,23 +1,30 @@
-"""Largest stable learning rates: noiseless runs started next to the fixed point, one rate per replicate."""
+"""Noiseless descent from next to the minimum, one learning rate per replicate: the largest stable one, and growth."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from asyncsim import tasks, updates
+from asyncsim import schedules, tasks, updates
 from asyncsim.base import checks
-from asyncsim.claims._trial import Estimate, Plant, untouched
-from asyncsim.claims.lab.runs import descent
+from asyncsim.claims._trial import Estimate, Plant, Point, untouched
+from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
-from asyncsim.step.step import Step
+from asyncsim.schedules._imposed import Imposed, Request
 
 GRID = 48
-GROWTH = 1e4
+_GROWTH = 1e4
+_GROUPS, _MANY = 24, 4096
+"""Most groups of a batch that has a law exactly, and groups of one that has it nearly."""
+_LEVELS = 96
+_SETTLED = 1e3
+"""Amplitude, in units of the start, from which on other modes have died out."""
+_RESOLUTION = 0.004
+"""Half a period of the oscillation that is cut off, over the mean of all levels, at the points of the claim at most."""
+_LONGEST = 20_000
 
 
 def noiseless_descent(
@@ -33,12 +40,12 @@ def noiseless_descent(
     return build
 
 
-def _probed(step: Step) -> Any:
-    weights = 1.0 + np.arange(step.gradient.shape[1]) ** 2
-    return (step.gradient.double() * step.gradient.new_tensor(weights)).sum(1)
-
-
-PROBE = Metric("probe", _probed)
+PROBE = Metric(
+    "probe",
+    lambda step: (step.gradient.double() * step.gradient.new_tensor(1.0 + np.arange(step.gradient.shape[1]) ** 2)).sum(
+        1
+    ),
+)
 """Sum of the gradient's components, each with a weight of its own, `[R]`; it obeys the recurrence of the whole linear
 system."""
 
@@ -47,13 +54,13 @@ def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
     """Roots of the linear recurrence of at most this order that a sequence `[U]` obeys, largest first, complex.
 
     Least squares of least norm, without what is smaller than `noise`: roots that the data does not determine lie inside
-    the unit circle. Growth by more than `GROWTH`, beyond which nothing need be linear, gives the root infinity.
+    the unit circle. Growth by more than `_GROWTH`, beyond which nothing need be linear, gives the root infinity.
 
     >>> roots(np.array([1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]), 2)[0].real.round(12).item()
     0.5
     """
     size = np.abs(sequence)
-    if not np.isfinite(size).all() or size.max() > GROWTH * size[0]:
+    if not np.isfinite(size).all() or size.max() > _GROWTH * size[0]:
         return np.array([np.inf])
     rows = np.lib.stride_tricks.sliding_window_view(sequence / size.max(), order + 1)
     coefficients = np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=noise)[0]
@@ -103,3 +110,84 @@ def marginal_step(
         return np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
 
     return crossing(excess, low, high)
+
+
+def largest_step(
+    curvatures: Sequence[float], system: Any, delay: int, high: float, seed: int, plant: Plant, every: int = 1
+) -> Estimate:
+    """That of plain descent at delays up to `delay`, searched up to `high` over the largest curvature."""
+    build, scale = noiseless_descent(tuple(curvatures), system, plant), 1.0 / max(curvatures) / every
+    low = 0.4 * scale / (1 + delay)
+    return marginal_step(build, low, high * scale, delay + 2, seed, every=every, modes=len(curvatures))
+
+
+def mixture(stalenesses: Sequence[int]) -> Imposed:
+    """One group for each staleness in every batch.
+
+    >>> mixture((0, 2)).schedule(4, 1, 1, 1, seed=0).staleness().reshape(4, 2).tolist()
+    [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]
+    """
+    each = np.array(stalenesses)
+
+    def versions(request: Request) -> np.ndarray:
+        return np.maximum(request.train_version[:, None, None] - each[None, :, None], 0)
+
+    settings = {"stalenesses": each.tolist()}
+    return Imposed("mixture", settings, versions, groups_per_batch=len(each), reached=int(each.max()))
+
+
+def in_groups(law: Sequence[float]) -> tuple[list[int], float]:
+    """Stalenesses of the groups of the smallest batch that has this law, and by how much its shares are off in all.
+
+    >>> in_groups((0.25, 0.0, 0.75))
+    ([0, 2, 2, 2], 0.0)
+    """
+    shares = np.asarray(law, dtype=np.float64)
+    for groups in range(1, _GROUPS + 1):
+        counts = np.round(shares * groups).astype(int)
+        if np.allclose(counts, shares * groups, atol=1e-9):
+            return np.repeat(np.arange(len(counts)), counts).tolist(), 0.0
+    ends = np.round(np.cumsum(shares) / shares.sum() * _MANY).astype(int)
+    counts = np.diff(ends, prepend=0)
+    return np.repeat(np.arange(len(counts)), counts).tolist(), float(np.abs(counts / _MANY - shares).sum())
+
+
+def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, plant: Plant) -> Estimate:
+    """The largest stable learning rate of batches that hold a law's stalenesses in the law's shares.
+
+    Where shares are off, an error of the gradient moves it as much; the factor is for what the oscillation's period
+    adds.
+    """
+    stalenesses, off = in_groups(law)
+    step = largest_step(curvatures, mixture(stalenesses), len(law) - 1, 4.5, seed, plant)
+    return step._replace(tolerance=step.tolerance + 4.0 * off * step.value)
+
+
+def passage(point: Point, seed: int, plant: Plant) -> Estimate:
+    """Updates in which the gradient's norm, beyond the boundary, grows from an amplitude to one `ratio` times as large,
+    the mean over many first amplitudes."""
+    ratio, first = point["ratio"], 1e-6 * point["curvature"] * _SETTLED
+    # Alarms at levels over as wide a range again, so that every phase of the oscillation has its part.
+    levels = first * ratio ** np.linspace(0.0, 1.0, _LEVELS, endpoint=False)
+    build = noiseless_descent((point["curvature"],), schedules.fixed(point["staleness"]))
+    spec = plant(build((point["step"],), _length(point)))
+    largest = np.fmax.accumulate(run(spec, seed, untouched)["gradient_norm"][:, 0])
+    # Updates before the first one above a level.
+    alarm, collapse = (np.searchsorted(largest, each, side="right") for each in (levels, ratio * levels))
+    mean, half = float(np.mean(collapse - alarm)), 2.0 * point["staleness"] + 1.0
+    # A norm passes levels at peaks: of few half periods the mean over levels may leave out a part of one.
+    return Estimate(mean, tolerance=max(_RESOLUTION * mean, half**2 / (4.0 * mean)), samples=_LEVELS)
+
+
+def _length(point: Point) -> int:
+    """Updates that surely reach the highest level: near the boundary growth is slow in proportion to what is above."""
+    above = point["step"] * point["curvature"] * (2 * point["staleness"] + 1) / math.pi - 1.0
+    nats = 2.0 * math.log(point["ratio"]) + math.log(_SETTLED) + 3.0
+    return math.ceil(nats * (point["staleness"] + 1) * (1.1 + 1.25 / max(above, 1e-3)))
+
+
+def reach(point: Point) -> str | None:
+    """Why growth is too slow, or too large, for a run; None where it is not."""
+    if _length(point) > _LONGEST:
+        return f"runs of at most {_LONGEST} updates; take a step farther beyond the boundary"
+    return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60; lower it"

@@ -1,24 +1,24 @@
-"""Timelines of independent realizations behind a warm-up: rates, means, their errors, and the limits of trials."""
-
-from __future__ import annotations
+"""Timelines of realizations behind a warm-up: heads, rates, means, their errors, and the limits of trials."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim import systems
 from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.claims._trial import replaced, units_for
+from asyncsim.claims._trial import Plant, Wrapped, replaced, units_for
 from asyncsim.systems._system import System
 
 _ROUNDING = 1e-9
 """Relative rounding of a mean over thousands of differences of times."""
 _FEWEST = 16
 """Realizations at least, for a reliable error estimate."""
+_RARE = 1e-6
+"""Share of samples that is too long for a record's margin; they count with what they had at its end."""
 _SETTINGS = ("places", *(each.name for each in fields(System)))
 
 
@@ -78,6 +78,26 @@ def staggered(system: System, samples: int) -> System:
     return system.replace(offsets=tuple(seconds * p / count for p in range(count)))
 
 
+def stationary_heads(
+    system: Any, batches: int, warm_up: int, realizations: int, seed: int, samples_per_group: int = 1
+) -> np.ndarray:
+    """Head staleness of every group trained after the warm-up, `[M, groups]`."""
+    stalenesses = system.staleness(batches, realizations, seed, samples_per_group)
+    return np.asarray(stalenesses[:, warm_up:].reshape(realizations, -1))
+
+
+def mean_over_realizations(values: np.ndarray) -> Estimate:
+    """Mean of numbers `[M, ...]` with its error between realizations; exact where all are equal."""
+    estimate = uncertainty.between(values, np.arange(len(values)), random=True)
+    return estimate._replace(tolerance=1e-12 * max(1.0, abs(estimate.value)))
+
+
+def law_of(heads: np.ndarray, cells: int) -> dict[str, Estimate]:
+    """Shares of the values 0 .. cells - 1 among heads `[M, ...]`, and what is left."""
+    shares = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
+    return shares | {"tail": mean_over_realizations((heads >= cells).astype(float))}
+
+
 def interval(record: Timeline, warm: int) -> tuple[int, float]:
     """Batches that were published behind the first `warm` publishes, and the seconds between their installs."""
     installs = record.publishes["t_install"]
@@ -93,10 +113,10 @@ def groups_per_second(
     counts, seconds = np.array(intervals, dtype=np.float64).T
     groups = system.groups_per_batch * counts
     rate = uncertainty.ratio(groups, seconds, np.arange(realizations), random=True)
-    return {"groups_per_second": allowed(rate, tolerance)}
+    return {"groups_per_second": _allowed(rate, tolerance)}
 
 
-def allowed(estimate: Estimate, tolerance: float = 0.0) -> Estimate:
+def _allowed(estimate: Estimate, tolerance: float) -> Estimate:
     """The estimate with a systematic allowance of that share of it, and with rounding."""
     return estimate._replace(tolerance=(tolerance + _ROUNDING) * abs(estimate.value))
 
@@ -106,13 +126,19 @@ def means(
 ) -> dict[str, Estimate]:
     """Means over realizations of the `numbers` of each record, by name."""
     rows = [numbers(record) for record in records]
-    return {name: mean_of((row[name] for row in rows), tolerance) for name in rows[0]}
+    return {name: average([row[name] for row in rows], tolerance) for name in rows[0]}
 
 
-def mean_of(values: Iterable[float], tolerance: float = 0.0) -> Estimate:
+def average(rows: Sequence[float], tolerance: float = 0.0) -> Estimate:
     """Mean of one number for each realization, with its error between them."""
-    rows = np.fromiter(values, dtype=np.float64)
-    return allowed(uncertainty.between(rows, np.arange(len(rows)), random=True), tolerance)
+    return _allowed(uncertainty.between(np.array(rows), np.arange(len(rows)), random=True), tolerance)
+
+
+def per_sample(values: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None) -> Estimate:
+    """Mean over all samples of all realizations, each counted by its weight, with its error between realizations."""
+    weights = [np.ones(len(v)) for v in values] if weights is None else weights
+    tops = np.array([float(v @ w) for v, w in zip(values, weights, strict=True)])
+    return uncertainty.ratio(tops, np.array([w.sum() for w in weights]), np.arange(len(tops)), random=True)
 
 
 def overproduced(point: Point) -> str | None:
@@ -122,5 +148,96 @@ def overproduced(point: Point) -> str | None:
     return f"train_time of at most {most:.3g} seconds; shorten it" if train > most else None
 
 
+class Completions(NamedTuple):
+    """Samples that started in a window: installs seen by their heads, by their tokens on average, and their work."""
+
+    head: np.ndarray
+    tokens: np.ndarray
+    work: np.ndarray
+
+
+def _lengths_of_warm_up(point: Point) -> float:
+    """Mean lengths until samples that began together start at any phase of a period: their spread is a period then."""
+    law = laws.as_law("length", point["length"])
+    shape = law.parameters[-1]
+    spread = {"gamma": shape**-0.5, "lognormal": math.sqrt(math.expm1(min(shape, 20.0) ** 2))}.get(law.kind, 1.0)
+    return max(20.0, (point["period"] / law.mean() / spread) ** 2)
+
+
+def crowded(point: Point) -> str | None:
+    """Why a run of `completions` would be too long; None where it is not."""
+    lengths, places = _lengths_of_warm_up(point), point["places"]
+    if places > 4096:
+        return f"at most 4096 places, not {places}; take fewer"
+    remedy = "take more varied lengths, or a shorter period"
+    return f"a warm-up of at most 2000 mean lengths, not {lengths:.3g}; {remedy}" if lengths > 2000.0 else None
+
+
+def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> Completions:
+    """What started behind a warm-up in `window` seconds, or in so many more as are whole periods.
+
+    Places start again at once, the trainer is under a clock, the buffer overflows. Installs come with the clock, so
+    that a part of a period would count some phases twice.
+    """
+    period, capacity = point["period"], 2 * point["groups_per_batch"]
+    system = engine(point, train_time=period, capacity=capacity, overflow="drop_oldest", mode="keep")
+    window = period * math.ceil(window / period)
+    margin = system.length.mean()
+    while float(system.length.survival(margin)) > _RARE:
+        margin *= 1.25
+    begin = _lengths_of_warm_up(point) * system.length.mean() + 4.0 * period
+    batches = int((begin + window + margin) / period) + 2
+    state = plant(system).simulate(batches, 1, realization, seed)
+    sample = state.sample[: state.run.admitted]
+    inside = (sample.start >= begin) & (sample.start < begin + window)
+    sample = sample[inside]
+    finished = sample.v_end >= 0
+    end = np.where(finished, sample.v_end, state.run.installed)
+    head = (end - sample.v_start).astype(float)
+    tokens = np.where(finished, end - sample.versions / sample.work, head / 2.0)
+    return Completions(head, tokens, sample.work)
+
+
+class _Stamped(Wrapped):
+    """A system whose record has another stamp in place of one of its own."""
+
+    def __init__(self, system: Any, table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
+        super().__init__(system)
+        self._change = table, column, stamp
+
+    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
+        """The system's timeline with one column overwritten."""
+        record: Timeline = self._inner.timeline(*arguments, **options)
+        table, column, stamp = self._change
+        getattr(record, table)[column] = stamp(record)
+        return record
+
+
+def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
+    """A plant: what `stamp` makes of a record in place of a column of its "samples" or "groups"."""
+    return lambda system: _Stamped(system, table, column, stamp)
+
+
+late_stamp = stamped(
+    "samples",
+    "v_start",
+    lambda record: np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"]),
+)
+"""Samples are stamped with the version current at their end instead of their start."""
 blocks = replaced(overflow="block")
 """A full buffer makes its generators wait."""
+
+
+def restarts_early(system: Any) -> Any:
+    """A spare ticket and a moment of training: a worker reads the weights before its own update is in them."""
+    return system.replace(tickets=system.tickets + 1, train_time=1e-9)
+
+
+def ticket_lost(system: Any) -> Any:
+    """One ticket fewer than the system should have."""
+    return system.replace(tickets=system.tickets - 1)
+
+
+def slow_installs(system: System) -> System:
+    """Installs take a tenth of a period, for which the trainer waits."""
+    return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)

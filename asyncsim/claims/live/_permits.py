@@ -1,38 +1,15 @@
 """A point of a live run: its permits, and when they return."""
 
-from __future__ import annotations
-
 import random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import _engines
+from asyncsim.claims._claim import Claim, within
 
-
-class Permits(_engines.Engines):
-    """K permits with a generator slot for each, M groups a batch, every batch published."""
-
-    tickets = _engines.tickets(64, example=6)
-    publish_groups = _engines.groups(high=32, typical=(1, 5), example=2)
-    release = _engines.release(example="publish", typical=("publish", "dequeue"))
-
-    def joint(self) -> None:
-        """What is left when a batch trains has to be a group at least."""
-        least = self.publish_groups + (self.release == "publish")
-        reason = "give permits for a batch, and one more where they return at the publish"
-        checks.integer("tickets", self.tickets, least, reason)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Up to 12 permits more than a batch takes."""
-        point = super().drawn(draw)
-        return point | {"tickets": point["publish_groups"] + draw(Integer(1, typical=(1, 12)))}
-
-    @property
-    def outstanding(self) -> int:
-        """Groups with a permit when a version appears that are not in the batch it came from."""
-        return self.tickets - (self.publish_groups if self.release == "publish" else 0)
+BATCHES = 40
+"""Of the bookkeeping that second routes count."""
+POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
 
 
 class Path(NamedTuple):
@@ -44,27 +21,44 @@ class Path(NamedTuple):
     ends: dict[int, int]
 
 
-def path(s: Permits, batches: int, seed: int = 0) -> Path:
-    """The bookkeeping of permits alone, groups finishing in any order: no seconds are needed."""
-    chance, version, step = random.Random(seed), 0, 0
-    made = Path([0] * s.tickets, {}, [0] * s.tickets, {})
-    out = list(range(s.tickets))
+class Permits(_engines.Engines, Claim):
+    """K permits with a generator slot for each, M groups a batch, every batch published."""
 
-    def admit(leaving: list[int]) -> None:
-        for group in leaving:
-            made.ends[group] = step
-            out.append(len(made.admitted))
-            made.admitted.append(version)
-            made.begins.append(step)
+    through = "live"
+    reach = staticmethod(within(tickets=32))
 
-    for _ in range(batches):
-        step += chance.randint(1, 9)
-        batch = [out.pop(chance.randrange(len(out))) for _ in range(s.publish_groups)]
-        made.trained.update(dict.fromkeys(batch, version))
-        if s.release == "dequeue":
-            admit(batch)
-        step += chance.randint(1, 9)
-        version += 1
-        if s.release == "publish":
-            admit(batch)
-    return made
+    tickets = _engines.tickets(64, example=6)
+    publish_groups = _engines.groups(high=32, typical=(1, 5), example=2)
+    release = _engines.release(example="publish", typical=("publish", "dequeue"))
+
+    def joint(self) -> None:
+        least = self.publish_groups + (self.release == "publish")
+        reason = "give permits for a batch, and one more where they return at the publish"
+        checks.integer("tickets", self.tickets, least, reason)
+        # Groups with a permit when a version appears that are not in the batch it came from.
+        self.outstanding = self.tickets - (self.publish_groups if self.release == "publish" else 0)
+
+    def path(s) -> Path:
+        """The bookkeeping of permits alone, groups finishing in any order: no seconds are needed."""
+        chance, version, step = random.Random(0), 0, 0
+        made = Path([0] * s.tickets, {}, [0] * s.tickets, {})
+        out = list(range(s.tickets))
+
+        def admit(leaving: list[int]) -> None:
+            for group in leaving:
+                made.ends[group] = step
+                out.append(len(made.admitted))
+                made.admitted.append(version)
+                made.begins.append(step)
+
+        for _ in range(BATCHES):
+            step += chance.randint(1, 9)
+            batch = [out.pop(chance.randrange(len(out))) for _ in range(s.publish_groups)]
+            made.trained.update(dict.fromkeys(batch, version))
+            if s.release == "dequeue":
+                admit(batch)
+            step += chance.randint(1, 9)
+            version += 1
+            if s.release == "publish":
+                admit(batch)
+        return made

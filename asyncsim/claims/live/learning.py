@@ -10,41 +10,13 @@ route: a toy learner, theta += (theta of the group's version + its draw)/8, run 
 from its log. Source: derived.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
-from asyncsim.claims.live._permits import Path, Permits, path
-
-_BATCHES = 40
-
-
-def _learned(made: Path, seen: dict[int, int]) -> list[float]:
-    """Parameters after each batch, every group generated at the version that `seen` says."""
-    theta = [1.0]
-    for batch in range(_BATCHES):
-        groups = sorted(group for group, version in made.trained.items() if version == batch)
-        step = sum((theta[seen[group]] + (group * 0.618) % 1.0 - 0.5) / 8.0 for group in groups)
-        theta.append(theta[-1] - step / len(groups))
-    return theta
-
-
-def _shared(made: Path, seen: dict[int, int]) -> dict[str, float]:
-    first, second = _learned(made, dict(enumerate(made.admitted))), _learned(made, seen)
-    return {"same": sum(a == b for a, b in zip(first, second, strict=True)) / len(first)}
-
-
-def _late(s: Permits) -> dict[str, float]:
-    """Every group stamped one version late, as far as its training allows."""
-    made = path(s, _BATCHES)
-    return _shared(made, {group: min(made.admitted[group] + 1, last) for group, last in made.trained.items()})
-
-
-_TRAINED = 40
+from asyncsim.claims._claim import Estimate, Plant, Point
+from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 
 def _as_fresh(live: Any) -> Any:
@@ -55,36 +27,40 @@ def _as_fresh(live: Any) -> Any:
     return replace(live, schedule=lab.fixed(0, groups_per_batch=live.spec.system.groups_per_batch))
 
 
-_POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
-
-
-class Learning(Permits, Claim):
+class Learning(Permits):
     """the parameters of a live run `=` those of a simulated run on its log, to the last bit"""
 
     kind, source = "identity", "derived: an update depends on weights, draws and versions alone"
-    through = "live"
 
     def predict(s) -> dict[str, float]:
         return {"same": 1.0}
 
-    def check(s) -> dict[str, float]:
-        made = path(s, _BATCHES)
-        rows = [(group, made.admitted[group]) for group in sorted(made.trained, reverse=True)]
-        return _shared(made, dict(rows))
+    def check(s, late: int = 0) -> dict[str, float]:
+        """The toy learner in the order of events and from a log, whose stamps are so many versions late."""
+        made = s.path()
 
-    wrong = {"stamps one version late": _late}
+        def learned(seen: dict[int, int]) -> list[float]:
+            theta = [1.0]
+            for batch in range(BATCHES):
+                groups = sorted(group for group, version in made.trained.items() if version == batch)
+                step = sum((theta[seen[group]] + (group * 0.618) % 1.0 - 0.5) / 8.0 for group in groups)
+                theta.append(theta[-1] - step / len(groups))
+            return theta
 
-    points = (_POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
+        first = learned(dict(enumerate(made.admitted)))
+        # As late as the training of a group allows.
+        second = learned({group: min(made.admitted[group] + late, last) for group, last in made.trained.items()})
+        return {"same": sum(a == b for a, b in zip(first, second, strict=True)) / len(first)}
 
-    reach = staticmethod(within(tickets=32))
+    wrong = {"stamps one version late": lambda s: Learning.check(s, late=1)}
+
+    points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        live = lab.live_runs.ran(point, _TRAINED, seed, plant, None).live
+        live = lab.live_runs.ran(point, 40, seed, plant, None).live
         again = sim.run(replace(live.spec, system=live.schedule), seed=live.seed, progress=False)
         same = live.trace.parameters == again.parameters
         return {"same": Estimate(float(same.mean()), samples=same.size)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"every sample as if it were fresh": Defect(lab.live_runs.on_runs(_as_fresh), _POINT)}
+    defects = {"every sample as if it were fresh": lambda: (lab.live_runs.on_runs(_as_fresh), POINT)}

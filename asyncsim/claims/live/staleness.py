@@ -10,15 +10,11 @@ every permit used at once. Second route: permits handed out and back in a random
 derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
-from asyncsim.claims.live._permits import Permits, path
-
-_BATCHES = 40
+from asyncsim.claims._claim import Estimate, Plant, Point
+from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 
 def _same(value: float) -> dict[str, float]:
@@ -26,25 +22,23 @@ def _same(value: float) -> dict[str, float]:
 
 
 _TRAINED = 60
-_POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
 
 
-class Staleness(Permits, Claim):
+class Staleness(Permits):
     """a live run with `K` permits and `M` groups a batch has mean staleness `K/M-1` (release at publish) or `K/M`
     (release at dequeue), at every single publish
     """
 
     kind, source = "identity", "derived: groups outstanding at a publish grow one version staler"
-    through = "live"
 
     def predict(s) -> dict[str, float]:
         return _same(s.outstanding / s.publish_groups)
 
     def check(s) -> dict[str, float]:
-        made = path(s, _BATCHES)
-        ends = [made.trained.get(group, _BATCHES) for group in range(len(made.admitted))]
+        made = s.path()
+        ends = [made.trained.get(group, BATCHES) for group in range(len(made.admitted))]
         spans = list(zip(made.admitted, ends, strict=True))
-        levels = [sum(first < v <= last for first, last in spans) / s.publish_groups for v in range(1, _BATCHES)]
+        levels = [sum(first < v <= last for first, last in spans) / s.publish_groups for v in range(1, BATCHES)]
         return {"mean": sum(levels) / len(levels), "least": min(levels), "most": max(levels)}
 
     wrong = {
@@ -52,10 +46,8 @@ class Staleness(Permits, Claim):
         "half of the permits, as if starts were spread evenly": lambda s: _same(s.outstanding / s.publish_groups / 2),
     }
 
-    points = (_POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
+    points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
-
-    reach = staticmethod(within(tickets=32))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -69,11 +61,10 @@ class Staleness(Permits, Claim):
         each = {name: float(value) for name, value in numbers.items()}
         return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a permit lost": Defect(lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), _POINT),
-            "permits returned at the dequeue": Defect(
-                lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")), _POINT
-            ),
-        }
+    defects = {
+        "a permit lost": lambda: (lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), POINT),
+        "permits returned at the dequeue": lambda: (
+            lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")),
+            POINT,
+        ),
+    }

@@ -11,27 +11,13 @@ against runs without signal tends to Phi(k/sqrt 2), as that of the two squared n
 compares them through the loop; as a claim, 2 percent of an area would take a billion draws.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Positive, Staleness
-from asyncsim.base.records import Estimate, Point
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, indexed
-from asyncsim.claims._trial import Defect, Plant, replaced, units_for, within
-
-
-def _signal(s: CosineEqualsNorm) -> list[float]:
-    """m_t of the last update and of the one before, over n."""
-    places = [1.0]
-    for t in range(s.updates):
-        places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
-    return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
-
+from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, checks, indexed
+from asyncsim.claims._trial import Plant, replaced, units_for, within
 
 _PARAMETERS, _FLAT = 1000, 1e-9
 _SPREAD = 0.05
@@ -47,8 +33,7 @@ class CosineEqualsNorm(Claim):
     `n^2` the energy of the noise
     """
 
-    kind, status, source = "expectation", "asymptotic", "derived"
-    through = "loop"
+    kind, status, source, through = "expectation", "asymptotic", "derived", "loop"
 
     staleness = Staleness(0, 32, typical=(0, 4), example=2)
     share = Positive(typical=(0.01, 0.06), example=0.06, doc="step * curvature of the mode")
@@ -57,19 +42,25 @@ class CosineEqualsNorm(Claim):
     updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates, the last of which are compared")
 
     def joint(self) -> None:
-        """The mode stays above the noise, and its step is small beside it."""
         checks.require(self.share <= 0.1, "share", self.share, "at most 0.1", "noise moves the mode at larger steps")
         bound = "such that m_t^2 stays above 2 n^2"
-        checks.require(min(_signal(self)) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+        checks.require(min(self._signal()) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+
+    def _signal(s) -> list[float]:
+        """m_t of the last update and of the one before, over n."""
+        places = [1.0]
+        for t in range(s.updates):
+            places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
+        return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
 
     def predict(s, noise: float = 1.0) -> dict[str, float]:
         """The cosine as norms imply it, with this energy in place of the noise's; and the norms, over the noise."""
-        squares = np.array([m**2 + 1.0 for m in _signal(s)])
+        squares = np.array([m**2 + 1.0 for m in s._signal()])
         implied = float(np.sqrt(np.prod(np.maximum(1.0 - noise / squares, 0.0))))
         return {"cosine": implied, **indexed("norm", np.sqrt(squares))}
 
     def check(s) -> dict[str, float]:
-        now, before = (np.array([m, *noise]) for m, noise in zip(_signal(s), ((1.0, 0.0), (0.0, 1.0)), strict=True))
+        now, before = (np.array([m, *noise]) for m, noise in zip(s._signal(), ((1.0, 0.0), (0.0, 1.0)), strict=True))
         lengths = [float(np.linalg.norm(g)) for g in (now, before)]
         return {"cosine": float(now @ before) / (lengths[0] * lengths[1]), **indexed("norm", lengths)}
 
@@ -77,12 +68,11 @@ class CosineEqualsNorm(Claim):
         "noise of one sample in place of the batch's": lambda s: CosineEqualsNorm.predict(s, float(s.samples)),
         "noise forgotten": lambda s: CosineEqualsNorm.predict(s, 0.0),
         "one norm in place of both": lambda s: (
-            s.predict() | {"cosine": float(np.sqrt(1.0 - 1.0 / (_signal(s)[0] ** 2 + 1.0)))}
+            s.predict() | {"cosine": float(np.sqrt(1.0 - 1.0 / (s._signal()[0] ** 2 + 1.0)))}
         ),
     }
 
     points = (_FRESH, _STALE)
-
     reach = staticmethod(within(samples=16))
 
     @staticmethod
@@ -100,15 +90,11 @@ class CosineEqualsNorm(Claim):
         )
         trace = lab.run(spec, seed, plant)
         found = {"cosine": between(np.abs(trace["gradient_cosine"][-1]))}
-        for k in range(2):
-            norm = between(trace["gradient_norm"][-1 - k] / noise)
-            found[f"norm[{k}]"] = norm
+        found |= {f"norm[{k}]": between(trace["gradient_norm"][-1 - k] / noise) for k in range(2)}
         return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "one sample more in a batch": Defect(replaced(samples_per_group=3), _FRESH),
-            "off-by-one version": Defect(lab.off_by_one_version, _STALE),
-            "momentum inserted": Defect(lab.momentum_inserted, _STALE),
-        }
+    defects = {
+        "one sample more in a batch": lambda: (replaced(samples_per_group=3), _FRESH),
+        "off-by-one version": lambda: (lab.off_by_one_version, _STALE),
+        "momentum inserted": lambda: (lab.momentum_inserted, _STALE),
+    }

@@ -7,21 +7,10 @@ died out. Domain: one unstable mode at constant delay, both amplitudes above noi
 Second route: Newton's method on z = e^s. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
-from asyncsim.base.declared import Draw, Positive, Real, Staleness
-from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._delay import critical
-from asyncsim.claims._trial import Defect, Plant
-
-
-def _lead(s: LeadTime, growth: float) -> dict[str, float]:
-    return {"lead": math.log(s.ratio) / growth}
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness
 
 
 def _point(staleness: int, step: float, ratio: float) -> Point:
@@ -33,8 +22,7 @@ class LeadTime(Claim):
     (tau + 1/2))`
     """
 
-    kind, status, source = "expectation", "asymptotic", "derived"
-    through = "loop"
+    kind, status, source, through = "expectation", "asymptotic", "derived", "loop"
 
     staleness = Staleness(1, 64, typical=(1, 32), example=8)
     step = Positive(example=0.3, unit="parameter per gradient", doc="learning rate")
@@ -42,42 +30,32 @@ class LeadTime(Claim):
     ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="amplitude at collapse over that at the alarm")
 
     def joint(self) -> None:
-        """The mode grows."""
         _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Steps of 1.05 to 2.5 times the boundary."""
-        point = {name: draw(cls.parameters[name]) for name in ("staleness", "curvature", "ratio")}
-        share = draw(Real(typical=(1.05, 2.5)))
-        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
+    def lead(s, growth: float) -> dict[str, float]:
+        return {"lead": math.log(s.ratio) / growth}
 
     def predict(s) -> dict[str, float]:
-        return _lead(s, _unstable.growth(s.step * s.curvature, s.staleness))
+        return s.lead(_unstable.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
-        return _lead(s, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s.lead(_unstable.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {
-        "tau in place of tau + 1/2": lambda s: _lead(s, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)),
-        "growth without the delay": lambda s: _lead(s, math.log1p(s.step * s.curvature)),
+        "tau in place of tau + 1/2": lambda s: s.lead(_unstable.growth_by_lambert(s.step * s.curvature, s.staleness)),
+        "growth without the delay": lambda s: s.lead(math.log1p(s.step * s.curvature)),
         "a few periods of staleness, whatever the step": lambda s: {"lead": 4.0 * s.staleness + 2.0},
     }
 
     points = (_point(8, 0.22, 1e4), _point(2, 0.8, 1e9))
     more = (_point(8, 0.4, 1e12), _point(32, 0.08, 1e12))
-
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        return lab.reach(point)
+    reach = staticmethod(lambda point: lab.reach(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return {"lead": lab.passage(point, seed, plant)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(2, 0.8, 1e9)),
-            "momentum inserted": Defect(lab.momentum_inserted, _point(2, 0.8, 1e9)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(2, 0.8, 1e9)),
+        "momentum inserted": lambda: (lab.momentum_inserted, _point(2, 0.8, 1e9)),
+    }

@@ -5,8 +5,6 @@ population ESS per sample. Domain: sequences of T independent tokens of one soft
 20,000 count vectors. Second route: every count vector with its multinomial probability. Source: elementary.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -14,39 +12,21 @@ import numpy as np
 from scipy.special import gammaln, log_softmax
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Count
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Estimate, Plant, Point, too_rare, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, checks, too_rare, units_for
 
 _ATOMS = 20_000
-
-
-def _second(s: MeanWeight) -> float:
-    """E W^2."""
-    mu, pi = (softmax(logits) for logits in s.logits)
-    return float((pi**2 / mu).sum()) ** s.horizon
 
 
 def _quantities(mean: float, second: float, samples: float) -> dict[str, float]:
     return {"mean_weight": mean, "sd": math.sqrt((second - mean**2) / samples)}
 
 
-def _no_denominator(s: MeanWeight) -> dict[str, float]:
-    """Weights pi in place of pi/mu."""
-    mu, pi = (softmax(logits) for logits in s.logits)
-    first, second = (float((mu * pi**power).sum()) ** s.horizon for power in (1, 2))
-    return _quantities(first, second, s.samples)
-
-
 _BATCHES = 64
 _MOST = 1 << 13
 """Tokens of a batch, at most."""
-_DRAWN = 50_000_000
-"""Tokens of all batches, at most."""
 
 
 def _spread(point: Point) -> float:
@@ -62,14 +42,13 @@ def _spread(point: Point) -> float:
 
 
 def _batches(point: Point) -> int:
-    """Batches that are affordable."""
-    return int(_DRAWN // (point["samples"] * point["horizon"]))
+    """Batches of 50 million tokens in all, at most."""
+    return int(50_000_000 // (point["samples"] * point["horizon"]))
 
 
-def _cut(spec: lab.Spec) -> lab.Spec:
+def _cut(spec: Any) -> Any:
     """The two likeliest of three actions are sampled, unseen by the ESS; an eighth of the replicates shows it."""
-    task: Any = spec.task
-    return spec.replace(policy=lab.Uncut(task.policy(top_p=0.75)), replicates=spec.replicates // 8)
+    return spec.replace(policy=lab.Uncut(spec.task.policy(top_p=0.75)), replicates=spec.replicates // 8)
 
 
 _SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
@@ -79,14 +58,12 @@ _LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "curr
 class MeanWeight(PolicyPair, Claim):
     """the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS"""
 
-    kind, source = "expectation", "elementary"
-    through = "loop"
+    kind, source, through = "expectation", "elementary", "loop"
 
     samples = Count(2, typical=(2, 256), example=16, doc="samples of a batch")
     horizon = Count(1, typical=(1, 6), example=2, unit="tokens", doc="tokens of a sequence")
 
     def joint(self) -> None:
-        """Few enough count vectors to list, and policies that differ."""
         super().joint()
         actions = self.behavior_logits.size
         atoms = math.comb(self.horizon + actions - 1, actions - 1)
@@ -96,8 +73,13 @@ class MeanWeight(PolicyPair, Claim):
         remedy = "between equal policies every ratio is 1"
         checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy than behavior's", remedy)
 
+    def _second(s) -> float:
+        """E W^2."""
+        mu, pi = (softmax(logits) for logits in s.logits)
+        return float((pi**2 / mu).sum()) ** s.horizon
+
     def predict(s) -> dict[str, float]:
-        return _quantities(1.0, _second(s), s.samples)
+        return _quantities(1.0, s._second(), s.samples)
 
     def check(s) -> dict[str, float]:
         counts = compositions(s.horizon, s.behavior_logits.size)
@@ -109,9 +91,12 @@ class MeanWeight(PolicyPair, Claim):
         return {"mean_weight": math.fsum(mass * weight), "sd": math.sqrt(variance / s.samples)}
 
     wrong = {
-        "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(_second(s) / s.samples)},
-        "sd of a single weight": lambda s: _quantities(1.0, _second(s), 1.0),
-        "ratio without its denominator": _no_denominator,
+        "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(s._second() / s.samples)},
+        "sd of a single weight": lambda s: _quantities(1.0, s._second(), 1.0),
+        "ratio without its denominator": lambda s: _quantities(
+            *(float((softmax(s.logits[0]) * softmax(s.logits[1]) ** power).sum()) ** s.horizon for power in (1, 2)),
+            s.samples,
+        ),
     }
 
     points = (_SHORT, _LONG)
@@ -139,9 +124,7 @@ class MeanWeight(PolicyPair, Claim):
             "sd": variance._replace(value=sd, error=variance.error / (2.0 * sd)),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "sampler cut by top-p, whole policy's log-probs recorded": Defect(_cut, _SHORT),
-            "scored at another temperature": Defect(lab.with_policy(lab.Tempered), _LONG),
-        }
+    defects = {
+        "sampler cut by top-p, whole policy's log-probs recorded": lambda: (_cut, _SHORT),
+        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
+    }

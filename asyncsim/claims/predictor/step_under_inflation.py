@@ -21,35 +21,15 @@ from scipy.optimize import brentq
 
 import asyncsim as sim
 from asyncsim.base import checks, uncertainty
-from asyncsim.base.declared import Count, Positive, Real
-from asyncsim.base.records import Estimate, Point
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim
-from asyncsim.claims._trial import Defect, Plant, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, units_for
 
 _WIDER = 4.0
-
-
-def _one_step(s: StepUnderInflation) -> float:
-    whole, small = (1.0 / (s.signal**2 + v) for v in s.variances)
-    return math.log(whole / small) / math.log(s.fewer)
+"""Factor on the step between which slopes are taken."""
 
 
 def _floor(v: float, b: float) -> float:
     return v * b / (2.0 - b)
-
-
-def _normalized(v: float, step: float) -> float:
-    """b = step/sqrt(2 v/(2 - b)): a quadratic in b."""
-    share = step**2 / (2.0 * v)
-    return (-share + math.sqrt(share**2 + 8.0 * share)) / 2.0
-
-
-def _exponent(s: StepUnderInflation, floor: Callable[[float, float], float]) -> float:
-    """beta/alpha of a floor as a function of variance and step."""
-    whole, small = s.variances
-    base, wider, inflated = floor(whole, s.step), floor(whole, _WIDER * s.step), floor(small, s.step)
-    return math.log(inflated / base) / math.log(s.fewer) / (math.log(wider / base) / math.log(_WIDER))
 
 
 def _carried(v: float, b: float) -> float:
@@ -60,21 +40,9 @@ def _carried(v: float, b: float) -> float:
     return total
 
 
-def _descent(s: StepUnderInflation, v: float) -> float:
-    """The step at which the slope of the expected loss vanishes."""
-    return float(brentq(lambda step: step * (s.signal**2 + v) - s.signal**2, 0.0, 2.0, xtol=1e-15, rtol=1e-14))
-
-
-_COORDINATES, _LENGTH, _SETTLED, _WIDER_BAND = 64, 200, 80, 4.0
-_SPREAD = 0.1
-"""Relative standard deviation of one replicate's exponent of Adam's floor (measured: 0.083 at the first point). That of
-24 replicates' best step is as large; that of descent's floor 0.028, for which a sixth of the replicates is enough."""
+_LENGTH, _SETTLED = 200, 80
 _SLOWEST, _LONGEST = 0.07, 40
 """Share of the distance that an update of a floor takes in a run that settles, and how many times longer one may be."""
-
-
-def _adam(step: float) -> lab.Link:
-    return lab.adam(step, beta1=0.0)
 
 
 def _sizes(point: Point) -> tuple[int, int]:
@@ -108,16 +76,16 @@ def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Es
     return Estimate((logs[0] - logs[1]) / scale, errors / scale, replicates - 1.0, samples=replicates)
 
 
-def _measured_floor(point: Point, link: object, replicates: int, seed: int, plant: Plant) -> Estimate:
+def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: Plant) -> Estimate:
     """beta/alpha, from floors at a step, at a wider one, and at a smaller batch."""
     (whole, small), step, longer = _sizes(point), point["step"], math.ceil(_longer(point))
-    settings = ((whole, step), (whole, _WIDER_BAND * step), (small, step))
+    settings = ((whole, step), (whole, _WIDER * step), (small, step))
     logs, errors = [], []
     for k, (samples, rate) in enumerate(settings):
         spec = lab.descent(
-            sim.tasks.quadratic((1.0,) * _COORDINATES, noise=point["noise"]),
+            sim.tasks.quadratic((1.0,) * 64, noise=point["noise"]),
             lab.fixed(0),
-            link(rate),  # type: ignore[operator]
+            link(rate),
             samples_per_group=samples,
             updates=_LENGTH * longer,
             replicates=max(24, replicates // longer),
@@ -126,8 +94,8 @@ def _measured_floor(point: Point, link: object, replicates: int, seed: int, plan
         floor = uncertainty.between(-lab.run(spec, seed + k, plant)["exact_return"][_SETTLED * longer :].mean(axis=0))
         logs.append(math.log(floor.value))
         errors.append(floor.error / floor.value)
-    beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER_BAND)
-    over_rho, over_step = 1.0 / (beta * math.log(point["fewer"])), 1.0 / (alpha * math.log(_WIDER_BAND))
+    beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER)
+    over_rho, over_step = 1.0 / (beta * math.log(point["fewer"])), 1.0 / (alpha * math.log(_WIDER))
     shares = np.array([over_step - over_rho, -over_step, over_rho]) * np.array(errors)
     value = beta / alpha
     return Estimate(value, value * float(np.linalg.norm(shares)), replicates - 1.0, 0.002 * value, replicates)
@@ -164,23 +132,28 @@ class StepUnderInflation(Claim):
     step = Real(1e-4, 0.4, typical=(0.01, 0.3), example=0.1, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Adam's steps are small beside the noise."""
         bound = f"at least {4.0 * self.step:g} * sqrt(samples * fewer), four times the noise that a step makes up for"
         enough = self.noise >= 4.0 * self.step * math.sqrt(self.samples * self.fewer)
         checks.require(enough, "noise", self.noise, bound, "lower the step")
-
-    @property
-    def variances(self) -> tuple[float, float]:
-        """v of whole batches and of shrunken ones."""
+        # v of whole batches and of shrunken ones.
         small = self.noise**2 / self.samples
-        return small / self.fewer, small
+        self.variances = small / self.fewer, small
+
+    def _exponent(s, floor: Callable[[float, float], float]) -> float:
+        """beta/alpha of a floor as a function of variance and step."""
+        whole, small = s.variances
+        base, wider, inflated = floor(whole, s.step), floor(whole, _WIDER * s.step), floor(small, s.step)
+        return math.log(inflated / base) / math.log(s.fewer) / (math.log(wider / base) / math.log(_WIDER))
 
     def predict(s) -> dict[str, float]:
-        return {
-            "one_step": _one_step(s),
-            "floor_sgd": _exponent(s, _floor),
-            "floor_adam": _exponent(s, lambda v, step: _floor(v, _normalized(v, step))),
-        }
+        def adam(v: float, step: float) -> float:
+            # b = step/sqrt(2 v/(2 - b)) is a quadratic in b.
+            share = step**2 / (2.0 * v)
+            return _floor(v, (-share + math.sqrt(share**2 + 8.0 * share)) / 2.0)
+
+        whole, small = (1.0 / (s.signal**2 + v) for v in s.variances)
+        one = math.log(whole / small) / math.log(s.fewer)
+        return {"one_step": one, "floor_sgd": s._exponent(_floor), "floor_adam": s._exponent(adam)}
 
     def check(s) -> dict[str, float]:
         def adam(v: float, step: float) -> float:
@@ -189,13 +162,17 @@ class StepUnderInflation(Claim):
 
             return _carried(v, float(brentq(off, 1e-9, 1.9, xtol=1e-15, rtol=1e-14)))
 
-        whole, small = (_descent(s, v) for v in s.variances)
+        # The steps at which the slope of the expected loss vanishes.
+        whole, small = (
+            float(brentq(lambda step, v=v: step * (s.signal**2 + v) - s.signal**2, 0.0, 2.0, xtol=1e-15, rtol=1e-14))
+            for v in s.variances
+        )
         one = math.log(whole / small) / math.log(s.fewer)
-        return {"one_step": one, "floor_sgd": _exponent(s, _carried), "floor_adam": _exponent(s, adam)}
+        return {"one_step": one, "floor_sgd": s._exponent(_carried), "floor_adam": s._exponent(adam)}
 
     wrong = {
         "square root for all aims": lambda s: dict.fromkeys(s.predict(), 0.5),
-        "Adam taken as descent": lambda s: s.predict() | {"floor_adam": _exponent(s, _floor)},
+        "Adam taken as descent": lambda s: s.predict() | {"floor_adam": s._exponent(_floor)},
         "linear for one step whatever the noise": lambda s: s.predict() | {"one_step": 1.0},
     }
 
@@ -209,13 +186,13 @@ class StepUnderInflation(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        replicates = units_for(_SPREAD, effect, 3 * len(StepUnderInflation.points))
+        # Of one replicate's exponent of Adam's floor, relative (measured: 0.083 at the first point). That of 24
+        # replicates' best step is as large; that of descent's floor 0.028, for which a sixth is enough.
+        replicates = units_for(0.1, effect, 3 * len(StepUnderInflation.points))
         return {
             "one_step": _measured_step(point, 28 * replicates, seed, plant),
             "floor_sgd": _measured_floor(point, sim.updates.sgd, max(24, replicates // 6), seed + 1, plant),
-            "floor_adam": _measured_floor(point, _adam, replicates, seed + 11, plant),
+            "floor_adam": _measured_floor(point, lambda step: lab.adam(step, beta1=0.0), replicates, seed + 11, plant),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"gradient scaled in place of the step": Defect(_gradient_scaled, _POINT)}
+    defects = {"gradient scaled in place of the step": lambda: (_gradient_scaled, _POINT)}

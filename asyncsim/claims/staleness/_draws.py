@@ -1,20 +1,20 @@
-"""Points with random staleness, and exact moments of descent over every sequence of draws."""
-
-from __future__ import annotations
+"""Points with random staleness or workers of random times, and descent over every sequence of draws, every order."""
 
 import itertools
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Draw, Positive, Vector
+from asyncsim.base.declared import Count, Declared, Integer, Positive, Real, Vector
 from asyncsim.claims import _random
 
 LONGEST = 24
 """Largest staleness of a law."""
 PATHS = 2**16
 """Most sequences of draws that are enumerated."""
+ORDERS = 2**14
+"""Most orders that are enumerated."""
 
 
 class RandomDelays(Declared):
@@ -28,15 +28,7 @@ class RandomDelays(Declared):
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
 
     def joint(self) -> None:
-        """Probabilities add up to 1."""
         _random.check_law(self.law, LONGEST)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Staleness of at most 2."""
-        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 2))), 1.0]
-        law = tuple(weight / sum(weights) for weight in weights)
-        return {name: law if name == "law" else draw(p) for name, p in cls.parameters.items()}
 
 
 def check_paths(law: np.ndarray, updates: int, groups: int = 1) -> None:
@@ -69,3 +61,33 @@ def mean_path(law: np.ndarray, share: float, updates: int) -> float:
     """x_T of the averaged recursion from x_0 = 1."""
     step = np.linalg.matrix_power(_random.averaged(law, share), updates)
     return float(step[0].sum())
+
+
+class ExponentialWorkers(Declared):
+    """Base of points with M workers that deliver in an order of independent, equal draws."""
+
+    workers = Integer(2, 64, typical=(2, 4), example=3, doc="workers that update on arrival", remedy="have two or more")
+    updates = Count(1, 12, typical=(1, 6), example=5, unit="updates", doc="updates of the run")
+    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
+
+    def joint(self) -> None:
+        remedy = "shorten the run, or have fewer workers"
+        checks.power("workers ** updates", self.workers, self.updates, ORDERS, "orders", remedy)
+
+
+def share_of_run() -> Real:
+    """step * curvature of a run."""
+    return Real(0.0, 2.0, typical=(0.01, 1.0), example=0.5, doc="step * curvature of the run")
+
+
+def paths(workers: int, updates: int, start: np.ndarray, move: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Iterates of all equally likely orders, `[K, T+1, P]`: the worker of an update adds `move` of what it has read."""
+    orders = np.array(list(itertools.product(range(workers), repeat=updates)))
+    rows = np.arange(len(orders))
+    read = np.broadcast_to(start, (len(orders), workers, start.size)).copy()
+    iterates = [np.broadcast_to(start, (len(orders), start.size))]
+    for t in range(updates):
+        worker = orders[:, t]
+        iterates.append(iterates[-1] + move(read[rows, worker]))
+        read[rows, worker] = iterates[-1]
+    return np.stack(iterates, axis=1)

@@ -1,7 +1,5 @@
 """Points with a KL-regularized softmax bandit: its optimum, the curvature there, and Jacobians of mean fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -24,18 +22,11 @@ class SoftBandit(Arms):
     def joint(self) -> None:
         """The second route loses the optimum to rounding once all but one arm have vanished."""
         super().joint()
+        # pi*, `[A]`, and kl times the largest eigenvalue of the Fisher matrix there.
+        self.optimum = softmax(self.reference_logits + self.rewards / self.kl)
         second = float(np.sort(self.optimum)[-2])
         checks.require(second > 1e-9, "kl", self.kl, "large enough that two arms keep more than 1e-9", "raise kl")
-
-    @property
-    def optimum(self) -> np.ndarray:
-        """pi*, `[A]`."""
-        return softmax(self.reference_logits + self.rewards / self.kl)
-
-    @property
-    def curvature(self) -> float:
-        """kl times the largest eigenvalue of the Fisher matrix at pi*."""
-        return self.kl * float(np.linalg.eigvalsh(fisher(self.optimum))[-1])
+        self.curvature = self.kl * float(np.linalg.eigvalsh(fisher(self.optimum))[-1])
 
     def soft_rewards(self, pi: np.ndarray) -> np.ndarray:
         """r - kl log(pi/reference), `[A]`."""

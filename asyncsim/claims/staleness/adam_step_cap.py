@@ -16,23 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
-
-
-def _memory(s: AdamStepCap, ratio: float) -> float:
-    """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
-    terms = (1.0 - ratio**s.updates) / (1.0 - ratio)
-    return (1.0 - s.beta1) * math.sqrt(terms / (1.0 - s.beta2))
-
-
-def _correction(s: AdamStepCap) -> float:
-    return math.sqrt(1.0 - s.beta2**s.updates) / (1.0 - s.beta1**s.updates)
-
-
-_OTHERS = 63
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks, named
 
 
 @dataclass(frozen=True)
@@ -61,22 +46,28 @@ class AdamStepCap(Claim):
     late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
     """
 
-    kind, source = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1"
-    through = "loop"
+    kind, source, through = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1", "loop"
 
     beta1 = Real(0.01, 0.99, typical=(0.5, 0.95), example=0.9, doc="share that the first moment keeps")
     beta2 = Real(0.01, 0.9999, typical=(0.95, 0.9999), example=0.99, doc="share that the second moment keeps")
     updates = Integer(1, 2000, typical=(1, 300), example=200, unit="updates", doc="update whose step is asked for")
 
     def joint(self) -> None:
-        """A bounded step, and gradients whose squares are numbers."""
         checks.require(self.beta1**2 < 0.999 * self.beta2, "beta1", self.beta1, "below sqrt(0.999 beta2)", "lower it")
         grown = self.updates * abs(math.log(self.beta2 / self.beta1))
         bound = "such that gradients grow by less than e^300"
         checks.require(grown < 300.0, "updates", self.updates, bound, "lower it")
 
+    def memory(s, ratio: float) -> float:
+        """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
+        terms = (1.0 - ratio**s.updates) / (1.0 - ratio)
+        return (1.0 - s.beta1) * math.sqrt(terms / (1.0 - s.beta2))
+
+    def correction(s) -> float:
+        return math.sqrt(1.0 - s.beta2**s.updates) / (1.0 - s.beta1**s.updates)
+
     def predict(s) -> dict[str, float]:
-        return {"largest_step": _memory(s, s.beta1**2 / s.beta2) * _correction(s)}
+        return {"largest_step": s.memory(s.beta1**2 / s.beta2) * s.correction()}
 
     def check(s) -> dict[str, float]:
         first = second = step = 0.0
@@ -85,13 +76,13 @@ class AdamStepCap(Claim):
             first = s.beta1 * first + (1.0 - s.beta1) * gradient
             second = s.beta2 * second + (1.0 - s.beta2) * gradient**2
             step = first / math.sqrt(second)
-        return {"largest_step": step * _correction(s)}
+        return {"largest_step": step * s.correction()}
 
     wrong = {
         "quoted (1 - beta1) / sqrt(1 - beta2)": lambda s: {"largest_step": (1 - s.beta1) / math.sqrt(1 - s.beta2)},
-        "one large gradient after zeros": lambda s: {"largest_step": _memory(s, 0.0) * _correction(s)},
+        "one large gradient after zeros": lambda s: {"largest_step": s.memory(0.0) * s.correction()},
         "step of 1": lambda s: {"largest_step": 1.0},
-        "momentum's square divided by no beta2": lambda s: {"largest_step": _memory(s, s.beta1**2) * _correction(s)},
+        "momentum's square divided by no beta2": lambda s: {"largest_step": s.memory(s.beta1**2) * s.correction()},
     }
 
     points = (_POINT,)
@@ -103,8 +94,8 @@ class AdamStepCap(Claim):
         back = np.arange(count - 1, -1, -1.0)
         # Growth as it should be largest, at other rates, and with noise.
         draws = np.random.default_rng(seed)
-        powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, _OTHERS)])[:, None]
-        noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, _OTHERS)])[:, None] * draws.normal(size=count)
+        powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, 63)])[:, None]
+        noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, 63)])[:, None] * draws.normal(size=count)
         script = (beta1 / beta2) ** (powers * back) * noise
         spec = sim.Spec(
             sim.tasks.quadratic(noise=0.0),
@@ -121,12 +112,13 @@ class AdamStepCap(Claim):
         largest = float(np.abs(trace.parameters[:, 0] - trace["place"][-1]).max())
         return {"largest_step": Estimate(largest, tolerance=1e-6 * largest)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        uncorrected = sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5)
-        return {
-            "no bias correction": Defect(lab.relinked(lambda fed, adam: (fed, adam, uncorrected)), _EARLY),
-            "second moment as short as the first": Defect(
-                lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))), _POINT
-            ),
-        }
+    defects = {
+        "no bias correction": lambda: (
+            lab.relinked(lambda *links: (*links, sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5))),
+            _EARLY,
+        ),
+        "second moment as short as the first": lambda: (
+            lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))),
+            _POINT,
+        ),
+    }

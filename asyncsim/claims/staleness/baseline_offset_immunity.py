@@ -8,26 +8,15 @@ At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in beha
 matrix. Source: derived; pessimistic baselines: arXiv 2506.20520.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Real, Staleness
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, checks, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 from asyncsim.claims.staleness._soft import SoftBandit, centered
-
-
-def _step(s: BaselineOffsetImmunity, share: float) -> dict[str, float]:
-    return {"step": mixed_critical(s.staleness, share) / s.curvature}
-
 
 _point = named("offset", "staleness", rewards=(0.0, 0.4, 1.0), reference_logits=(0.5, 0.0, -0.5), kl=0.5)
 
@@ -37,8 +26,7 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
     `V/kl` in `[1/2, 1]` no staleness lowers the largest stable step
     """
 
-    kind, source = "threshold", "derived; pessimistic baselines: arXiv 2506.20520"
-    through = "loop"
+    kind, source, through = "threshold", "derived; pessimistic baselines: arXiv 2506.20520", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
     offset = Real(example=0.1, unit="reward", doc="how far the baseline lies below the mean regularized reward")
@@ -49,14 +37,11 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
         checks.require(fits, "offset", self.offset, "between -2 kl and 3 kl", "change the offset")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A share of the penalty's weight."""
-        point = super().drawn(draw)
-        return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
+    def _step(s, share: float) -> dict[str, float]:
+        return {"step": mixed_critical(s.staleness, share) / s.curvature}
 
     def predict(s) -> dict[str, float]:
-        return _step(s, 1.0 - s.offset / s.kl)
+        return s._step(1.0 - s.offset / s.kl)
 
     def check(s) -> dict[str, float]:
         def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
@@ -67,14 +52,13 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         return {"step": marginal_step_mixed(*s.jacobians(field), s.staleness)}
 
     wrong = {
-        "sign of the offset": lambda s: _step(s, 1.0 + s.offset / s.kl),
+        "sign of the offset": lambda s: s._step(1.0 + s.offset / s.kl),
         "offset without effect": lambda s: {"step": critical(s.staleness) / s.curvature},
-        "baseline at the reward without its penalty": lambda s: _step(s, 1.0 - s.offset),
+        "baseline at the reward without its penalty": lambda s: s._step(1.0 - s.offset),
     }
 
     points = (_point(0.15, 3), _point(0.35, 2), _point(-0.25, 2))
     more = (_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3))
-
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
     @staticmethod
@@ -85,10 +69,8 @@ class BaselineOffsetImmunity(SoftBandit, Claim):
         method = sim.methods.reinforce(sim.advantages.offset(lab.soft.value(task, start) - point["offset"]))
         return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(0.15, 3)),
-            "baseline of the group": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _point(0.15, 3)),
-            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point(-0.25, 2)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(0.15, 3)),
+        "baseline of the group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _point(0.15, 3)),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point(-0.25, 2)),
+    }

@@ -7,20 +7,14 @@ open: 6,000 random laws up to staleness 21 have no counterexample, and there is 
 route: the phase of the characteristic equation of a delay that is no integer. Source: numerical search.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 from asyncsim.claims.staleness._draws import RandomDelays
-
-
-def _bound(s: ConstantIsWorst, mean: float) -> dict[str, float]:
-    return {"inverse_step": s.curvature / (2.0 * math.sin(math.pi / (2.0 * (2.0 * mean + 1.0))))}
 
 
 def _point(*law: float) -> Point:
@@ -35,15 +29,17 @@ class ConstantIsWorst(RandomDelays, Claim):
     `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
     """
 
-    kind, status, source = "bound", "open", "numerical search; no proof in discrete time"
-    through = "loop"
+    kind, status, source, through = "bound", "open", "numerical search; no proof in discrete time", "loop"
 
     @property
     def mean(self) -> float:
         return float(self.law @ np.arange(len(self.law)))
 
+    def bound(s, mean: float) -> dict[str, float]:
+        return {"inverse_step": s.curvature / (2.0 * math.sin(math.pi / (2.0 * (2.0 * mean + 1.0))))}
+
     def predict(s) -> dict[str, float]:
-        return _bound(s, s.mean)
+        return s.bound(s.mean)
 
     def check(s) -> dict[str, float]:
         def phase(phi: float) -> float:
@@ -54,24 +50,21 @@ class ConstantIsWorst(RandomDelays, Claim):
         return {"inverse_step": s.curvature / float(abs(1.0 - np.exp(1j * phi)))}
 
     wrong = {
-        "half the largest staleness in place of the mean": lambda s: _bound(s, (len(s.law) - 1) / 2.0),
-        "staleness rounded down": lambda s: _bound(s, math.floor(0.9 * s.mean)),
+        "half the largest staleness in place of the mean": lambda s: s.bound((len(s.law) - 1) / 2.0),
+        "staleness rounded down": lambda s: s.bound(math.floor(0.9 * s.mean)),
     }
-
-    terms = {"constant staleness": lambda s, factor: {"inverse_step": factor * _bound(s, s.mean)["inverse_step"]}}
+    terms = {"constant staleness": lambda s, factor: {"inverse_step": factor * s.bound(s.mean)["inverse_step"]}}
 
     points = (_CONSTANT, _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
     more = (_point(0.0, 1.0), _point(0.875, *[0.0] * 7, 0.125), _point(0.0, 0.0, 0.5, 0.5))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        step = lab.mixed.step_of(point, seed, plant)
+        step = lab.step_under(point["law"], (point["curvature"],), seed, plant)
         inverse = 1.0 / step.value
         return {"inverse_step": step._replace(value=inverse, tolerance=step.tolerance * inverse / step.value)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _CONSTANT),
-            "momentum inserted": Defect(lab.momentum_inserted, _CONSTANT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _CONSTANT),
+        "momentum inserted": lambda: (lab.momentum_inserted, _CONSTANT),
+    }

@@ -7,27 +7,14 @@ noiseless. Second route: the squared difference of the two largest companion roo
 mean. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, checks, named
 from asyncsim.claims._delay import critical
-
-
-def _quantities(s: CriticalDamping, a: float, radius: float | None = None) -> dict[str, float]:
-    return {"step": a / s.curvature, "radius": s.staleness / (s.staleness + 1) if radius is None else radius}
-
-
-def _closed(s: CriticalDamping) -> float:
-    tau = s.staleness
-    return math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1))
 
 
 def _pair(a: float, tau: int) -> np.ndarray:
@@ -47,14 +34,19 @@ class CriticalDamping(Claim):
     + 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` an update
     """
 
-    kind, source = "threshold", "derived: double root of the characteristic equation"
-    through = "loop"
+    kind, source, through = "threshold", "derived: double root of the characteristic equation", "loop"
 
     staleness = Staleness(1, 64, typical=(1, 24), example=4)
     curvature = Positive(typical=(0.1, 9.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
 
+    def quantities(s, a: float, radius: float | None = None) -> dict[str, float]:
+        return {"step": a / s.curvature, "radius": s.staleness / (s.staleness + 1) if radius is None else radius}
+
+    def closed(s) -> float:
+        return math.exp(s.staleness * math.log(s.staleness) - (s.staleness + 1) * math.log(s.staleness + 1))
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _closed(s))
+        return s.quantities(s.closed())
 
     def check(s) -> dict[str, float]:
         def difference(a: float) -> float:
@@ -62,13 +54,13 @@ class CriticalDamping(Claim):
             return float(((first - second) ** 2).real)
 
         a = float(brentq(difference, 0.2 / (s.staleness + 1), 0.8 / (s.staleness + 1), xtol=1e-17, rtol=1e-14))
-        return _quantities(s, a, float(_pair(a, s.staleness).mean().real))
+        return s.quantities(a, float(_pair(a, s.staleness).mean().real))
 
     wrong = {
-        "limit of long delays 1/(e (tau + 1))": lambda s: _quantities(s, 1.0 / (math.e * (s.staleness + 1))),
-        "exponents exchanged": lambda s: _quantities(s, _closed(s) * (s.staleness + 1) / s.staleness),
-        "a quarter of the largest stable step": lambda s: _quantities(s, critical(s.staleness) / 4.0),
-        "one update of memory fewer": lambda s: _quantities(s, _closed(s), 1.0 - 1.0 / s.staleness),
+        "limit of long delays 1/(e (tau + 1))": lambda s: s.quantities(1.0 / (math.e * (s.staleness + 1))),
+        "exponents exchanged": lambda s: s.quantities(s.closed() * (s.staleness + 1) / s.staleness),
+        "a quarter of the largest stable step": lambda s: s.quantities(critical(s.staleness) / 4.0),
+        "one update of memory fewer": lambda s: s.quantities(s.closed(), 1.0 - 1.0 / s.staleness),
     }
 
     points = (_point(1), _point(2), _point(4))
@@ -93,9 +85,7 @@ class CriticalDamping(Claim):
             "radius": Estimate(float(product ** (0.5 / delay)), tolerance=1e-3 / delay, samples=1),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(4)),
-            "momentum inserted": Defect(lab.momentum_inserted, _point(2)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(4)),
+        "momentum inserted": lambda: (lab.momentum_inserted, _point(2)),
+    }

@@ -9,18 +9,15 @@ tokens or more, at most 2^20 sequences. Second route: complex-step derivatives o
 derived.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Integer, Real
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, indexed
 from asyncsim.claims._points import BEHAVIOR
 
 _STALE = {"none": "none", "token": "token", "prefix": "prefix", "clipped": "token"}
@@ -28,61 +25,8 @@ _CURRENT = {"sequence": "sequence", "per_decision": "sequence", "truncated": "se
 """Estimators whose stale, or whose current Jacobian is predicted, with the ratio that decides it."""
 
 
-def _tokens(s: EstimatorJacobians, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities `[Y, T]` and scores `[Y, T, S*A]` of every token."""
-    tokens, p = s.tokens, softmax(logits.reshape(s.logits.shape))
-    rows = s.rows(tokens)
-    score = np.zeros((*tokens.shape, *p.shape), dtype=p.dtype)
-    place = np.ix_(*map(np.arange, tokens.shape))
-    score[(*place, rows)] = np.eye(s.actions)[tokens] - p[rows]
-    return p[rows, tokens], score.reshape(*tokens.shape, -1)
-
-
-def _stale(s: EstimatorJacobians, of: dict[str, str], total: bool = True) -> dict[str, float]:
-    """Jacobians by closed form, of the estimators whose ratio `of` names; `total`: grad S is among the current part."""
-    probability, score = _tokens(s, s.logits)
-    mass, whole = probability.prod(axis=1) * s.advantage, score.sum(axis=1, keepdims=True)
-    seen = {"none": 0.0 * score, "token": score, "prefix": score.cumsum(axis=1), "sequence": whole + 0.0 * score}
-    found: dict[str, float] = {}
-    for name in _STALE:
-        found |= indexed(f"stale_{name}", np.einsum("y,yti,ytj->ij", mass, score, whole - seen[of[name]]))
-    rows, p = s.rows(s.tokens), softmax(s.logits)
-    curvature = np.zeros((*p.shape, *p.shape))
-    for row in range(len(p)):
-        curvature[row, :, row] = -(mass @ (rows == row).sum(axis=1)) * _bandit.fisher(p[row])
-    for name in _CURRENT:
-        product = np.einsum("y,yti,ytj->ij", mass, score, seen[of[name]])
-        found |= indexed(f"current_{name}", product + total * curvature.reshape(product.shape))
-    return found
-
-
 _ALL = {**_STALE, **_CURRENT}
 _SHIFT, _SIZE = 0.005, 1 << 17
-_TOLERANCE = 1e-6
-
-
-def _methods(baseline: float) -> dict[str, lab.Method]:
-    advantage: Any = sim.advantages.offset(baseline)
-    plain: Any = "sequence_sum"
-    return {
-        "stale_none": sim.methods.reinforce(advantage),
-        "stale_token": sim.methods.full_is("token", advantage),
-        "stale_prefix": sim.methods.prefix_is(advantage),
-        "stale_clipped": sim.methods.ppo_clip(advantage=advantage, aggregator=plain),
-        "current_sequence": sim.methods.full_is("sequence", advantage),
-        "current_per_decision": sim.methods.per_decision_is(advantage),
-        "current_truncated": sim.methods.truncated_is("sequence", 2.0, advantage, plain),
-    }
-
-
-def _jacobian(spec: lab.Spec, flat: np.ndarray, stale: bool) -> np.ndarray:
-    """Central differences of fourth order, `[P, P]`."""
-    total = np.zeros((flat.size, flat.size))
-    for multiple, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
-        moved, here = flat + multiple * _SHIFT * np.eye(flat.size), np.tile(flat, (flat.size, 1))
-        now, then = (here, moved) if stale else (moved, here)
-        total += weight / (12.0 * _SHIFT) * sim.oracle.limit(spec.task, spec.method, now, then, spec.policy)
-    return total.T
 
 
 def _point(dependence: str, horizon: int, rows: int, success: float) -> Point:
@@ -119,12 +63,38 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         paid = _bandit.reward((self.tokens == 0).sum(axis=1), self.horizon, self.success)
         return np.asarray(paid) - self.baseline
 
+    def _tokens(s, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities `[Y, T]` and scores `[Y, T, S*A]` of every token."""
+        tokens, p = s.tokens, softmax(logits.reshape(s.logits.shape))
+        rows = s.rows(tokens)
+        score = np.zeros((*tokens.shape, *p.shape), dtype=p.dtype)
+        place = np.ix_(*map(np.arange, tokens.shape))
+        score[(*place, rows)] = np.eye(s.actions)[tokens] - p[rows]
+        return p[rows, tokens], score.reshape(*tokens.shape, -1)
+
+    def _stale(s, of: dict[str, str], total: bool = True) -> dict[str, float]:
+        """Jacobians by closed form, of the estimators whose ratio `of` names; `total`: with grad S."""
+        probability, score = s._tokens(s.logits)
+        mass, whole = probability.prod(axis=1) * s.advantage, score.sum(axis=1, keepdims=True)
+        seen = {"none": 0.0 * score, "token": score, "prefix": score.cumsum(axis=1), "sequence": whole + 0.0 * score}
+        found: dict[str, float] = {}
+        for name in _STALE:
+            found |= indexed(f"stale_{name}", np.einsum("y,yti,ytj->ij", mass, score, whole - seen[of[name]]))
+        rows, p = s.rows(s.tokens), softmax(s.logits)
+        curvature = np.zeros((*p.shape, *p.shape))
+        for row in range(len(p)):
+            curvature[row, :, row] = -(mass @ (rows == row).sum(axis=1)) * _bandit.fisher(p[row])
+        for name in _CURRENT:
+            product = np.einsum("y,yti,ytj->ij", mass, score, seen[of[name]])
+            found |= indexed(f"current_{name}", product + total * curvature.reshape(product.shape))
+        return found
+
     def predict(s) -> dict[str, float]:
-        return _stale(s, _ALL)
+        return s._stale(_ALL)
 
     def check(s) -> dict[str, float]:
         def field(ratio: str, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
-            (mu, _), (pi, score) = _tokens(s, behavior), _tokens(s, theta)
+            (mu, _), (pi, score) = s._tokens(behavior), s._tokens(theta)
             token = pi / mu
             whole, prefix = token.prod(axis=1, keepdims=True) + 0.0 * token, token.cumprod(axis=1)
             weight = {"none": np.ones_like(token), "token": token, "prefix": prefix, "sequence": whole}[ratio]
@@ -139,10 +109,10 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         return found
 
     wrong = {
-        "token ratio taken to remove nothing": lambda s: _stale(s, {**_ALL, "token": "none", "clipped": "none"}),
-        "prefix ratio taken for the one per decision": lambda s: _stale(s, {**_ALL, "per_decision": "prefix"}),
-        "later tokens forgotten in the prefix ratio": lambda s: _stale(s, {**_ALL, "prefix": "token"}),
-        "change of the scores forgotten": lambda s: _stale(s, _ALL, total=False),
+        "token ratio taken to remove nothing": lambda s: s._stale({**_ALL, "token": "none", "clipped": "none"}),
+        "prefix ratio taken for the one per decision": lambda s: s._stale({**_ALL, "per_decision": "prefix"}),
+        "later tokens forgotten in the prefix ratio": lambda s: s._stale({**_ALL, "prefix": "token"}),
+        "change of the scores forgotten": lambda s: s._stale(_ALL, total=False),
     }
 
     points = (_MARKOV, _point("iid", 4, 1, 0.5))
@@ -157,19 +127,34 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
+        advantage: Any = sim.advantages.offset(point["baseline"])
+        plain: Any = "sequence_sum"
+        methods = {
+            "stale_none": sim.methods.reinforce(advantage),
+            "stale_token": sim.methods.full_is("token", advantage),
+            "stale_prefix": sim.methods.prefix_is(advantage),
+            "stale_clipped": sim.methods.ppo_clip(advantage=advantage, aggregator=plain),
+            "current_sequence": sim.methods.full_is("sequence", advantage),
+            "current_per_decision": sim.methods.per_decision_is(advantage),
+            "current_truncated": sim.methods.truncated_is("sequence", 2.0, advantage, plain),
+        }
         found: dict[str, Estimate] = {}
-        for name, method in _methods(point["baseline"]).items():
+        for name, method in methods.items():
             spec, flat = plant(lab.population(task, method)), np.ravel(point["logits"])
-            jacobian = _jacobian(spec, flat, name.startswith("stale"))
+            # Central differences of fourth order.
+            total = np.zeros((flat.size, flat.size))
+            for multiple, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):
+                moved, here = flat + multiple * _SHIFT * np.eye(flat.size), np.tile(flat, (flat.size, 1))
+                now, then = (here, moved) if name.startswith("stale") else (moved, here)
+                total += weight / (12.0 * _SHIFT) * sim.oracle.limit(spec.task, spec.method, now, then, spec.policy)
+            jacobian = total.T
             # Besides what the fourth order leaves, h^4/30 times a fifth derivative: it stays where the first cancels.
-            tolerance = _TOLERANCE * float(np.linalg.norm(jacobian)) + _SHIFT**4 / 30.0
+            tolerance = 1e-6 * float(np.linalg.norm(jacobian)) + _SHIFT**4 / 30.0
             found |= {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(jacobian.ravel())}
         return found
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "token ratio in place of every other": Defect(lab.with_method(weight=lab.Ratio("token")), _MARKOV),
-            "score at the behavior version": Defect(lab.with_method(at="behavior"), _MARKOV),
-            "last token left out of the log-prob": Defect(lab.with_policy(lab.ShortProduct), _MARKOV),
-        }
+    defects = {
+        "token ratio in place of every other": lambda: (lab.with_method(weight=lab.Ratio("token")), _MARKOV),
+        "score at the behavior version": lambda: (lab.with_method(at="behavior"), _MARKOV),
+        "last token left out of the log-prob": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+    }

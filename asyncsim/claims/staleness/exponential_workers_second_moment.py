@@ -8,17 +8,15 @@ exponential times of one rate, each reads after its own update. Second route: ro
 x_T^2 over every order of workers. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
 from asyncsim.claims._delay import critical
-from asyncsim.claims._recursion import first_crossing
-from asyncsim.claims.staleness._orders import ExponentialWorkers, paths, share_of_run
+from asyncsim.claims._recursion import first_unstable
+from asyncsim.claims.staleness._draws import ExponentialWorkers, paths, share_of_run
 
 
 def _map(a: float, workers: int, reread: float = 1.0) -> np.ndarray:
@@ -29,20 +27,10 @@ def _map(a: float, workers: int, reread: float = 1.0) -> np.ndarray:
     return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
 
 
-def _quantities(s: ExponentialWorkersSecondMoment, boundary: float, moment: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature, "second_moment": moment}
-
-
-def _iterated(s: ExponentialWorkersSecondMoment, reread: float = 1.0) -> float:
-    return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
-
-
 def _closed(workers: int) -> float:
     return (1.0 + math.sqrt(8.0 * workers + 1.0)) / (2.0 * workers)
 
 
-_SPREAD = 0.45
-"""Largest standard deviation of x_T^2 over its mean at the points below (measured)."""
 _VALUES = 8
 """Values of E x_t^2 that determine its four roots."""
 _POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
@@ -53,51 +41,47 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
     sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`
     """
 
-    kind, source = "threshold", "derived: recursion of the moments of iterate and read values"
-    through = "kernel, loop"
+    kind, source, through = "threshold", "derived: recursion of the moments of iterate and read values", "kernel, loop"
 
     share = share_of_run()
 
+    def quantities(s, boundary: float, moment: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature, "second_moment": moment}
+
+    def iterated(s, reread: float = 1.0) -> float:
+        return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, _closed(s.workers), _iterated(s))
+        return s.quantities(_closed(s.workers), s.iterated())
 
     def check(s) -> dict[str, float]:
-        def excess(a: float) -> float:
-            return float(np.abs(np.linalg.eigvals(_map(a, s.workers))).max()) - 1.0
-
         last = paths(s.workers, s.updates, np.ones(1), lambda read: -s.share * read)[:, -1, 0]
-        return _quantities(s, first_crossing(excess, 0.2 / s.workers, 2.5), float((last**2).mean()))
+        return s.quantities(first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5), float((last**2).mean()))
 
     wrong = {
-        "boundary of the mean": lambda s: _quantities(s, 4.0 * s.workers - 2.0, _iterated(s)),
-        "limit of many workers sqrt(2/M)": lambda s: _quantities(s, math.sqrt(2.0 / s.workers), _iterated(s)),
-        "constant staleness M - 1": lambda s: _quantities(s, critical(s.workers - 1), _iterated(s)),
-        "read value kept after the own update": lambda s: _quantities(s, _closed(s.workers), _iterated(s, 0.0)),
+        "boundary of the mean": lambda s: s.quantities(4.0 * s.workers - 2.0, s.iterated()),
+        "limit of many workers sqrt(2/M)": lambda s: s.quantities(math.sqrt(2.0 / s.workers), s.iterated()),
+        "constant staleness M - 1": lambda s: s.quantities(critical(s.workers - 1), s.iterated()),
+        "read value kept after the own update": lambda s: s.quantities(_closed(s.workers), s.iterated(0.0)),
     }
 
     points = (_POINT, {**_POINT, "workers": 2})
     more = ({**_POINT, "workers": 4},)
-
     reach = staticmethod(within(workers=4))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvature = point["curvature"]
-        # Train on cuts of one run of the kernel.
-        system, count = lab.workers.timed(point["workers"]), units_for(_SPREAD, effect, 6)
-        version = lab.workers.windows(system, point["updates"], count, seed)
-        settings = {"updates": point["updates"], **lab.workers.on(version)}
-        spec = lab.paths.from_one(curvature, lab.paths.given(version), point["share"] / curvature, **settings)
+        curvature, updates = point["curvature"], point["updates"]
+        system, size = lab.paths.of_workers(point["workers"], updates, units_for(0.45, effect, 6), seed)
+        spec = lab.paths.from_one(curvature, system, point["share"] / curvature, updates=updates, **size)
         second = lab.paths.mean_of(lab.run(spec, seed, plant).parameters[:, 0] ** 2)
         # List all orders for the boundary.
         bracket = (0.1 / point["workers"] / curvature, 2.5 / curvature)
-        orders = lab.workers.orders(point["workers"], _VALUES)
+        orders = lab.paths.orders(point["workers"], _VALUES)
         step = lab.paths.moment_boundary(*orders, curvature, bracket, seed, plant)
         return {"step": step, "second_moment": second}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "workers in rotation": Defect(lab.workers.in_rotation(3), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "workers in rotation": lambda: (lab.paths.in_rotation, _POINT),
+    }

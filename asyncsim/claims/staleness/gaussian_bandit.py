@@ -12,12 +12,10 @@ both boundaries. Second route: Hoeffding's variance by Gauss-Hermite quadrature,
 moments of tau + 1 neighbors. Source: derived.
 """
 
-from __future__ import annotations
-
 import asyncsim as sim
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims._delay import excess
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
 
@@ -27,7 +25,6 @@ def _from(s: GaussianBandit, second: float) -> dict[str, float]:
     return {"second_moment": second, "energy": s.curvature**2 * second * (1.0 + 1.0 / share)}
 
 
-_UPDATES = 100
 _POINT = {"staleness": 1, "samples": 12, "curvature": 2.0, "width": 0.5, "step": 0.175}
 
 
@@ -36,8 +33,7 @@ class GaussianBanditClaim(GaussianBandit, Claim):
     1)`, without approximation
     """
 
-    kind, source = "distribution", "derived"
-    through = "loop"
+    kind, source, through = "distribution", "derived", "loop"
 
     def predict(s) -> dict[str, float]:
         return _from(s, mean_square(s))
@@ -54,7 +50,6 @@ class GaussianBanditClaim(GaussianBandit, Claim):
 
     points = (_POINT,)
     more = ({**_POINT, "staleness": 3, "step": 0.075},)
-
     reach = staticmethod(lambda point: lab.gaussian.settled(point))
 
     @staticmethod
@@ -63,15 +58,13 @@ class GaussianBanditClaim(GaussianBandit, Claim):
         spread = 0.33 if point["staleness"] < 2 else 0.41
         replicates, skipped = units_for(spread, effect, 4), lab.gaussian.warm_up(point)
         metrics = ["exact_gradient_norm", "gradient_norm"]
-        trace = lab.run(lab.gaussian.bandit(point, skipped + _UPDATES, replicates, metrics), seed, plant)
+        trace = lab.run(lab.gaussian.bandit(point, skipped + 100, replicates, metrics), seed, plant)
         exact, norm = (trace[name][skipped:] for name in metrics)
         read = {"second_moment": (exact / point["curvature"]) ** 2, "energy": norm**2}
         return {name: between(x.mean(axis=0)) for name, x in read.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "own reward in the baseline": Defect(lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-            "two samples fewer in a group": Defect(replaced(samples_per_group=10), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+        "two samples fewer in a group": lambda: (replaced(samples_per_group=10), _POINT),
+    }

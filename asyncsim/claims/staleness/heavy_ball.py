@@ -8,17 +8,14 @@ Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Seco
 root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from scipy.optimize import brentq
 
 import asyncsim as sim
-from asyncsim.base.declared import Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named
 from asyncsim.claims._delay import critical
 
 
@@ -35,19 +32,6 @@ def _boundary(tau: int, beta: float) -> float:
     return 2.0 * math.sin(phi / 2.0) * math.hypot(1.0 - beta, 2.0 * math.sqrt(beta) * math.sin(phi / 2.0))
 
 
-def _excess(a: float, s: HeavyBall) -> float:
-    """Modulus of the largest root, less 1; multiplied by z where tau = 0."""
-    roots = np.zeros(max(s.staleness, 1) + 2)
-    roots[:3] = 1.0, -1.0 - s.momentum, s.momentum
-    roots[max(s.staleness, 1) + (s.staleness > 0)] += a
-    return float(np.abs(np.roots(roots)).max()) - 1.0
-
-
-def _as_delay(s: HeavyBall) -> dict[str, float]:
-    delay = s.staleness + s.momentum / (1.0 - s.momentum)
-    return {"step": 2.0 * (1.0 - s.momentum) * math.sin(math.pi / (2.0 * (2.0 * delay + 1.0))) / s.curvature}
-
-
 _point = named("staleness", "momentum", curvatures=(1.0, 0.25))
 
 
@@ -56,8 +40,7 @@ class HeavyBall(Claim):
     lowers it for every staleness `>= 1`, from 1 to `1 - beta` at 1
     """
 
-    kind, source = "threshold", "derived; qualitatively arXiv 1909.12340"
-    through = "loop"
+    kind, source, through = "threshold", "derived; qualitatively arXiv 1909.12340", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 24), example=4)
     momentum = Real(
@@ -74,15 +57,27 @@ class HeavyBall(Claim):
         return {"step": _boundary(s.staleness, s.momentum) / s.curvature}
 
     def check(s) -> dict[str, float]:
+        def excess(a: float) -> float:
+            """Modulus of the largest root, less 1; multiplied by z where tau = 0."""
+            roots = np.zeros(max(s.staleness, 1) + 2)
+            roots[:3] = 1.0, -1.0 - s.momentum, s.momentum
+            roots[max(s.staleness, 1) + (s.staleness > 0)] += a
+            return float(np.abs(np.roots(roots)).max()) - 1.0
+
         low = 0.5 * (1.0 - s.momentum) / (1 + s.staleness)
-        return {"step": float(brentq(_excess, low, 4.5, args=(s,), xtol=1e-15, rtol=1e-14)) / s.curvature}
+        return {"step": float(brentq(excess, low, 4.5, xtol=1e-15, rtol=1e-14)) / s.curvature}
 
     wrong = {
         "momentum forgotten": lambda s: {"step": critical(s.staleness) / s.curvature},
         "factor 1 - beta assumed on the gradient": lambda s: {
             "step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature
         },
-        "momentum taken as staleness larger by beta / (1 - beta)": _as_delay,
+        "momentum taken as staleness larger by beta / (1 - beta)": lambda s: {
+            "step": 2.0
+            * (1.0 - s.momentum)
+            * math.sin(math.pi / (2.0 * (2.0 * (s.staleness + s.momentum / (1.0 - s.momentum)) + 1.0)))
+            / s.curvature
+        },
     }
 
     points = tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5)))
@@ -106,11 +101,10 @@ class HeavyBall(Claim):
         low = 0.4 * scale * (1.0 - beta) / (1 + tau)
         return {"step": lab.marginal_step(build, low, 4.5 * scale, tau + 3, seed, modes=len(point["curvatures"]))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(4, 0.5)),
-            "factor 1 - beta on the gradient": Defect(
-                lab.relinked(lambda ball, *rest: (ball, sim.updates.scale(0.5), *rest)), _point(1, 0.5)
-            ),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(4, 0.5)),
+        "factor 1 - beta on the gradient": lambda: (
+            lab.relinked(lambda ball, *rest: (ball, sim.updates.scale(0.5), *rest)),
+            _point(1, 0.5),
+        ),
+    }

@@ -8,42 +8,15 @@ Here x are logits of a softmax bandit. Second route: the mean over every order o
 radius of the recursion of iterate and mean read value. Source: arXiv 1605.09774; derived for any loss.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Draw, Positive, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, units_for, within
-from asyncsim.claims._recursion import first_crossing
-from asyncsim.claims.staleness._orders import ExponentialWorkers, paths
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
+from asyncsim.claims._recursion import first_unstable
+from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
-
-def _quantities(s: ImplicitMomentum, boundary: float, logits: np.ndarray) -> dict[str, float]:
-    return {"step": boundary / s.curvature} | indexed("logit", logits)
-
-
-def _momentum(
-    s: ImplicitMomentum, keep: float | None = None, scale: float | None = None, boundary: float | None = None
-) -> dict[str, float]:
-    """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
-    keep = 1.0 - 1.0 / s.workers if keep is None else keep
-    scale = 1.0 / s.workers if scale is None else scale
-    boundary = 2.0 * (2 * s.workers - 1) if boundary is None else boundary
-    forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
-    mean, change = s.step * forces[0], s.step * forces[0]
-    for force in forces[1:-1]:
-        change = keep * change + s.step * scale * force
-        mean = mean + change
-    return _quantities(s, boundary, mean)
-
-
-_SPREAD = 0.06
-"""Largest standard deviation of a logit over the norm at the points below (measured)."""
 _POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.0), "step": 2.0}
 
 
@@ -52,22 +25,14 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
     - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
     """
 
-    kind, source = "expectation", "arXiv 1605.09774; derived for any loss"
-    relative_to, through = "norm", "kernel, loop"
+    kind, source, relative_to, through = "expectation", "arXiv 1605.09774; derived for any loss", "norm", "kernel, loop"
 
     rewards = Vector(typical=(0.1, 1.0), length=3, example=(0.0, 0.5, 1.0), doc="rewards of the arms")
     step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate of the run")
 
     def joint(self) -> None:
-        """Arms that differ."""
         super().joint()
         refuse_equal(self.rewards)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """One arm pays nothing, so that rewards differ."""
-        point = super().drawn(draw)
-        return point | {"rewards": (0.0, *point["rewards"][1:])}
 
     def ascent(self, logits: np.ndarray) -> np.ndarray:
         """pi o (r - pi . r), `[K, A]`."""
@@ -79,49 +44,59 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         """Logits over every order, `[K, T+1, A]`."""
         return paths(self.workers, self.updates, np.zeros(3), lambda read: self.step * self.ascent(read))
 
+    def quantities(s, boundary: float, logits: np.ndarray) -> dict[str, float]:
+        return {"step": boundary / s.curvature} | indexed("logit", logits)
+
+    def _momentum(
+        s, keep: float | None = None, scale: float | None = None, boundary: float | None = None
+    ) -> dict[str, float]:
+        """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
+        keep = 1.0 - 1.0 / s.workers if keep is None else keep
+        scale = 1.0 / s.workers if scale is None else scale
+        boundary = 2.0 * (2 * s.workers - 1) if boundary is None else boundary
+        forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
+        mean, change = s.step * forces[0], s.step * forces[0]
+        for force in forces[1:-1]:
+            change = keep * change + s.step * scale * force
+            mean = mean + change
+        return s.quantities(boundary, mean)
+
     def predict(s) -> dict[str, float]:
-        return _momentum(s)
+        return s._momentum()
 
     def check(s) -> dict[str, float]:
-        def excess(a: float) -> float:
+        def moved(a: float) -> np.ndarray:
             share = 1.0 / s.workers
-            moved = np.array([[1.0, -a], [share, 1.0 - share - share * a]])
-            return float(np.abs(np.linalg.eigvals(moved)).max()) - 1.0
+            return np.array([[1.0, -a], [share, 1.0 - share - share * a]])
 
-        return _quantities(s, first_crossing(excess, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
+        return s.quantities(first_unstable(moved, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
 
     wrong = {
-        "momentum 1 - 1/(M + 1)": lambda s: _momentum(s, keep=s.workers / (s.workers + 1.0)),
-        "full learning rate beside the momentum": lambda s: _momentum(s, scale=1.0),
-        "boundary of momentum with the full learning rate": lambda s: _momentum(
-            s, boundary=2.0 * (2.0 - 1.0 / s.workers)
+        "momentum 1 - 1/(M + 1)": lambda s: s._momentum(keep=s.workers / (s.workers + 1.0)),
+        "full learning rate beside the momentum": lambda s: s._momentum(scale=1.0),
+        "boundary of momentum with the full learning rate": lambda s: s._momentum(
+            boundary=2.0 * (2.0 - 1.0 / s.workers)
         ),
     }
 
     points = (_POINT,)
     more = ({**_POINT, "workers": 2, "updates": 8}, {**_POINT, "workers": 6})
-
     reach = staticmethod(within(workers=12))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        # Train on cuts of one run of the kernel.
-        count = units_for(_SPREAD, effect, 12)
-        version = lab.workers.windows(lab.workers.timed(point["workers"]), point["updates"], count, seed)
-        task, steps = sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed"), (point["step"], point["updates"])
-        system, settings = lab.paths.given(version), lab.workers.on(version)
-        spec = lab.ascent(task, system, sim.methods.reinforce(), *steps, **settings)
+        updates, task = point["updates"], sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed")
+        system, size = lab.paths.of_workers(point["workers"], updates, units_for(0.06, effect, 12), seed)
+        spec = lab.ascent(task, system, sim.methods.reinforce(), point["step"], updates, **size)
         logits = lab.run(spec, seed, plant).parameters
         found = {f"logit[{k}]": lab.paths.mean_of(logits[:, k]) for k in range(3)}
         # The mean of a linear gradient has two roots; a defect may add one.
         bracket = (0.05 / point["curvature"], 5.0 * point["workers"] / point["curvature"])
-        orders = lab.workers.orders(point["workers"], 6)
+        orders = lab.paths.orders(point["workers"], 6)
         step = lab.paths.moment_boundary(*orders, point["curvature"], bracket, seed, plant, power=1)
         return {"step": step, **found}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "workers in rotation": Defect(lab.workers.in_rotation(3), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "workers in rotation": lambda: (lab.paths.in_rotation, _POINT),
+    }

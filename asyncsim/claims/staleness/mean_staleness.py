@@ -6,19 +6,15 @@ Sum over the N workers, whose own updates add up to T. Domain: one gradient in f
 first update; any time law. Second route: the count itself on a path of log-normal service times. Source: derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import checks, laws
-from asyncsim.base.declared import Integer, Parsed
-from asyncsim.base.records import Timeline
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import lags_and_ages, order
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Parsed, Plant, Point, Timeline
 
 
 def _text(name: str, value: Any) -> str:
@@ -29,8 +25,7 @@ def _text(name: str, value: Any) -> str:
 
 def _censored(record: Timeline) -> np.ndarray:
     """Unfinished samples look as if they had just begun, so that ages of gradients in flight are not counted."""
-    newest = record.publishes["version"].max()
-    return np.where(record.samples["batch"] < 0, newest, record.samples["v_start"])
+    return np.where(record.samples["batch"] < 0, record.publishes["version"].max(), record.samples["v_start"])
 
 
 _POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
@@ -39,8 +34,7 @@ _POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
 class MeanStaleness(Claim):
     """with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update"""
 
-    kind, source = "identity", "derived: exchange of the sums over workers and updates"
-    through = "kernel"
+    kind, source, through = "identity", "derived: exchange of the sums over workers and updates", "kernel"
 
     workers = Integer(
         2, typical=(2, 12), example=8, doc="number of workers", remedy="one worker is never stale; give at least two"
@@ -80,9 +74,7 @@ class MeanStaleness(Claim):
         ages = int((updates - samples["v_start"][~applied]).sum())
         return {"total_per_update": Estimate((delays + ages) / updates, tolerance=1e-12 * point["workers"])}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stamp taken at completion": Defect(lab.heads.late_stamp, _POINT),
-            "staleness in flight forgotten": Defect(lab.heads.stamped("samples", "v_start", _censored), _POINT),
-        }
+    defects = {
+        "stamp taken at completion": lambda: (lab.late_stamp, _POINT),
+        "staleness in flight forgotten": lambda: (lab.stamped("samples", "v_start", _censored), _POINT),
+    }

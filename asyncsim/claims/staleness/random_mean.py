@@ -7,8 +7,6 @@ the mean square diverges earlier (`staleness/random-mean-square`). Second route:
 and root finding on the radius of the averaged companion matrix. Source: derived.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any
@@ -16,25 +14,11 @@ from typing import Any
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import records
-from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Wrapped, records, units_for
 from asyncsim.claims._delay import critical
-from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
-
-
-def _quantities(s: RandomMean, law: np.ndarray, boundary: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
-
-
-def _constant(s: RandomMean, tau: int) -> dict[str, float]:
-    return _quantities(s, np.eye(tau + 1)[-1], critical(tau))
-
-
-_SPREAD = 0.3
-"""Largest standard deviation of x_T over its mean at the points below."""
 
 
 class _DrawnOnce(Wrapped):
@@ -56,32 +40,34 @@ class RandomMean(RandomDelays, Claim):
     chances up to `S` allow about `pi` times the learning rate of constant staleness `S`
     """
 
-    kind, source = "threshold", "derived: the draw is independent of the past"
-    through = "loop"
+    kind, source, through = "threshold", "derived: the draw is independent of the past", "loop"
 
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
     updates = Count(1, 12, typical=(1, 6), example=6, unit="updates", doc="updates of the run")
 
     def joint(self) -> None:
-        """All sequences of draws can be listed."""
         super().joint()
         check_paths(self.law, self.updates)
 
+    def quantities(s, law: np.ndarray, boundary: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
+
+    def _constant(s, tau: int) -> dict[str, float]:
+        return s.quantities(np.eye(tau + 1)[-1], critical(tau))
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, s.law, _random.mean_boundary(s.law))
+        return s.quantities(s.law, _random.mean_boundary(s.law))
 
     def check(s) -> dict[str, float]:
-        def excess(a: float) -> float:
-            return float(np.abs(np.linalg.eigvals(_random.averaged(s.law, a))).max()) - 1.0
-
         last, mass = enumerated(s.law, s.share, s.updates)
-        return {"step": first_crossing(excess, 0.2 / len(s.law), 6.0) / s.curvature, "mean": float(mass @ last)}
+        boundary = first_unstable(lambda a: _random.averaged(s.law, a), 0.2 / len(s.law), 6.0)
+        return {"step": boundary / s.curvature, "mean": float(mass @ last)}
 
     wrong = {
-        "one draw for the whole run": lambda s: _constant(s, len(s.law) - 1),
-        "mean staleness taken as constant": lambda s: _constant(s, round(float(s.law @ np.arange(len(s.law))))),
-        "law taken as uniform": lambda s: _quantities(
-            s, np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
+        "one draw for the whole run": lambda s: s._constant(len(s.law) - 1),
+        "mean staleness taken as constant": lambda s: s._constant(round(float(s.law @ np.arange(len(s.law))))),
+        "law taken as uniform": lambda s: s.quantities(
+            np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
         ),
     }
 
@@ -90,15 +76,14 @@ class RandomMean(RandomDelays, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        trace = lab.paths.drawn(point, sim.schedules.random(point["law"]), units_for(_SPREAD, effect, 6), seed, plant)
+        trace = lab.paths.drawn(point, sim.schedules.random(point["law"]), units_for(0.3, effect, 6), seed, plant)
         mean = lab.paths.mean_of(trace.parameters[:, 0], trace.realization)
-        return {"step": lab.mixed.step_of(point, seed, plant), "mean": mean}
+        return {"step": lab.step_under(point["law"], (point["curvature"],), seed, plant), "mean": mean}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _UNEVEN),
-            "one draw for the whole run": Defect(
-                lambda spec: spec.replace(system=_DrawnOnce(spec.system)), {**_UNEVEN, "share": 0.3, "updates": 6}
-            ),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _UNEVEN),
+        "one draw for the whole run": lambda: (
+            lambda spec: spec.replace(system=_DrawnOnce(spec.system)),
+            {**_UNEVEN, "share": 0.3, "updates": 6},
+        ),
+    }

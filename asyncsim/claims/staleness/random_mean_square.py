@@ -8,41 +8,18 @@ sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (
 derived.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Real
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for
-from asyncsim.claims._recursion import first_crossing
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
 
-
-def _second(s: RandomMeanSquare, groups: int) -> float:
-    """E x_T^2 by the recursion of moments."""
-    law, size = np.ones((len(s.law), len(s.law))), len(s.law)
-    matrices, average = _random.companions(s.law, s.share), _random.averaged(s.law, s.share)
-    for _ in range(s.updates):
-        drawn = sum((p * m @ law @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
-        law = drawn / groups + (1.0 - 1.0 / groups) * average @ law @ average.T
-    return float(law[0, 0])
-
-
-def _quantities(s: RandomMeanSquare, boundary: float, second: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature, "second_moment": second}
-
-
-def _with(s: RandomMeanSquare, groups: int) -> dict[str, float]:
-    return _quantities(s, _random.mean_square_boundary(s.law, groups), _second(s, groups))
-
-
-_SPREAD = 1.0
-"""Largest standard deviation of x_T^2 over its mean at the points below."""
 _PATHS = 4000
 
 
@@ -61,19 +38,7 @@ def _length(point: Point) -> int:
     return size * (size + 1)
 
 
-def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
-    sets, count = _sets(point), _length(point)
-    # What the last update does is not seen.
-    paths = lab.paths.listed(list(sets), count - 1)
-    chance = lab.paths.listed(list(sets.values()), count - 1).prod(axis=1)
-    staleness = np.concatenate([paths, paths[:, :1]], axis=1)
-    version = np.maximum(np.arange(count)[None, :, None] - staleness, 0)
-    scale = 1.0 / point["curvature"]
-    bracket = (0.4 * scale / len(point["law"]), 4.5 * scale)
-    return lab.paths.moment_boundary(version, chance, point["curvature"], bracket, seed, plant)
-
-
-def _one_draw(spec: lab.Spec) -> lab.Spec:
+def _one_draw(spec: Any) -> Any:
     """All groups of a batch share one draw; where orders are listed nothing is drawn."""
     law = spec.system.knobs.get("law")
     return spec.replace(system=sim.schedules.random(law, groups_per_batch=spec.groups)) if law else spec
@@ -88,35 +53,47 @@ class RandomMeanSquare(RandomDelays, Claim):
     p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
     """
 
-    kind, source = "threshold", "derived: the draws are white noise to the averaged recursion"
-    through = "loop"
+    kind, source, through = "threshold", "derived: the draws are white noise to the averaged recursion", "loop"
 
     groups = Count(1, 16, typical=(1, 2), example=2, doc="independent draws of an update")
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
     updates = Count(1, 8, typical=(1, 4), example=4, unit="updates", doc="updates of the run")
 
     def joint(self) -> None:
-        """All sequences of draws can be listed."""
         super().joint()
         check_paths(self.law, self.updates, self.groups)
 
+    def _second(s, groups: int) -> float:
+        """E x_T^2 by the recursion of moments."""
+        law, size = np.ones((len(s.law), len(s.law))), len(s.law)
+        matrices, average = _random.companions(s.law, s.share), _random.averaged(s.law, s.share)
+        for _ in range(s.updates):
+            drawn = sum((p * m @ law @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
+            law = drawn / groups + (1.0 - 1.0 / groups) * average @ law @ average.T
+        return float(law[0, 0])
+
+    def quantities(s, boundary: float, second: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature, "second_moment": second}
+
+    def _with(s, groups: int) -> dict[str, float]:
+        return s.quantities(_random.mean_square_boundary(s.law, groups), s._second(groups))
+
     def predict(s) -> dict[str, float]:
-        return _with(s, s.groups)
+        return s._with(s.groups)
 
     def check(s) -> dict[str, float]:
-        def excess(a: float) -> float:
+        def moved(a: float) -> np.ndarray:
             matrices, average = _random.companions(s.law, a), _random.averaged(s.law, a)
             drawn = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
-            total = drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average)
-            return float(np.abs(np.linalg.eigvals(total)).max()) - 1.0
+            return np.asarray(drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average))
 
         last, mass = enumerated(s.law, s.share, s.updates, s.groups)
-        return _quantities(s, first_crossing(excess, 0.2 / len(s.law), 6.0), float(mass @ last**2))
+        return s.quantities(first_unstable(moved, 0.2 / len(s.law), 6.0), float(mass @ last**2))
 
     wrong = {
-        "one draw shared by the batch": lambda s: _with(s, 1 if s.groups > 1 else 2),
-        "boundary of the mean": lambda s: _quantities(
-            s, _random.mean_boundary(s.law), mean_path(s.law, s.share, s.updates) ** 2
+        "one draw shared by the batch": lambda s: s._with(1 if s.groups > 1 else 2),
+        "boundary of the mean": lambda s: s.quantities(
+            _random.mean_boundary(s.law), mean_path(s.law, s.share, s.updates) ** 2
         ),
     }
 
@@ -132,13 +109,19 @@ class RandomMeanSquare(RandomDelays, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])
-        trace = lab.paths.drawn(point, system, units_for(_SPREAD, effect, 6), seed, plant)
+        trace = lab.paths.drawn(point, system, units_for(1.0, effect, 6), seed, plant)
         second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)
-        return {"step": _boundary(point, seed, plant), "second_moment": second}
+        # The boundary from all sequences of draws; what the last update does is not seen.
+        sets, count, scale = _sets(point), _length(point), 1.0 / point["curvature"]
+        paths = lab.paths.listed(list(sets), count - 1)
+        chance = lab.paths.listed(list(sets.values()), count - 1).prod(axis=1)
+        version = np.arange(count)[None, :, None] - np.concatenate([paths, paths[:, :1]], axis=1)
+        bracket = (0.4 * scale / len(point["law"]), 4.5 * scale)
+        versions = np.maximum(version, 0)
+        step = lab.paths.moment_boundary(versions, chance, point["curvature"], bracket, seed, plant)
+        return {"step": step, "second_moment": second}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _ONE),
-            "one draw shared by the batch": Defect(_one_draw, {**_TWO, "share": 1.0}),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _ONE),
+        "one draw shared by the batch": lambda: (_one_draw, {**_TWO, "share": 1.0}),
+    }

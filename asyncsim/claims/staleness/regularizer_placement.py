@@ -9,16 +9,12 @@ where m > 1. Domain: small deviations, baselines that do not move with the curre
 Second route: Jacobians of the mean fields by complex steps, radius of the block companion matrix. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Positive, Staleness, Vector
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, named
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 from asyncsim.claims.staleness._soft import SoftBandit, centered
@@ -35,8 +31,7 @@ class RegularizerPlacement(SoftBandit, Claim):
     stale rewards it leaves the stale share `m = (r_1 - r_2) tanh(D/2) / kl`
     """
 
-    kind, source = "threshold", "derived: Jacobians in current and in behavior logits"
-    through = "loop"
+    kind, source, through = "threshold", "derived: Jacobians in current and in behavior logits", "loop"
 
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 2), example=(0.0, 1.0), doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(1.0, 0.0), doc="logits of the reference policy")
@@ -82,7 +77,6 @@ class RegularizerPlacement(SoftBandit, Claim):
 
     points = (_point("behavior_weighted", 2), _point("current", 2), _LOSS, _point("loss", 1, 0.8))
     more = (_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4))
-
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
     @staticmethod
@@ -95,11 +89,9 @@ class RegularizerPlacement(SoftBandit, Claim):
             task, method = lab.soft.bandit(point, kl=0.0), method.replace(penalties=(sim.penalties.exact(beta),))
         return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _LOSS),
-            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
-            "penalty at behavior log-probs": Defect(lab.soft.penalty_at("behavior"), _point("current", 2)),
-            "stale rewards weighted by the ratio": Defect(lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _LOSS),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
+        "penalty at behavior log-probs": lambda: (lab.soft.penalty_at("behavior"), _point("current", 2)),
+        "stale rewards weighted by the ratio": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
+    }

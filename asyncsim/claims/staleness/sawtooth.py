@@ -7,34 +7,14 @@ batch, m in versions. Second route: product of the companion matrices of one cyc
 in turn, and root finding on its spectral radius. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Integer, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, named, replaced, within
 from asyncsim.claims._delay import critical
-
-
-def _growth(a: float, s: Sawtooth) -> float:
-    """Largest modulus of the map from one cycle start to the next, less 1."""
-    size = s.updates * (s.versions + 1)
-    cycle = np.eye(size)
-    for phase in range(s.updates):
-        companion = np.eye(size, k=-1)
-        companion[0, 0] += 1.0
-        companion[0, s.versions * s.updates + phase] -= a
-        cycle = companion @ cycle
-    return float(np.abs(np.linalg.eigvals(cycle)).max()) - 1.0
-
-
-def _step(s: Sawtooth, boundary: float) -> dict[str, float]:
-    return {"step": boundary / s.curvature}
-
 
 _point = named("updates", "versions", curvatures=(2.0,))
 
@@ -44,8 +24,7 @@ class Sawtooth(Claim):
     generation to training: 2 for every `s` at `m = 0`
     """
 
-    kind, source = "threshold", "derived: cycle starts obey the recursion of constant staleness"
-    through = "loop"
+    kind, source, through = "threshold", "derived: cycle starts obey the recursion of constant staleness", "loop"
 
     updates = Count(1, 64, typical=(1, 12), example=6, unit="updates", doc="updates between two publishes")
     versions = Integer(0, 16, typical=(0, 3), example=1, unit="versions", doc="versions from generation to training")
@@ -55,44 +34,49 @@ class Sawtooth(Claim):
         """The second route multiplies matrices as large as a cycle."""
         count = self.updates * (self.versions + 1)
         checks.require(count <= 128, "updates", self.updates, "updates (versions + 1) <= 128", "shorten the cycle")
+        self.curvature = float(self.curvatures.max())
 
-    @property
-    def curvature(self) -> float:
-        return float(self.curvatures.max())
+    def _step(s, boundary: float) -> dict[str, float]:
+        return {"step": boundary / s.curvature}
 
     def predict(s) -> dict[str, float]:
-        return _step(s, critical(s.versions) / s.updates)
+        return s._step(critical(s.versions) / s.updates)
 
     def check(s) -> dict[str, float]:
+        def growth(a: float) -> float:
+            """Largest modulus of the map from one cycle start to the next, less 1."""
+            size = s.updates * (s.versions + 1)
+            cycle = np.eye(size)
+            for phase in range(s.updates):
+                companion = np.eye(size, k=-1)
+                companion[0, 0] += 1.0
+                companion[0, s.versions * s.updates + phase] -= a
+                cycle = companion @ cycle
+            return float(np.abs(np.linalg.eigvals(cycle)).max()) - 1.0
+
         low, high = 0.5 / s.updates / (s.versions + 1), 4.0 / s.updates
-        found = float(brentq(_growth, low, high, args=(s,), xtol=1e-15, rtol=1e-14))
-        return {"step": found / s.curvature}
+        return s._step(float(brentq(growth, low, high, xtol=1e-15, rtol=1e-14)))
 
     wrong = {
-        "largest staleness taken as constant": lambda s: _step(s, critical((s.versions + 1) * s.updates - 1)),
-        "mean staleness taken as constant": lambda s: _step(s, critical(round((s.versions + 0.5) * s.updates - 0.5))),
-        "version late by one more": lambda s: _step(s, critical(s.versions + 1) / s.updates),
-        "updates of a cycle not counted": lambda s: _step(s, critical(s.versions)),
+        "largest staleness taken as constant": lambda s: s._step(critical((s.versions + 1) * s.updates - 1)),
+        "mean staleness taken as constant": lambda s: s._step(critical(round((s.versions + 0.5) * s.updates - 0.5))),
+        "version late by one more": lambda s: s._step(critical(s.versions + 1) / s.updates),
+        "updates of a cycle not counted": lambda s: s._step(critical(s.versions)),
     }
 
     points = (_point(4, 1), _point(8, 0), _point(3, 2, curvatures=(2.0, 1.0)))
     more = (_point(1, 1), _point(16, 0), _point(12, 2))
-
     reach = staticmethod(within(versions=8))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        cycle, versions, curvatures = point["updates"], point["versions"], point["curvatures"]
+        cycle, versions = point["updates"], point["versions"]
         fresh = sim.schedules.sawtooth(cycle)
         system = lab.fixed(versions, batches_per_publish=cycle) if versions else fresh
-        build, scale = lab.noiseless_descent(curvatures, system, plant), 1.0 / max(curvatures) / cycle
-        bracket, modes = (0.4 * scale / (1 + versions), 5.0 * scale), len(curvatures)
-        return {"step": lab.marginal_step(build, *bracket, versions + 2, seed, every=cycle, modes=modes)}
+        return {"step": lab.largest_step(point["curvatures"], system, versions, 5.0, seed, plant, every=cycle)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(8, 0)),
-            "published an update late": Defect(replaced(system=sim.schedules.sawtooth(9)), _point(8, 0)),
-            "staleness in updates": Defect(replaced(system=lab.fixed(4)), _point(4, 1)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(8, 0)),
+        "published an update late": lambda: (replaced(system=sim.schedules.sawtooth(9)), _point(8, 0)),
+        "staleness in updates": lambda: (replaced(system=lab.fixed(4)), _point(4, 1)),
+    }

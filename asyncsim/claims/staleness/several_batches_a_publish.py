@@ -8,31 +8,16 @@ minibatch. Domain: gradients taken at the weights that generated the data, witho
 over single updates, each with its own staleness. Source: derived.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, Wrapped, indexed, named, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, checks, indexed, named, replaced
 
 
 def _quantities(path: list[float], mean: float, largest: float) -> dict[str, float]:
     return {"mean_staleness": mean, "largest_staleness": largest} | indexed("x", path)
-
-
-def _system(point: Point) -> Any:
-    """A sawtooth where data is of the trained version, frozen where it never renews, else a fixed staleness."""
-    counts = {"groups_per_batch": 2, "batches_per_publish": point["batches"]}
-    if point["versions"] == 0:
-        return sim.schedules.sawtooth(point["batches"], groups_per_batch=2)
-    if point["versions"] == point["publishes"] - 1:
-        return sim.schedules.frozen(**counts)
-    return lab.fixed(point["versions"], **counts)
 
 
 class _EveryBatch(Wrapped):
@@ -51,8 +36,7 @@ class SeveralBatchesAPublish(Claim):
     times the one `m` versions before
     """
 
-    kind, source = "identity", "derived: counting"
-    relative_to, through = "norm", "loop"
+    kind, source, relative_to, through = "identity", "derived: counting", "norm", "loop"
 
     batches = Count(1, 32, typical=(1, 4), example=2, unit="batches", doc="batches between two publishes")
     epochs = Count(1, 32, typical=(1, 3), example=3, doc="passes through a batch")
@@ -63,18 +47,14 @@ class SeveralBatchesAPublish(Claim):
     curvature = Positive(typical=(0.5, 2.0), example=1.5, doc="curvature of the loss")
 
     def joint(self) -> None:
-        """What a path of numbers of moderate size holds."""
+        # Updates between two publishes.
+        self.cycle = self.batches * self.epochs * self.minibatches
         total = self.cycle * self.publishes
         checks.require(total <= 2048, "publishes", self.publishes, "at most 2048 updates in all", "train fewer")
         share = self.cycle * self.step * self.curvature
         checks.require(share <= 2.0, "step", self.step, "updates between publishes * step * curvature <= 2", "lower it")
         reached = self.publishes > self.versions
         checks.require(reached, "publishes", self.publishes, "more than versions", "train longer")
-
-    @property
-    def cycle(self) -> int:
-        """Updates between two publishes."""
-        return self.batches * self.epochs * self.minibatches
 
     def predict(s, late: int = 0) -> dict[str, float]:
         n, m = s.cycle, s.versions + late
@@ -113,18 +93,23 @@ class SeveralBatchesAPublish(Claim):
         settings |= {"cut": "samples", "samples_per_group": point["minibatches"], "replicates": 1}
         settings |= {"updates": cycle * point["publishes"], "diagnostics": [lab.paths.ITERATE, "update_staleness"]}
         task = sim.tasks.quadratic((point["curvature"],), noise=0.0, start=1.0)
-        spec = lab.descent(task, _system(point), sim.updates.sgd(point["step"]), **settings)
+        # A sawtooth where data is of the trained version, frozen where it never renews, else a fixed staleness.
+        counts = {"groups_per_batch": 2, "batches_per_publish": point["batches"]}
+        system = lab.fixed(point["versions"], **counts)
+        if point["versions"] == point["publishes"] - 1:
+            system = sim.schedules.frozen(**counts)
+        if point["versions"] == 0:
+            system = sim.schedules.sawtooth(point["batches"], groups_per_batch=2)
+        spec = lab.descent(task, system, sim.updates.sgd(point["step"]), **settings)
         trace = lab.run(spec, seed, plant)
         ages = trace["update_staleness"][point["versions"] * cycle :, 0]
         path = np.append(trace["iterate"][cycle::cycle, 0], trace.parameters[0, 0])
         found = {"mean_staleness": lab.exactly(float(ages.mean())), "largest_staleness": lab.exactly(float(ages.max()))}
         return found | lab.components("x", path)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "published after every batch": Defect(lambda spec: spec.replace(system=_EveryBatch(spec.system)), _POINT),
-            "one epoch": Defect(replaced(epochs=1), _POINT),
-            "no minibatches": Defect(replaced(minibatches=1), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "published after every batch": lambda: (lambda spec: spec.replace(system=_EveryBatch(spec.system)), _POINT),
+        "one epoch": lambda: (replaced(epochs=1), _POINT),
+        "no minibatches": lambda: (replaced(minibatches=1), _POINT),
+    }

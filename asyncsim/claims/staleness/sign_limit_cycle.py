@@ -8,27 +8,13 @@ that did not change sign within tau updates (faster cycles exist for others). Se
 and its first return to a whole history. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced
-
-
-def _stated(s: SignLimitCycle, width: float, period: float, variance: float) -> dict[str, float]:
-    return {"range": width * s.step, "period": period, "variance": variance * s.step**2}
-
-
-def _cycle(s: SignLimitCycle, tau: int) -> dict[str, float]:
-    width = 2 * tau + 1
-    return _stated(s, width, 2 * width, (width**2 + 2) / 12.0)
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, checks, replaced
 
 _POINT = {"staleness": 4, "step": 0.1, "start": 2.3, "curvature": 2.0}
 
@@ -38,8 +24,7 @@ class SignLimitCycle(Claim):
     variance `step^2 ((2 tau + 1)^2 + 2)/12`
     """
 
-    kind, source = "identity", "derived"
-    through = "loop"
+    kind, source, through = "identity", "derived", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
     step = Positive(typical=(0.01, 1.0), example=0.1, unit="parameter", doc="size of every step")
@@ -51,8 +36,15 @@ class SignLimitCycle(Claim):
         apart = abs(self.start - round(self.start)) >= 0.01
         checks.require(apart, "start", self.start, "at least 0.01 steps from a whole number of them", "move it")
 
+    def stated(s, width: float, period: float, variance: float) -> dict[str, float]:
+        return {"range": width * s.step, "period": period, "variance": variance * s.step**2}
+
+    def _cycle(s, tau: int) -> dict[str, float]:
+        width = 2 * tau + 1
+        return s.stated(width, 2 * width, (width**2 + 2) / 12.0)
+
     def predict(s) -> dict[str, float]:
-        return _cycle(s, s.staleness)
+        return s._cycle(s.staleness)
 
     def check(s) -> dict[str, float]:
         # Places in hundredths of a step, so that all are whole numbers and none is 0.
@@ -64,14 +56,14 @@ class SignLimitCycle(Claim):
             visited.append(history[-1])
             history = [*history[1:], history[-1] - (100 if history[0] > 0 else -100)]
         cycle = np.array(visited[seen[tuple(history)] :]) / 100.0
-        return _stated(s, float(np.ptp(cycle)), cycle.size, float(cycle.var()))
+        return s.stated(float(np.ptp(cycle)), cycle.size, float(cycle.var()))
 
     wrong = {
         "period 4 tau + 4": lambda s: s.predict() | {"period": 4.0 * s.staleness + 4.0},
         "range tau + 1 steps": lambda s: s.predict() | {"range": (s.staleness + 1.0) * s.step},
-        "one update staler": lambda s: _cycle(s, s.staleness + 1),
+        "one update staler": lambda s: s._cycle(s.staleness + 1),
         "variance of a sine": lambda s: s.predict() | {"variance": s.predict()["range"] ** 2 / 8.0},
-        "steps that shrink with the curvature": lambda s: _cycle(s.but(step=s.step * s.curvature), s.staleness),
+        "steps that shrink with the curvature": lambda s: s.but(step=s.step * s.curvature)._cycle(s.staleness),
     }
 
     points = (_POINT, {**_POINT, "staleness": 0}, {**_POINT, "staleness": 1})
@@ -97,10 +89,8 @@ class SignLimitCycle(Claim):
             "variance": Estimate(float(cycle.var()), tolerance=1e-6 * step**2),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "momentum inserted": Defect(lab.momentum_inserted, _POINT),
-            "steps in proportion to the gradient": Defect(replaced(update=sim.chain(sim.updates.sgd(0.1))), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
+        "steps in proportion to the gradient": lambda: (replaced(update=sim.chain(sim.updates.sgd(0.1))), _POINT),
+    }

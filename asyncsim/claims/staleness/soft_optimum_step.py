@@ -8,16 +8,13 @@ by natural-gradient ascent, Jacobian of the mean field by complex steps, radius 
 derived (local linearization).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import laws
-from asyncsim.base.declared import Integer
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import fisher, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 from asyncsim.claims.staleness._soft import SoftBandit, centered
@@ -58,7 +55,6 @@ class SoftOptimumStep(SoftBandit, Claim):
 
     points = tuple({"workers": n, **_POINT} for n in (1, 2, 5))
     more = ({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0})
-
     reach = staticmethod(lambda point: lab.soft.why_flat(point))
 
     @staticmethod
@@ -68,9 +64,7 @@ class SoftOptimumStep(SoftBandit, Claim):
         system = sim.systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)
         return lab.soft.boundary(task, system, method, lab.soft.optimum(task), beta, point["workers"] - 1, seed, plant)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, {"workers": 5, **_POINT}),
-            "penalty at current log-probs": Defect(lab.soft.penalty_at("current"), {"workers": 5, **_POINT}),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, {"workers": 5, **_POINT}),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), {"workers": 5, **_POINT}),
+    }

@@ -7,13 +7,10 @@ Domain: linear gradient, plain gradient descent, constant staleness in updates. 
 spectral radius. Source: Levin and May, Theor. Popul. Biol. 9 (1976); arXiv 1910.05124.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from asyncsim.base.declared import Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, Vector, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 
@@ -21,8 +18,7 @@ from asyncsim.claims._recursion import marginal_step
 class StabilityBoundary(Claim):
     """gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`"""
 
-    kind, source = "threshold", "Levin and May 1976 (Theor. Popul. Biol. 9); arXiv 1910.05124"
-    through = "loop"
+    kind, source, through = "threshold", "Levin and May 1976 (Theor. Popul. Biol. 9); arXiv 1910.05124", "loop"
 
     staleness = Staleness(typical=(0, 24), example=4)
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
@@ -42,16 +38,11 @@ class StabilityBoundary(Claim):
 
     points = tuple({"staleness": s, "curvatures": (1.0, 0.25)} for s in (0, 1, 2, 4, 8))
     more = ({"staleness": 16, "curvatures": (2.0,)}, {"staleness": 3, "curvatures": (0.5, 1.0, 3.0)})
-
     reach = staticmethod(within(staleness=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        tau, curvatures = point["staleness"], point["curvatures"]
-        build, scale = lab.noiseless_descent(curvatures, lab.fixed(tau), plant), 1.0 / max(curvatures)
-        bracket = 0.4 * scale / (1 + tau), 4.0 * scale
-        return {"step": lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures))}
+        tau = point["staleness"]
+        return {"step": lab.largest_step(point["curvatures"], lab.fixed(tau), tau, 4.0, seed, plant)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {"off-by-one version": Defect(lab.off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})}
+    defects = {"off-by-one version": lambda: (lab.off_by_one_version, {"staleness": 4, "curvatures": (1.0, 0.25)})}

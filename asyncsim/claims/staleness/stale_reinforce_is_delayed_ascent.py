@@ -8,37 +8,18 @@ of sample pairs with the score at the current policy, and a complex-step derivat
 because E[(r_1 - mean) s_1] is linear in the other rewards. Source: derived.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Draw, Integer, Positive, Staleness, Vector
+from asyncsim.base.declared import Integer, Positive, Staleness, Vector
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, untouched
-
-
-def _ascent(s: StaleReinforceIsDelayedAscent, tau: int) -> np.ndarray:
-    path = [s.initial_logits]
-    for t in range(s.updates):
-        pi = softmax(path[max(t - tau, 0)])
-        path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
-    return path[-1]
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, untouched
 
 
 def _quantities(logit: np.ndarray, group: np.ndarray, none: np.ndarray) -> dict[str, float]:
     return indexed("logit", logit) | indexed("group_mean", group) | indexed("none", none)
-
-
-def _closed(s: StaleReinforceIsDelayedAscent, late: int = 0, factor: float | None = None) -> dict[str, float]:
-    mu = softmax(s.behavior_logits)
-    mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
-    none = mu * s.rewards - mean * softmax(s.current_logits)
-    return _quantities(_ascent(s, s.staleness + late), factor * mu * (s.rewards - mean), none)
 
 
 def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: float) -> np.ndarray:
@@ -51,8 +32,6 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
 
 
 _ROUNDING = 1e-10
-_BATCHES, _SAMPLED = 1_000_000, 40_000
-"""Batches that are listed, at most; and batches that are sampled where there are more."""
 _POINT = {
     "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "behavior_logits": (0.3, -0.2, 0.5),
     "current_logits": (1.5, -0.9, 0.1), "staleness": 4, "step": 1.5, "updates": 40, "samples": 3,
@@ -77,23 +56,23 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     )
 
     def joint(self) -> None:
-        """Arms that differ."""
         super().joint()
         refuse_equal(self.rewards)
+        # (N - 1)/N, what the group mean leaves.
+        self.left = (self.samples - 1) / self.samples
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """One arm pays nothing, so that rewards differ."""
-        point = super().drawn(draw)
-        return point | {"rewards": (0.0, *point["rewards"][1:])}
-
-    @property
-    def left(self) -> float:
-        """(N - 1)/N, what the group mean leaves."""
-        return (self.samples - 1) / self.samples
+    def closed(s, late: int = 0, factor: float | None = None) -> dict[str, float]:
+        mu = softmax(s.behavior_logits)
+        mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
+        none = mu * s.rewards - mean * softmax(s.current_logits)
+        path = [s.initial_logits]
+        for t in range(s.updates):
+            pi = softmax(path[max(t - s.staleness - late, 0)])
+            path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
+        return _quantities(path[-1], factor * mu * (s.rewards - mean), none)
 
     def predict(s) -> dict[str, float]:
-        return _closed(s)
+        return s.closed()
 
     def check(s) -> dict[str, float]:
         path = [s.initial_logits]
@@ -106,9 +85,9 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         return _quantities(path[-1], group, none)
 
     wrong = {
-        "factor (N-1)/N of the group mean forgotten": lambda s: _closed(s, factor=1.0),
-        "score at the behavior policy": lambda s: _closed(s.but(current_logits=s.behavior_logits)),
-        "staleness one too large": lambda s: _closed(s, late=1),
+        "factor (N-1)/N of the group mean forgotten": lambda s: s.closed(factor=1.0),
+        "score at the behavior policy": lambda s: s.but(current_logits=s.behavior_logits).closed(),
+        "staleness one too large": lambda s: s.closed(late=1),
     }
 
     points = (_POINT,)
@@ -125,8 +104,9 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         cells = {f"logit[{k}]": Estimate(float(x), tolerance=_ROUNDING) for k, x in enumerate(logits)}
         for name, advantage in (("group_mean", sim.advantages.group_mean()), ("none", sim.advantages.none())):
             own = spec.method.replace(advantage=advantage)
-            if arms ** point["samples"] > _BATCHES:
-                size = point["samples"], 1, _SAMPLED
+            # More batches than can be listed are sampled.
+            if arms ** point["samples"] > 1_000_000:
+                size = point["samples"], 1, 40_000
                 away = np.array(places[1]), np.array(places[0])
                 sampled = lab.displaced(task, away, [lab.MeanGradient()], size, own)
                 means = [between(row) for row in lab.run(sampled, seed + 1, untouched).accumulated["gradient"]]
@@ -136,9 +116,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
             cells |= {f"{name}[{k}]": mean for k, mean in enumerate(means)}
         return cells
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _POINT),
-            "scores at the behavior version": Defect(lab.with_method(at="behavior"), _POINT),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
+        "scores at the behavior version": lambda: (lab.with_method(at="behavior"), _POINT),
+    }

@@ -8,20 +8,12 @@ both parts with the same eigenvectors, m between -2 and 3. Second route: spectra
 Source: Kuruklis, J. Math. Anal. Appl. 188 (1994) for the scalar equation; boundary derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from asyncsim.base.declared import Real, Staleness, Vector
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named, replaced, within
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
-
-
-def _step(s: TwoPointField, tau: int, share: float) -> dict[str, float]:
-    return {"step": mixed_critical(tau, share) / s.curvature}
-
 
 _point = named("staleness", "share", curvatures=(2.0, 1.0))
 
@@ -42,8 +34,11 @@ class TwoPointField(Claim):
     def curvature(self) -> float:
         return float(self.curvatures.max())
 
+    def _step(s, tau: int, share: float) -> dict[str, float]:
+        return {"step": mixed_critical(tau, share) / s.curvature}
+
     def predict(s) -> dict[str, float]:
-        return _step(s, s.staleness, s.share)
+        return s._step(s.staleness, s.share)
 
     def check(s) -> dict[str, float]:
         each = np.unique(s.curvatures)[:, None, None]
@@ -52,8 +47,8 @@ class TwoPointField(Claim):
     wrong = {
         "current part taken at the stale point": lambda s: {"step": critical(s.staleness) / s.curvature},
         "stale part counted alone": lambda s: {"step": critical(s.staleness) / s.share / s.curvature},
-        "staleness averaged over both parts": lambda s: _step(s, round(s.share * s.staleness), 1.0),
-        "shares exchanged": lambda s: _step(s, s.staleness, 1.0 - s.share),
+        "staleness averaged over both parts": lambda s: s._step(round(s.share * s.staleness), 1.0),
+        "shares exchanged": lambda s: s._step(s.staleness, 1.0 - s.share),
     }
 
     points = (_point(3, 0.75), _point(1, 0.25), _point(4, 0.5), _point(2, 1.0))
@@ -66,17 +61,11 @@ class TwoPointField(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvatures, tau = point["curvatures"], point["staleness"]
-        law = np.eye(tau + 1)[0] * (1.0 - point["share"]) + np.eye(tau + 1)[-1] * point["share"]
-        stalenesses, off = lab.mixed.in_groups(law.tolist())
-        build, scale = lab.noiseless_descent(curvatures, lab.mixed.mixture(stalenesses), plant), 1.0 / max(curvatures)
-        bracket = (0.4 * scale / (1 + tau), 4.5 * scale)
-        step = lab.marginal_step(build, *bracket, tau + 2, seed, modes=len(curvatures))
-        return {"step": lab.mixed.widened(step, off)}
+        each = np.eye(point["staleness"] + 1)
+        law = each[0] * (1.0 - point["share"]) + each[-1] * point["share"]
+        return {"step": lab.step_under(law.tolist(), point["curvatures"], seed, plant)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "off-by-one version": Defect(lab.off_by_one_version, _point(3, 0.75)),
-            "all groups stale": Defect(replaced(system=lab.fixed(3, groups_per_batch=4)), _point(3, 0.75)),
-        }
+    defects = {
+        "off-by-one version": lambda: (lab.off_by_one_version, _point(3, 0.75)),
+        "all groups stale": lambda: (replaced(system=lab.fixed(3, groups_per_batch=4)), _point(3, 0.75)),
+    }

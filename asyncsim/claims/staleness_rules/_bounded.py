@@ -5,8 +5,6 @@ admitted before or after it, train first. So its batch is known up to that many,
 divided by S.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -23,7 +21,7 @@ class Bound(NamedTuple):
 
 def bounds(s: Facts) -> list[Bound]:
     """All bounds that hold for these settings."""
-    return [bound for bound in (ticket_bound(s), _waited(s), _cut(s)) if bound is not None]
+    return list(filter(None, (ticket_bound(s), _waited(s), _cut(s))))
 
 
 def ticket_bound(s: Facts) -> Bound | None:
@@ -93,29 +91,17 @@ def _cut(s: Facts) -> Bound | None:
     return Bound(int(s.max_age) + later + (0 if s.follows else 1), f"{rule} at every install")
 
 
-def age_never_bites(s: Facts) -> bool:
-    """Whether tickets and order keep every group below the age at which it would be cut."""
-    bound = ticket_bound(s)
-    return not s.cuts or (bound is not None and bound.largest <= s.max_age)
-
-
 def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
     """Why the number outstanding at an install is not the same at all of them; `crowded`: but for places and slots."""
     if s.tickets is None:
         return "an open loop has no group permits"
-    if not age_never_bites(s):
+    bound = ticket_bound(s)
+    if s.cuts and (bound is None or bound.largest > s.max_age):
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
-    return (
-        s.why_dropped()
-        or (s.why_closed() if crowded else s.why_admission_waits())
-        or s.why_some_never_train()
-        or s.why_stamps_move(crowded)
-        or s.why_starved()
-        or (None if s.release == "publish" else _why_early_return(s))
-    )
-
-
-def _why_early_return(s: Facts) -> str | None:
+    known = s.why_dropped() or (s.why_closed() if crowded else s.why_admission_waits()) or s.why_some_never_train()
+    known = known or s.why_stamps_move(crowded) or s.why_starved()
+    if known or s.release == "publish":
+        return known
     reasons = {
         "group permits return while batches wait for the trainer, and how many wait depends on the rates": s.prefetch,
         "group permits return while weights are on their way": not s.follows,

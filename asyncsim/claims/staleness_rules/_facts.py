@@ -1,11 +1,8 @@
-"""The settings of an event system as the rules of staleness read them, and what follows from them at once."""
-
-from __future__ import annotations
+"""The settings of an event system as the rules of staleness read them, what follows at once, and what rules answer."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law
@@ -32,20 +29,70 @@ def first(reasons: Mapping[str, Any]) -> str | None:
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-@dataclass(frozen=True)
+class PredictedStaleness(NamedTuple):
+    """Head staleness of trained groups, in versions, in the steady state.
+
+    `law`, the claim that decides, None where no law's conditions hold (of the staleness then nothing is known but
+    `systems/mean-staleness-identity`); `also`, further claims used. `mean`; `support`, least and largest value, hard;
+    `pmf`, probabilities of 0, 1, ...; `tail`, P(s >= k) by k: each None where no law gives it. `approximate`, what
+    `mean` may be off by in versions where its law is not exact. `reason`, why this law, or why none.
+    """
+
+    law: str | None
+    mean: float | None = None
+    support: tuple[int, int] | None = None
+    pmf: tuple[float, ...] | None = None
+    tail: dict[int, float] | None = None
+    approximate: float = 0.0
+    also: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """The mean, its law and the reason; or that there is no law, and why."""
+        if self.law is None:
+            return f"no formula: {self.reason}"
+        return f"{'no mean' if self.mean is None else f'mean staleness {self.mean:g}'}, by {self.law}: {self.reason}"
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object of this prediction."""
+        row = self._asdict()
+        row["tail"] = None if self.tail is None else {str(k): p for k, p in self.tail.items()}
+        return row | {
+            "support": self.support and list(self.support),
+            "pmf": self.pmf and list(self.pmf),
+            "also": list(self.also),
+        }
+
+
+Answer = PredictedStaleness | str
+"""What holds, or why nothing does."""
+
+
 class Facts:
-    """Settings of `asyncsim/systems/MODEL.md` by name, as `describe_at` writes them: laws as text, infinity as None."""
+    """Settings of `asyncsim/systems/MODEL.md` by name, as `describe_at` writes them: laws as text, infinity as None.
 
-    settings: Mapping[str, Any]
-    samples: int
+    `batches` S of a publish, `batch` P, groups of a batch, `publish` M = S P, groups of a publish, `returned`, group
+    permits that return together. `started`, samples that a group starts; `drawn`, those whose work is independent, 1
+    where all have the same. `rate_curve`, speed with n active samples, None where it is that of one. `follows`: the
+    generators have every snapshot before the next batch trains. `cuts`: an age rule drops groups. `work_alone`: the
+    seconds of a sample are those of its work at the rate of its place.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, settings: Mapping[str, Any], samples: int) -> None:
         remedy = "take System.describe_at(N), or the header of a timeline"
-        checks.require(isinstance(self.settings, Mapping), "settings", self.settings, "a mapping", remedy)
-        missing = [name for name in _NAMES if name not in self.settings]
-        checks.require(
-            not missing, "settings", sorted(self.settings), f"all settings, {', '.join(missing)} too", remedy
-        )
+        checks.require(isinstance(settings, Mapping), "settings", settings, "a mapping", remedy)
+        missing = [name for name in _NAMES if name not in settings]
+        checks.require(not missing, "settings", sorted(settings), f"all settings, {', '.join(missing)} too", remedy)
+        self.settings, self.samples = settings, samples
+        self.batches, self.batch = int(self.batches_per_publish), int(self.groups_per_batch)
+        self.publish = self.batch * self.batches
+        self.returned = self.publish if self.release == "publish" else self.batch
+        self.started, self.drawn = samples + self.redundant, 1 if self.work_by == "group" else samples
+        self.rate_curve = None if self.decode is None or set(self.decode) == {1.0} else self.decode
+        self.follows = bool(self.trainer_waits) or (self.sync_time == 0.0 and self.mode != "drain")
+        self.cuts = self.max_age is not None and self.age_action != "wait"
+        others = self.difficulty, self.environment, self.reward, self.rate_curve
+        self.work_alone = all(each is None for each in others) and not self.failure_rate
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER:
@@ -53,26 +100,6 @@ class Facts:
         if name not in _NAMES:
             raise AttributeError(name)
         return self.settings[name]
-
-    @property
-    def batches(self) -> int:
-        """S, batches to a publish."""
-        return int(self.batches_per_publish)
-
-    @property
-    def batch(self) -> int:
-        """P, groups of a batch."""
-        return int(self.groups_per_batch)
-
-    @property
-    def publish(self) -> int:
-        """M = S P, groups consumed per publish."""
-        return self.batch * self.batches
-
-    @property
-    def returned(self) -> int:
-        """Tickets that return together."""
-        return self.publish if self.release == "publish" else self.batch
 
     @property
     def period(self) -> float | None:
@@ -104,21 +131,6 @@ class Facts:
         return [float(rate) for rate in self.rates] if isinstance(self.rates, list | tuple) else [float(self.rates)]
 
     @property
-    def follows(self) -> bool:
-        """Whether the generators have every snapshot before the next batch trains."""
-        return bool(self.trainer_waits) or (self.sync_time == 0.0 and self.mode != "drain")
-
-    @property
-    def started(self) -> int:
-        """Samples that a group starts."""
-        return self.samples + self.redundant
-
-    @property
-    def drawn(self) -> int:
-        """Samples of a group whose work is independent: 1 where all have the same."""
-        return 1 if self.work_by == "group" else self.samples
-
-    @property
     def law(self) -> Law:
         """Law of the work of a sample, without the prompt's factor."""
         return Law.parse(self.length)
@@ -128,11 +140,6 @@ class Facts:
         names = ("length", "difficulty", "reward", "environment", "train_time")
         recorded = [name for name in names if str(self.settings.get(name)).startswith("recorded:")]
         return f"{recorded[0]} is a record in its order, so its values are not independent" if recorded else None
-
-    @property
-    def rate_curve(self) -> Any:
-        """Speed with n active samples, None where it is that of one."""
-        return None if self.decode is None or set(self.decode) == {1.0} else self.decode
 
     def why_samples_wait(self) -> str | None:
         """Why a sample may begin later than its group is admitted."""
@@ -224,11 +231,6 @@ class Facts:
             "a full buffer drops its oldest group": self.overflow == "drop_oldest" and not holds,
         }
         return first(reasons)
-
-    @property
-    def cuts(self) -> bool:
-        """Whether an age rule drops groups."""
-        return self.max_age is not None and self.age_action != "wait"
 
     def why_some_never_train(self) -> str | None:
         """Why a group may be passed over for ever."""

@@ -13,10 +13,7 @@ simulation: the sum was never exceeded in 576 settings of places and 1720 of slo
 (1956).
 """
 
-from __future__ import annotations
-
 import math
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import poisson
@@ -24,18 +21,11 @@ from scipy.stats import poisson
 from asyncsim.base.laws import Law
 from asyncsim.claims import _openloop
 from asyncsim.claims.staleness_rules import _bounded
-from asyncsim.claims.staleness_rules._facts import Facts, first
+from asyncsim.claims.staleness_rules._facts import Answer, Facts, PredictedStaleness, first
 
 _SHARE = 0.02
 """Largest share by which tickets left over may lower the mean for the law to be reported."""
 _TERMS = 100_000
-
-
-class CrowdedMean(NamedTuple):
-    """A mean staleness in versions, and the most by which tickets left over may lower it."""
-
-    mean: float
-    loss: float
 
 
 def left_over(returned: float, ratio: float, spread: float) -> float:
@@ -74,13 +64,13 @@ def spread(law: Law, n: int) -> float:
         values, mass = atoms
         mean, square = float(values @ mass), float(values**2 @ mass)
         return square / mean**2 - 1.0
-    t, weight = _openloop._panels(law, n, lambda top: np.empty(0), law.mean())
+    t, weight = _openloop._panels(law, n, law.mean())
     with np.errstate(divide="ignore"):
         exceeds = -np.expm1(n * np.log1p(-law.survival(t * law.mean())))
     return float(2.0 * weight @ (t * exceeds)) / float(weight @ exceeds) ** 2 - 1.0
 
 
-def find(s: Facts) -> CrowdedMean | str:
+def find(s: Facts) -> Answer:
     """Mean staleness of a ticket system whose places or slots are fewer, or why it is not known."""
     reason = s.why_dependent() or _why_not(s)
     if reason:
@@ -97,7 +87,9 @@ def find(s: Facts) -> CrowdedMean | str:
             else "group permits pile up"
         )
         return f"{subject} for generator slots that are too few or too slow"
-    return CrowdedMean(mean, loss)
+    unused = f"{loss * s.publish:.2g}"
+    text = f"{s.tickets} group permits are in use at every install, but for {unused} at most on average"
+    return PredictedStaleness("systems/cap-binds", mean, approximate=loss, reason=text)
 
 
 def of_places(law: Law, samples: int, places: int, returned: int, work: float) -> float:

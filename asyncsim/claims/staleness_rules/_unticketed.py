@@ -1,17 +1,15 @@
 """Loops in which places and buffer, not tickets, limit the groups outstanding: mean and distribution of staleness."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks, notation
 from asyncsim.claims import _openloop, _registry
-from asyncsim.claims.staleness_rules._facts import ADAPTS, Facts, first
+from asyncsim.claims.staleness_rules._facts import ADAPTS, Answer, Facts, PredictedStaleness, first
 
 _OMITTED = 1e-9
 """Probability beyond the last reported cell of a distribution."""
@@ -22,17 +20,7 @@ _FULL = 2.0
 """Groups generated for each one trained from which a buffer counts as full."""
 
 
-class LoopLaw(NamedTuple):
-    """A claim that applies, and its mean, law and tolerance."""
-
-    claim: str
-    mean: float
-    pmf: tuple[float, ...] | None
-    approximate: float
-    reason: str
-
-
-def find(s: Facts) -> LoopLaw | str:
+def find(s: Facts) -> Answer:
     """The law of these settings, or why there is none."""
     return _why_not(s) or (_arrivals(s) if s.instant else _clocked(s))
 
@@ -66,7 +54,7 @@ def _room(s: Facts) -> int | None:
     return int(s.tickets) - int(s.places) - (s.publish if s.release == "publish" else 0)
 
 
-def _arrivals(s: Facts) -> LoopLaw | str:
+def _arrivals(s: Facts) -> Answer:
     """Training takes no time: a place that finishes starts again at once, with its own update in the weights."""
     room = _room(s)
     # A delivery that completes a publish, or a batch, has its ticket back before it starts again.
@@ -75,8 +63,7 @@ def _arrivals(s: Facts) -> LoopLaw | str:
     if s.places < 2:
         return "one generator slot is never stale"
     # Describe the workers.
-    memoryless = s.law.kind == "exponential" and s.drawn == 1 and s.rate_curve is None
-    plain = memoryless and s.difficulty is None and s.environment is None and s.reward is None and not s.failure_rate
+    plain = s.work_alone and s.law.kind == "exponential" and s.drawn == 1
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
     point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
     # Choose the claim by deliveries and service.
@@ -86,11 +73,11 @@ def _arrivals(s: Facts) -> LoopLaw | str:
     if plain:
         return _of_claim("systems/geometric", point | {"cells": _cells(s, rates, True)}, None, s.places - 1.0)
     point |= {"law": s.length}
-    lockstep = s.law.kind == "constant" and s.rate is not None and s.difficulty is None and s.environment is None
+    lockstep = s.work_alone and s.law.kind == "constant" and s.rate is not None
     result = _of_claim("systems/update-on-arrival", point, "mean")
-    if isinstance(result, LoopLaw) and lockstep and s.reward is None and s.rate_curve is None and not s.failure_rate:
+    if isinstance(result, PredictedStaleness) and lockstep:
         # Equal times: all others deliver once between a delivery and the next of the same place.
-        return result._replace(pmf=(0.0,) * (s.places - 1) + (1.0,))
+        return result._replace(support=(s.places - 1,) * 2, pmf=(0.0,) * (s.places - 1) + (1.0,))
     return result
 
 
@@ -103,11 +90,10 @@ def _cells(s: Facts, rates: tuple[float, ...] | None, known: bool) -> int:
     return min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1)
 
 
-def _clocked(s: Facts) -> LoopLaw | str:
+def _clocked(s: Facts) -> Answer:
     """Training takes time: the slower side decides."""
     period, rate = s.period, s.rate
-    plain = s.difficulty is None and s.environment is None and s.reward is None and s.rate_curve is None
-    if period is None or rate is None or not plain or s.failure_rate:
+    if period is None or rate is None or not s.work_alone:
         return (
             "the formulas of open loops are known for one constant training time, equal generator slots and work alone"
         )
@@ -127,7 +113,7 @@ def _open_loop(s: Facts, period: float) -> dict[str, Any]:
     return {**sizes, "length": s.length, "train_time": period}
 
 
-def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
+def _generators_busy(s: Facts, period: float, ratio: float) -> Answer:
     if s.publish_waits:
         return "generators are the slower side, and a publish waits for their next batch"
     if s.lead is not None and s.lead < 1 + s.prefetch // s.batches:
@@ -146,7 +132,7 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     return result._replace(mean=mean, approximate=0.0 if exact else _SHARE * mean)
 
 
-def _trainer_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
+def _trainer_busy(s: Facts, period: float, ratio: float) -> Answer:
     if s.capacity is None:
         unheld = f"{s.places} generator slots do not hold {s.tickets} group permits"
         return unheld if s.tickets else "nothing bounds the buffer"
@@ -171,7 +157,7 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> LoopLaw | str:
     return _all_full(s, ratio)
 
 
-def _all_full(s: Facts, ratio: float) -> LoopLaw | str:
+def _all_full(s: Facts, ratio: float) -> Answer:
     """Buffer and waiting batches full at every install: places + capacity + prefetch P outstanding."""
     if ratio < _FULL:
         return f"{ratio:.3g} groups are generated for each one trained; below {_FULL:g} the buffer is not always full"
@@ -182,22 +168,21 @@ def _all_full(s: Facts, ratio: float) -> LoopLaw | str:
     mean, tolerance = outstanding / s.publish, shortfall / s.publish
     if tolerance > _SHARE * mean:
         return f"few of {s.places} generator slots end by chance, and the buffer is not always full"
-    return LoopLaw(
-        "systems/mean-staleness-identity",
-        mean,
-        None,
-        tolerance,
+    text = (
         f"the trainer never waits: {s.places} generator slots, {s.capacity} in the buffer and {s.prefetch} packed "
-        "batches are outstanding at every install",
+        "batches are outstanding at every install"
     )
+    return PredictedStaleness("systems/mean-staleness-identity", mean, approximate=tolerance, reason=text)
 
 
-def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> LoopLaw | str:
+def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> Answer:
     """What a claim predicts at a point of its domain, or why the point is outside."""
     law = _registry.claim(claim)
     outside = law.domain(point)
     if outside:
         return outside
     values = law.predict(point)
-    cells = tuple(p for name, p in values.items() if name.startswith("p["))
-    return LoopLaw(claim, values[key] if key else mean, cells or None, 0.0, notation.unmarked(law.statement))
+    pmf = tuple(p for name, p in values.items() if name.startswith("p[")) or None
+    support = (len(pmf) - 1,) * 2 if pmf and max(pmf) >= 1.0 else None
+    mean = values[key] if key else mean
+    return PredictedStaleness(claim, mean, support, pmf, reason=notation.unmarked(law.statement))

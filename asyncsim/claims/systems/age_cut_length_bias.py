@@ -11,75 +11,16 @@ the cut, and under tickets without drops, lengths are unbiased. Second route: qu
 over the density. Source: derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim.base import checks, laws
-from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, named, replaced, sampled
 
-_Moments = Callable[["AgeCutLengthBias", float], tuple[float, float]]
-
-
-def _moments(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
-    """E kappa and E[L kappa] in closed form."""
-    high = (s.max_age + 1) * period
-    low = high - period
-    below = [(_lengths.moment_below(s.length, p, low), _lengths.moment_below(s.length, p, high)) for p in (0, 1, 2)]
-    (zero, zero_high), (one, one_high), (two, two_high) = below
-    share = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
-    length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period
-    return share, length
-
-
-def _integrals(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
-    """The same two by quadrature."""
-
-    def kappa(x: np.ndarray) -> np.ndarray:
-        return np.asarray(np.clip(s.max_age + 1 - x / period, 0.0, 1.0))
-
-    breaks = (s.max_age * period, (s.max_age + 1) * period)
-    share = _lengths.expectation(s.length, kappa, breaks, power=0.0)
-    return share, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
-
-
-def _quantities(s: AgeCutLengthBias, period: float, moments: _Moments) -> dict[str, float]:
-    share, length = moments(s, period)
-    return {"kept": share, "mean_length": length / share, "period": period}
-
-
-def _solved(s: AgeCutLengthBias, moments: _Moments) -> dict[str, float]:
-    """All quantities at the period that keeps as many as are trained."""
-
-    def surplus(log_period: float) -> float:
-        period = float(np.exp(log_period))
-        return period * moments(s, period)[0] - s.uncut
-
-    # tau E kappa(tau) grows from 0 to infinity, below tau itself.
-    low = high = float(np.log(s.uncut))
-    while surplus(high) < 0.0:
-        high += 1.0
-    period = float(np.exp(brentq(surplus, low - 1e-9, high, xtol=1e-15, rtol=1e-15)))
-    return _quantities(s, period, moments)
-
-
-def _sharp(s: AgeCutLengthBias, period: float) -> tuple[float, float]:
-    """All kept up to (m + 1) tau and none beyond: the phase forgotten."""
-    limit = (s.max_age + 1) * period
-    return _lengths.moment_below(s.length, 0, limit), _lengths.moment_below(s.length, 1, limit)
-
-
-_TRAINED = 8000
-"""Samples that one realization trains behind its warm-up."""
-_SPREAD = {"exponential": 0.014}
-_NARROW = 0.009
-"""Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
+_Moments = Callable[[float], tuple[float, float]]
 _CLOCK = {"mean_length": 0.5, "kept": 0.25, "period": 0.25}
 """How far P kept deliveries are from a clock, by 1/P (measured)."""
 _point = named("length", "places", "groups_per_batch", "max_age")
@@ -89,8 +30,7 @@ _EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
 class AgeCutLengthBias(_engines.Engines, Claim):
     """a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized"""
 
-    kind, status, source = "expectation", "asymptotic", "derived: uniform phase"
-    through = "kernel"
+    kind, status, source, through = "expectation", "asymptotic", "derived: uniform phase", "kernel"
 
     length = _engines.smooth_length(example="lognormal:1.0:0.8")
     places = _engines.places(example=256)
@@ -105,31 +45,62 @@ class AgeCutLengthBias(_engines.Engines, Claim):
     )
 
     def joint(self) -> None:
-        """With fewer places than groups of a batch no sample is a version old."""
         remedy = "with fewer generator slots hardly anything is cut"
         checks.integer("places", self.places, self.groups_per_batch, remedy)
+        # Seconds between two publishes where nothing is cut.
+        self.uncut = self.groups_per_batch * self.length.mean() / self.places
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Places for one to eight batches."""
-        point = super().drawn(draw)
-        return point | {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
+    def quantities(s, period: float, moments: _Moments) -> dict[str, float]:
+        share, length = moments(period)
+        return {"kept": share, "mean_length": length / share, "period": period}
 
-    @property
-    def uncut(self) -> float:
-        """Seconds between two publishes where nothing is cut."""
-        return self.groups_per_batch * self.length.mean() / self.places
+    def solved(s, moments: _Moments) -> dict[str, float]:
+        """All quantities at the period that keeps as many as are trained."""
+
+        def surplus(log_period: float) -> float:
+            period = float(np.exp(log_period))
+            return period * moments(period)[0] - s.uncut
+
+        # tau E kappa(tau) grows from 0 to infinity, below tau itself.
+        low = high = float(np.log(s.uncut))
+        while surplus(high) < 0.0:
+            high += 1.0
+        period = float(np.exp(brentq(surplus, low - 1e-9, high, xtol=1e-15, rtol=1e-15)))
+        return s.quantities(period, moments)
+
+    def moments(s, period: float) -> tuple[float, float]:
+        """E kappa and E[L kappa] in closed form."""
+        high = (s.max_age + 1) * period
+        low = high - period
+        below = [(_lengths.moment_below(s.length, p, low), _lengths.moment_below(s.length, p, high)) for p in (0, 1, 2)]
+        (zero, zero_high), (one, one_high), (two, two_high) = below
+        share = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
+        length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period
+        return share, length
+
+    def sharp(s, period: float) -> tuple[float, float]:
+        """All kept up to (m + 1) tau and none beyond: the phase forgotten."""
+        limit = (s.max_age + 1) * period
+        return _lengths.moment_below(s.length, 0, limit), _lengths.moment_below(s.length, 1, limit)
 
     def predict(s) -> dict[str, float]:
-        return _solved(s, _moments)
+        return s.solved(s.moments)
 
     def check(s) -> dict[str, float]:
-        return _solved(s, _integrals)
+        def integrals(period: float) -> tuple[float, float]:
+            def kappa(x: np.ndarray) -> np.ndarray:
+                return np.asarray(np.clip(s.max_age + 1 - x / period, 0.0, 1.0))
+
+            breaks = (s.max_age * period, (s.max_age + 1) * period)
+            share = _lengths.expectation(s.length, kappa, breaks, power=0.0)
+            return share, _lengths.expectation(s.length, lambda x: x * kappa(x), breaks, power=0.0)
+
+        return s.solved(integrals)
 
     wrong = {
-        "the period without the cut": lambda s: _quantities(s, s.uncut, _moments),
+        "the period without the cut": lambda s: s.quantities(s.uncut, s.moments),
         "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
-        "the phase of the start forgotten": lambda s: _quantities(s, s.predict()["period"], _sharp),
+        "the phase of the start forgotten": lambda s: s.quantities(s.predict()["period"], s.sharp),
     }
 
     points = (_EXPONENTIAL, _point("lognormal:1.0:0.8", 1024, 256, 1))
@@ -145,27 +116,25 @@ class AgeCutLengthBias(_engines.Engines, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batch = point["groups_per_batch"]
-        spread = _SPREAD.get(laws.as_law("length", point["length"]).kind, _NARROW)
-        realizations = lab.windows.realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)
-        system = plant(lab.windows.engine(point, train_time=0.0))
+        spread = 0.014 if laws.as_law("length", point["length"]).kind == "exponential" else 0.009
+        realizations = lab.realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)
+        system = plant(lab.engine(point, train_time=0.0))
         warm_up = 10 * -(-point["places"] // batch) + 4 * point["max_age"] + 10
-        last = warm_up + max(_TRAINED // batch, 20)
+        last = warm_up + max(8000 // batch, 20)
         lengths, fates, periods = [], [], []
-        for record in lab.windows.timelines(system, last, 1, realizations, seed):
+        for record in lab.timelines(system, last, 1, realizations, seed):
             samples, times = record.samples, record.batches["t_start"]
             lengths.append(samples["work"][samples["batch"] >= warm_up])
             # The fate of samples ready in time for the last batch is known.
             decided = (samples["t_ready"] > times[warm_up]) & (samples["t_ready"] <= times[-1])
             fates.append((samples["fate"] == "trained")[decided])
             periods.append((times[-1] - times[warm_up]) / (last - 1 - warm_up))
-        estimates = {"mean_length": lab.clocked.per_sample(lengths), "kept": lab.clocked.per_sample(fates)}
-        estimates["period"] = lab.heads.mean_over_realizations(np.array(periods))
+        estimates = {"mean_length": lab.per_sample(lengths), "kept": lab.per_sample(fates)}
+        estimates["period"] = lab.mean_over_realizations(np.array(periods))
         return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in estimates.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped work counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _EXPONENTIAL),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EXPONENTIAL),
-            "the end compared instead of the start": Defect(replaced(age_reference="end"), _EXPONENTIAL),
-        }
+    defects = {
+        "dropped work counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _EXPONENTIAL),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EXPONENTIAL),
+        "the end compared instead of the start": lambda: (replaced(age_reference="end"), _EXPONENTIAL),
+    }

@@ -10,40 +10,19 @@ Second route: a path of deliveries repeated P times, its lags counted; and the c
 delivery by delivery. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Count, Integer
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import (
-    Claim,
-    Defect,
-    Estimate,
-    Plant,
-    Point,
-    heavy,
-    indexed,
-    named,
-    replaced,
-    units_for,
-    within,
-)
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
 
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
     """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
     law = indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
     return {"mean": float(mean)} | law
-
-
-def _tails(s: ArrivalsPerUpdate, first: np.ndarray, groups: int) -> np.ndarray:
-    """P(s >= k), k = 0 .. cells, for a restart with `first` deliveries waiting, equally likely, `groups` an update."""
-    p, q = s.shares, 1.0 - s.shares
-    powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
-    return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
 
 def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
@@ -57,9 +36,6 @@ def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
     return np.asarray(1.0 - np.cumsum(pmf))
 
 
-_DELIVERIES = 12_000
-_SPREAD = 0.05
-"""Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
 _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
 _EIGHT = _point(8, 4, "exponential:1.0", 6)
 
@@ -81,18 +57,20 @@ class ArrivalsPerUpdate(Workers, Claim):
     )
 
     def joint(self) -> None:
-        """The mean holds for any service."""
         super().joint()
+        self.mean = (self.workers - 1) / self.groups_per_batch
         known = self.cells == 0 or self.law.kind == "exponential"
         reason = "the distribution of staleness is known for exponential only"
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 
-    @property
-    def mean(self) -> float:
-        return (self.workers - 1) / self.groups_per_batch
+    def _tails(s, first: np.ndarray, groups: int) -> np.ndarray:
+        """P(s >= k), k = 0 .. cells, where `first` deliveries wait at a restart, equally likely, `groups` an update."""
+        p, q = s.shares, 1.0 - s.shares
+        powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
+        return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
     def predict(s) -> dict[str, float]:
-        return _quantities(s.mean, _tails(s, np.arange(s.groups_per_batch), s.groups_per_batch))
+        return _quantities(s.mean, s._tails(np.arange(s.groups_per_batch), s.groups_per_batch))
 
     def check(s) -> dict[str, float]:
         path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
@@ -101,10 +79,10 @@ class ArrivalsPerUpdate(Workers, Claim):
 
     wrong = {
         "deliveries that wait at the restart forgotten": lambda s: _quantities(
-            s.mean, _tails(s, np.zeros(1, dtype=int), s.groups_per_batch)
+            s.mean, s._tails(np.zeros(1, dtype=int), s.groups_per_batch)
         ),
         "every delivery counted as an update": lambda s: _quantities(
-            s.workers - 1, _tails(s, np.zeros(1, dtype=int), 1)
+            s.workers - 1, s._tails(np.zeros(1, dtype=int), 1)
         ),
         "geometric distribution of the same mean": lambda s: _quantities(
             s.mean, (s.mean / (1.0 + s.mean)) ** np.arange(s.cells + 1)
@@ -122,20 +100,18 @@ class ArrivalsPerUpdate(Workers, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
-        realizations = max(24, units_for(_SPREAD, effect, 32))
+        realizations = max(24, units_for(0.05, effect, 32))
         rates = (1.0,) * workers if point.get("rates") is None else tuple(point["rates"])
         system = lab.System(
             "workers", {}, laws.as_law("law", point["law"]), rates, groups_per_batch=batch, mode="pin", train_time=0.0
         )
         warm_up = (40 * workers + 200) // batch + 1
-        updates = warm_up + max(_DELIVERIES, 40 * workers) // batch
-        heads = lab.heads.stationary_heads(plant(system), updates, warm_up, realizations, seed)
-        return {"mean": lab.heads.mean_over_realizations(heads)} | (lab.heads.law_of(heads, cells) if cells else {})
+        updates = warm_up + max(12_000, 40 * workers) // batch
+        heads = lab.stationary_heads(plant(system), updates, warm_up, realizations, seed)
+        return {"mean": lab.mean_over_realizations(heads)} | (lab.law_of(heads, cells) if cells else {})
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "restart before the own update is written": Defect(replaced(train_time=1e-9), _EIGHT),
-            "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
-        }
+    defects = {
+        "restart before the own update is written": lambda: (replaced(train_time=1e-9), _EIGHT),
+        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
+    }

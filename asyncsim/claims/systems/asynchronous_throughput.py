@@ -12,16 +12,11 @@ samples in flight go on (mode keep or pin), works of finite mean. Second route: 
 starts staggered. Source: derived.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import Any
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Draw, Flag, Real
-from asyncsim.claims import _engines, _events, _openloop, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims import _engines, _events, _openloop, lab
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, checks, replaced, sampled
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
@@ -32,7 +27,6 @@ def _at(seconds: float) -> dict[str, float]:
     return {"groups_per_second": 1.0 / seconds}
 
 
-_SPREAD = 0.009
 _TOLERANCE = 0.003
 """A buffer of two batches is empty or full by chance for as large a share of the time, at most."""
 _POINT = {
@@ -46,8 +40,7 @@ class AsynchronousThroughput(_engines.Engines, Claim):
     """away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops"""
 
     kind, status = "expectation", "asymptotic"
-    source = "derived: renewals of the generator slots, and a trainer that never waits"
-    through = "kernel"
+    source, through = "derived: renewals of the generator slots, and a trainer that never waits", "kernel"
 
     places = _engines.places(typical=(1, 9), example=12)
     samples_per_group = _engines.samples(typical=(1, 6), example=4)
@@ -58,16 +51,9 @@ class AsynchronousThroughput(_engines.Engines, Claim):
     sync_time = _engines.sync_time(typical=(0.0, 0.3), example=0.25)
     generator_pauses = _engines.generator_pauses(example=True)
     capacity = _engines.capacity(example=24)
-    overflow = Choice(
-        "block",
-        "drop_oldest",
-        example="drop_oldest",
-        doc="what a full buffer does",
-        remedy="say what a full buffer does",
-    )
+    overflow = Choice("block", "drop_oldest", example="drop_oldest", doc="what a full buffer does")
 
     def joint(self) -> None:
-        """Near the knee, and with a buffer too small for what comes while the trainer is away, chance decides."""
         group = self.group
         absence = 0.0 if self.generator_pauses else self.sync_time
         ratio = (group / self.places) / (self.train_time / self.groups_per_batch + absence / self.publish)
@@ -82,21 +68,6 @@ class AsynchronousThroughput(_engines.Engines, Claim):
         checks.require(self.capacity >= least, "capacity", self.capacity, bound, remedy)
         # Limit a buffer empty or full by chance.
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """The ratio of the two sides stays away from the knee, and the buffer is large enough for chance."""
-        point = super().drawn(draw)
-        ratio = draw(Real(typical=(0.2, 0.7) if draw(Flag()) else (1.4, 4.0)))
-        groups, sync = point["groups_per_batch"], point["sync_time"]
-        work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
-        train = ratio * groups * work / point["places"]
-        absence = 0.0 if point["generator_pauses"] or ratio > 1.0 else 0.1 * sync
-        return point | {
-            "train_time": train,
-            "sync_time": min(sync, train) if absence == 0.0 else min(absence, 0.1 * train),
-            "capacity": 4 * groups * point["batches_per_publish"] + 40,
-        }
 
     def seconds(self, group: float, pauses: bool) -> float:
         """Seconds for one trained group where each takes `group` seconds of a place; `pauses`: installs stop both."""
@@ -141,21 +112,19 @@ class AsynchronousThroughput(_engines.Engines, Claim):
         limits = sampled(
             "length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64
         )
-        return limits(point) or lab.windows.overproduced(point)
+        return limits(point) or lab.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batches, samples = point["batches_per_publish"], point["samples_per_group"]
-        system = plant(lab.windows.staggered(lab.windows.engine(point), samples))
-        publishes = lab.windows.publishes_for(point["places"], batches * point["groups_per_batch"])
-        count = lab.windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=5)
+        system = plant(lab.staggered(lab.engine(point), samples))
+        publishes = lab.publishes_for(point["places"], batches * point["groups_per_batch"])
+        count = lab.realizations_for(0.009, effect, _TOLERANCE, comparisons=5)
         size = publishes * batches, samples, publishes // 10, count
-        return lab.windows.groups_per_second(system, *size, seed, _TOLERANCE)
+        return lab.groups_per_second(system, *size, seed, _TOLERANCE)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "generators go on during a synchronization": Defect(replaced(generator_pauses=False), _POINT),
-            "the trainer does not wait for the install": Defect(replaced(trainer_waits=False), _TRAINER_BOUND),
-            "eight generator slots freed twice": Defect(lab.kernel_defects.eight_places_freed_twice, _POINT),
-        }
+    defects = {
+        "generators go on during a synchronization": lambda: (replaced(generator_pauses=False), _POINT),
+        "the trainer does not wait for the install": lambda: (replaced(trainer_waits=False), _TRAINER_BOUND),
+        "eight generator slots freed twice": lambda: (lab.kernel_defects.eight_places_freed_twice, _POINT),
+    }

@@ -12,8 +12,6 @@ inside where F/M is below a thousandth. Second route: version stamps of an event
 derived.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -21,10 +19,10 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import checks, laws, rng
-from asyncsim.base.declared import Choice, Draw, Flag, Integer, Parsed, Positive
+from asyncsim.base.declared import Flag, Integer, Parsed, Positive
 from asyncsim.base.laws import Law
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, units_for
 from asyncsim.claims.staleness_rules import _few_places
 
 _UNUSED = 1e-3
@@ -39,8 +37,6 @@ def _text(field: str, value: Any) -> Law:
 
 _FEW = {"length": "lognormal:1:0.8", "samples_per_group": 4}
 """Settings for `places` that hold fewer groups than there are tickets, fast enough to use all tickets."""
-_BATCHES = 400
-_SPREAD = 0.01
 _point = named("tickets", "publish_groups", "release", "zero_train_time", release="publish", zero_train_time=False)
 _CROWDED = _point(40, 8, places=16, period=2.5, **_FEW)
 
@@ -63,9 +59,7 @@ class CapBinds(Claim):
         remedy="consume at least one group per publish",
     )
     release = _engines.release(example="publish")
-    zero_train_time = Flag(
-        example=False, doc="whether training takes no time", remedy="say whether training takes no time"
-    )
+    zero_train_time = Flag(example=False, doc="whether training takes no time")
     places = _engines.places(optional=True)
     length = Parsed(
         _text,
@@ -79,7 +73,6 @@ class CapBinds(Claim):
     period = Positive(optional=True, unit="seconds", doc="time in which the groups of a publish train")
 
     def joint(self) -> None:
-        """More tickets than a publish, unless early ones start the next; places for those that return."""
         tickets, groups = self.tickets, self.publish_groups
         checks.integer("tickets", tickets, groups, "give at least one group permit for each group of a publish")
         self.early, instant = self.release == "dequeue", self.zero_train_time
@@ -101,19 +94,6 @@ class CapBinds(Claim):
         bound = f"such that group permits wait for less than {_UNUSED:g} of a version"
         remedy = f"up to {unused:.2g} may be missing; give more places or a longer period"
         checks.require(unused <= _UNUSED, "places", places, bound, remedy)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Every other has few places, 8 times as fast as training: tickets without one in 200 batches are rare."""
-        groups = draw(cls.publish_groups)
-        tickets = groups + draw(Integer(0, typical=(0, 20)))
-        rest = {"release": draw(cls.release), "zero_train_time": draw(cls.zero_train_time)}
-        point = {"tickets": tickets, "publish_groups": groups, **rest}
-        if draw(Flag()):
-            return point
-        places = draw(Integer(1, typical=(1, tickets)))
-        work = {"length": draw(Choice(*cls.length.typical)), "samples_per_group": 1, "period": 8.0 * groups / places}
-        return point | work | {"zero_train_time": False, "places": places}
 
     def predict(s) -> dict[str, float]:
         return {"mean": s.tickets / s.publish_groups - (0.0 if s.early and not s.zero_train_time else 1.0)}
@@ -153,7 +133,7 @@ class CapBinds(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        realizations = max(16, units_for(_SPREAD, effect, 7))
+        realizations = max(16, units_for(0.01, effect, 7))
         tickets, groups = point["tickets"], point["publish_groups"]
         # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
         free = {"places": 2 * tickets, "length": laws.lognormal(1.0, 0.8), "samples_per_group": 1}
@@ -165,16 +145,14 @@ class CapBinds(Claim):
             system = system.replace(train_time=0.0, load=None)
         # Many permits for a batch forget the start slowly.
         warm = 2 * tickets // groups + 20 + 20 * max(0, tickets // groups - 9)
-        heads = lab.heads.stationary_heads(plant(system), max(_BATCHES, 2 * warm), warm, realizations, seed, samples)
-        return {"mean": lab.heads.mean_over_realizations(heads)}
+        heads = lab.stationary_heads(plant(system), max(400, 2 * warm), warm, realizations, seed, samples)
+        return {"mean": lab.mean_over_realizations(heads)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _point(40, 8)),
-            "a group permit lost": Defect(lab.heads.ticket_lost, _point(40, 8)),
-            "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point(40, 8)),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
-            "an install counted twice": Defect(lab.kernel_defects.publish_counted_twice, _point(40, 8)),
-            "a quarter of the generator slots": Defect(replaced(rates=(1.0,) * 4), _CROWDED),
-        }
+    defects = {
+        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _point(40, 8)),
+        "a group permit lost": lambda: (lab.ticket_lost, _point(40, 8)),
+        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point(40, 8)),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
+        "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, _point(40, 8)),
+        "a quarter of the generator slots": lambda: (replaced(rates=(1.0,) * 4), _CROWDED),
+    }

@@ -12,39 +12,21 @@ route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source: derived; sum 
 82 (1956).
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import lambertw
 from scipy.stats import poisson
 
 from asyncsim.base import checks, laws
-from asyncsim.base.declared import Draw, Integer, Positive, Real
-from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
+from asyncsim.claims import _engines, lab
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, named, replaced
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
 
 
-def _waiting(s: CapIdle) -> float:
-    """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
-    last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
-    n = np.arange(1, last + 1)
-    rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch
-    excess = rate * poisson.sf(level - 1, rate) - level * poisson.sf(level, rate)
-    return math.fsum(excess / n)
-
-
 _GROUPS = 24_000
 """Groups that one realization trains, and a tenth more for the start to be forgotten."""
-_SPREAD = 0.012
-_MANY = 0.002
-"""The same where the places are many and the trainer has time to spare."""
-_POISSON = 0.004
-"""How far completions of the fewest places within reach are from a Poisson stream (measured: 0.25 percent)."""
 
 
 def _poisson(point: Point) -> bool:
@@ -60,8 +42,7 @@ class CapIdle(_engines.Engines, Claim):
     """with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap"""
 
     kind, status = "expectation", "asymptotic"
-    source = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)"
-    through = "kernel"
+    source, through = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)", "kernel"
 
     places = _engines.places(example=4)
     groups_per_batch = _engines.groups(high=4096, typical=(1, 24), example=4)
@@ -72,7 +53,6 @@ class CapIdle(_engines.Engines, Claim):
     train_time = Positive(example=0.8, unit="seconds", doc="training time of a batch")
 
     def joint(self) -> None:
-        """Completions that are no Poisson stream need many places and a moderate load."""
         places, groups = self.places, self.groups_per_batch
         seconds = self.length.expected_max(self.samples_per_group)
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
@@ -86,20 +66,16 @@ class CapIdle(_engines.Engines, Claim):
         # A train time computed from a share may round to just above it.
         checks.require(busy <= largest * (1.0 + 1e-12), "train_time", self.train_time, bound, remedy)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """One exponential sample a group at any load, or other lengths over many places at a moderate one."""
-        point = super().drawn(draw)
-        law, samples = _lengths.read_law("length", point["length"]), point["samples_per_group"]
-        exact = law.kind == "exponential" and samples == 1
-        groups = point["groups_per_batch"]
-        most = _PLACES_PER_GROUP * groups
-        places = draw(Integer(1, typical=(1 if exact else most, 2 * most)))
-        busy = draw(Real(typical=(0.01, _BUSIEST if exact else _MODERATE)))
-        return point | {"places": places, "train_time": busy * law.expected_max(samples) * groups / places}
+    def waiting(s) -> float:
+        """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
+        last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
+        n = np.arange(1, last + 1)
+        rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch
+        excess = rate * poisson.sf(level - 1, rate) - level * poisson.sf(level, rate)
+        return math.fsum(excess / n)
 
     def predict(s) -> dict[str, float]:
-        return {"mean": s.places / s.groups_per_batch + s.busy + _waiting(s) / s.groups_per_batch}
+        return {"mean": s.places / s.groups_per_batch + s.busy + s.waiting() / s.groups_per_batch}
 
     def check(s) -> dict[str, float]:
         turns = np.exp(2j * np.pi * np.arange(1, s.groups_per_batch) / s.groups_per_batch)
@@ -129,18 +105,17 @@ class CapIdle(_engines.Engines, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         count, batch = point["places"], point["groups_per_batch"]
-        tolerance = 0.0 if _poisson(point) else _POISSON
-        realizations = lab.windows.realizations_for(_SPREAD if tolerance == 0.0 else _MANY, effect, tolerance, 8)
-        warm_up, system = max(_GROUPS // 10, 40 * count) // batch, plant(lab.windows.engine(point))
+        # How far completions of the fewest places within reach are from a Poisson stream (measured: 0.25 percent).
+        tolerance = 0.0 if _poisson(point) else 0.004
+        realizations = lab.realizations_for(0.012 if tolerance == 0.0 else 0.002, effect, tolerance, 8)
+        warm_up, system = max(_GROUPS // 10, 40 * count) // batch, plant(lab.engine(point))
         size = warm_up + _GROUPS // batch, warm_up, realizations
-        heads = lab.heads.stationary_heads(system, *size, seed, point["samples_per_group"])
-        estimate = lab.heads.mean_over_realizations(heads)
+        heads = lab.stationary_heads(system, *size, seed, point["samples_per_group"])
+        estimate = lab.mean_over_realizations(heads)
         return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a generator slot freed twice": Defect(lab.kernel_defects.place_freed_twice, _EIGHT),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _EIGHT),
-            "training takes longer": Defect(replaced(train_time=1.5 * 0.0625), _EIGHT),
-        }
+    defects = {
+        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
+        "training takes longer": lambda: (replaced(train_time=1.5 * 0.0625), _EIGHT),
+    }

@@ -10,36 +10,20 @@ dropped, rewards at once. Second route: the balance equations of generation in t
 exponential; so equality also shows that only the mean enters. Source: derived; product form of queueing networks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Parsed
-from asyncsim.claims import _closed, _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims import _engines, _events, _work, lab
+from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, checks, replaced, sampled
 
 
 def _exponential(field: str, value: Any) -> float:
-    law = _work.law_of(field, value)
-    remedy = "write exponential:mean; others differ"
+    law, remedy = _work.law_of(field, value), "write exponential:mean; others differ"
     checks.require(law.kind == "exponential", field, value, "an exponential distribution", remedy)
     return law.mean()
 
 
-def _trained(s: ClosedLoop, busy: float) -> dict[str, float]:
-    return {"groups_per_second": busy / s.train_time}
-
-
-def _one_queue(s: ClosedLoop, at_once: int) -> dict[str, float]:
-    """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
-    load = at_once * (s.train_time / s.group)
-    return _trained(s, 1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
-
-
-_SPREAD = 0.02
 _POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
 _SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
 
@@ -65,27 +49,29 @@ class ClosedLoop(_engines.Engines, Claim):
     )
 
     def joint(self) -> None:
-        """Where a group waits for a place, the law of its generation matters."""
         reason = "give every group permit a generator slot, so that no group waits for one"
         checks.integer("places", self.places, self.tickets, reason)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A place for every ticket and up to three more."""
-        return super().drawn(draw) | _closed.drawn_tickets(draw)
+    def trained(s, busy: float) -> dict[str, float]:
+        return {"groups_per_second": busy / s.train_time}
+
+    def one_queue(s, at_once: int) -> dict[str, float]:
+        """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
+        load = at_once * (s.train_time / s.group)
+        return s.trained(1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
 
     def predict(s) -> dict[str, float]:
-        return _trained(s, _closed.busy(s.tickets, s.train_time / s.group))
+        return s.trained(_events.busy(s.tickets, s.train_time / s.group))
 
     def check(s) -> dict[str, float]:
-        return _trained(s, _closed.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
+        return s.trained(_events.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
 
     wrong = {
         "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
             "groups_per_second": min(1.0 / s.train_time, s.tickets / (s.group + s.train_time))
         },
-        "arrivals at the rate of K groups always": lambda s: _one_queue(s, s.tickets),
-        "generation one group at a time": lambda s: _one_queue(s, 1),
+        "arrivals at the rate of K groups always": lambda s: s.one_queue(s.tickets),
+        "generation one group at a time": lambda s: s.one_queue(1),
     }
 
     points = (
@@ -100,21 +86,18 @@ class ClosedLoop(_engines.Engines, Claim):
         | {"places": 16, "tickets": 16, "samples_per_group": 2}
         | {"length": "gamma:1:0.5", "train_time": "exponential:0.08"},
     )
-
     reach = staticmethod(sampled("length", tickets=200, places=1024, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        system = plant(lab.windows.engine(point))
+        system = plant(lab.engine(point))
         # Forty generations of every ticket, then ten times as many.
         warm = max(800, 40 * point["tickets"])
-        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
-        return lab.windows.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
+        count = lab.realizations_for(0.02, effect, 0.0, comparisons=4)
+        return lab.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a group permit lost": Defect(lab.heads.ticket_lost, _POINT),
-            "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _SPARE),
-            "group permits returned at the dequeue": Defect(replaced(release="dequeue"), _POINT),
-        }
+    defects = {
+        "a group permit lost": lambda: (lab.ticket_lost, _POINT),
+        "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _SPARE),
+        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _POINT),
+    }

@@ -9,42 +9,15 @@ after the other under one version, acceptance independent of the lengths and of 
 of the number accepted so far, solved as a linear system. Source: derived; the filter is that of DAPO (2503.14476).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import bdtr
 from scipy.stats import binom
 
 from asyncsim.base import laws
-from asyncsim.base.declared import Count, Real
-from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Timeline, replaced, within
 
-_LARGEST, _LEAST = 1024, 0.01
-
-
-def _quantities(s: DynamicSampling, rounds: float) -> dict[str, float]:
-    generated = s.round * rounds / s.groups_per_batch
-    return {"rounds": rounds, "generated": generated, "kept": 1.0 / (s.accept * generated)}
-
-
-def _more_than(s: DynamicSampling, rounds: np.ndarray) -> np.ndarray:
-    """P(N > r): fewer than P accepted in so many rounds."""
-    drawn = rounds * s.round
-    return np.where(drawn < s.groups_per_batch, 1.0, bdtr(np.minimum(s.groups_per_batch - 1, drawn), drawn, s.accept))
-
-
-_BATCHES = 1000
-_SPREAD = 0.013
-
-
-def _numbers(record: Timeline, point: Point) -> dict[str, float]:
-    """Groups generated for each one that a batch takes, in groups and in rounds, and the accepted share in batches."""
-    fate, generated = record.groups["fate"], len(record.groups["fate"]) / len(record.uses["group"])
-    accepted = ((fate == "trained") | (fate == "dropped_overflow")).sum()
-    rounds = generated * point["groups_per_batch"] / point["round"]
-    return {"rounds": rounds, "generated": generated, "kept": float((fate == "trained").sum() / accepted)}
+_LARGEST = 1024
 
 
 _POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
@@ -53,33 +26,43 @@ _POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
 class DynamicSampling(_engines.Engines, Claim):
     """a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`"""
 
-    kind, source = "expectation", "derived: binomial tails, Wald"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: binomial tails, Wald", "kernel"
 
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
     round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
     accept = Real(
-        _LEAST, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, probability that a group passes", remedy="accept some"
+        0.01, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, probability that a group passes", remedy="accept some"
     )
+
+    def quantities(s, rounds: float) -> dict[str, float]:
+        generated = s.round * rounds / s.groups_per_batch
+        return {"rounds": rounds, "generated": generated, "kept": 1.0 / (s.accept * generated)}
+
+    def more_than(s, rounds: np.ndarray) -> np.ndarray:
+        """P(N > r): fewer than P accepted in so many rounds."""
+        drawn = rounds * s.round
+        return np.where(
+            drawn < s.groups_per_batch, 1.0, bdtr(np.minimum(s.groups_per_batch - 1, drawn), drawn, s.accept)
+        )
 
     def predict(s) -> dict[str, float]:
         # Forty standard deviations of the number drawn until P are accepted.
         last = (s.groups_per_batch + 40.0 * np.sqrt(s.groups_per_batch) + 40.0) / (s.accept * s.round)
-        return _quantities(s, float(_more_than(s, np.arange(int(last) + 2)).sum()))
+        return s.quantities(float(s.more_than(np.arange(int(last) + 2)).sum()))
 
     def check(s) -> dict[str, float]:
         size = s.groups_per_batch
         missing = np.arange(size)
         step = binom.pmf(missing[None, :] - missing[:, None], s.round, s.accept)
-        return _quantities(s, float(np.linalg.solve(np.eye(size) - step, np.ones(size))[0]))
+        return s.quantities(float(np.linalg.solve(np.eye(size) - step, np.ones(size))[0]))
 
     wrong = {
-        "as many groups as the mean needs, rounded up": lambda s: _quantities(
-            s, float(np.ceil(s.groups_per_batch / (s.accept * s.round)))
+        "as many groups as the mean needs, rounded up": lambda s: s.quantities(
+            float(np.ceil(s.groups_per_batch / (s.accept * s.round)))
         ),
-        "parts of rounds": lambda s: _quantities(s, s.groups_per_batch / (s.accept * s.round)),
-        "a round that is not enough is thrown away": lambda s: _quantities(
-            s, 1.0 / max(1.0 - float(_more_than(s, np.array([1]))[0]), 1e-3)
+        "parts of rounds": lambda s: s.quantities(s.groups_per_batch / (s.accept * s.round)),
+        "a round that is not enough is thrown away": lambda s: s.quantities(
+            1.0 / max(1.0 - float(s.more_than(np.array([1]))[0]), 1e-3)
         ),
     }
 
@@ -98,15 +81,19 @@ class DynamicSampling(_engines.Engines, Claim):
             "rounds", {}, laws.lognormal(1.0, 0.8), (1.0,) * point["round"], point["groups_per_batch"],
             quantum=point["round"], accept=float(point["accept"]), rounds=True, train_time=0.5,
         )  # fmt: skip
-        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=6)
-        records = lab.windows.timelines(plant(system), _BATCHES, 1, count, seed)
-        return lab.windows.means(records, lambda record: _numbers(record, point))
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a rejected group trained": Defect(replaced(accept=1.0), _POINT),
-            "groups replaced one by one": Defect(replaced(quantum=1), _POINT),
-            "surplus counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _POINT),
-            "no rounds: what passes late is kept": Defect(replaced(rounds=False, tickets=48), _POINT),
-        }
+        def numbers(record: Timeline) -> dict[str, float]:
+            fate, generated = record.groups["fate"], len(record.groups["fate"]) / len(record.uses["group"])
+            accepted = ((fate == "trained") | (fate == "dropped_overflow")).sum()
+            rounds = generated * point["groups_per_batch"] / point["round"]
+            return {"rounds": rounds, "generated": generated, "kept": float((fate == "trained").sum() / accepted)}
+
+        count = lab.realizations_for(0.013, effect, 0.0, comparisons=6)
+        return lab.means(lab.timelines(plant(system), 1000, 1, count, seed), numbers)
+
+    defects = {
+        "a rejected group trained": lambda: (replaced(accept=1.0), _POINT),
+        "groups replaced one by one": lambda: (replaced(quantum=1), _POINT),
+        "surplus counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
+        "no rounds: what passes late is kept": lambda: (replaced(rounds=False, tickets=48), _POINT),
+    }

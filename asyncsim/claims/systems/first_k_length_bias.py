@@ -11,17 +11,11 @@ that all have one difficulty. Second route: the exponential's closed form, else 
 Source: derived; order statistics are textbook.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import bdtr, betainc, betaln
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Draw
-from asyncsim.base.laws import Law
-from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Timeline, checks, named, replaced, sampled
 
 _MOST = 256
 _STEP = 1.0 / 64.0
@@ -34,27 +28,7 @@ def _quantities(n: int, k: int, total: float, last: float) -> dict[str, float]:
     return {"mean_length": total / k, "last": last, "wasted": cancelled / (total + cancelled)}
 
 
-def _of_values(law: Law, n: int, k: int) -> tuple[float, float]:
-    """Sum of the k smallest and the k-th, from the gaps between values: P(X_(j) > v) for each j."""
-    values = np.concatenate([[0.0], np.unique(law.parameters)])
-    below = 1.0 - law.survival(values[:-1])
-    beyond = np.diff(values) @ np.stack([bdtr(j - 1, n, below) for j in range(1, k + 1)], axis=1)
-    return float(beyond.sum()), float(beyond[-1])
-
-
-_PLACES, _GROUPS, _TRAINED = 8, 4, 1000
-"""Places, groups of a batch, and groups that one realization trains."""
-_SPREAD = 0.02
-
-
-def _numbers(record: Timeline) -> dict[str, float]:
-    """Mean length of what is trained, mean seconds until a group is over, share of the written work that is wasted."""
-    groups, samples = record.groups, record.samples
-    trained = groups["fate"] == "trained"
-    work, seconds = samples["work"][samples["fate"] == "trained"], (groups["t_done"] - groups["t_submit"])[trained]
-    wasted = float(samples["wasted"][trained[samples["group"]]].sum())
-    means = {"mean_length": float(work.mean()), "last": float(np.mean(seconds))}
-    return means | {"wasted": wasted / (wasted + float(work.sum()))}
+_PLACES, _GROUPS = 8, 4
 
 
 _point = named("length", "started", "kept")
@@ -64,27 +38,23 @@ _POINT = _point("lognormal:1.0:0.8", 12, 8)
 class FirstKLengthBias(_engines.Engines, Claim):
     """a group that ends with the first `k` of its `n` samples keeps the `k` shortest: their mean, end and waste"""
 
-    kind, source = "expectation", "derived: order statistics"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: order statistics", "kernel"
 
     length = _engines.work(example="lognormal:1.0:0.8")
     started = Count(1, _MOST, typical=(2, 12), example=12, unit="samples", doc="n, samples that a group starts")
     kept = Count(1, _MOST, typical=(1, 12), example=8, unit="samples", doc="k, samples that it waits for and keeps")
 
     def joint(self) -> None:
-        """A group cannot keep more samples than it starts."""
         checks.integer("kept", self.kept, 1, "start more samples than are kept, or as many", self.started)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, object]:
-        """As many kept as are started, or fewer."""
-        point = super().drawn(draw)
-        return point | {"kept": min(point["kept"], point["started"])}
 
     def predict(s) -> dict[str, float]:
         n, k, law = s.started, s.kept, s.length
         if law.kind in ("constant", "empirical"):
-            return _quantities(n, k, *_of_values(law, n, k))
+            # From the gaps between values: P(X_(j) > v) for each j.
+            values = np.concatenate([[0.0], np.unique(law.parameters)])
+            less = 1.0 - law.survival(values[:-1])
+            beyond = np.diff(values) @ np.stack([bdtr(j - 1, n, less) for j in range(1, k + 1)], axis=1)
+            return _quantities(n, k, float(beyond.sum()), float(beyond[-1]))
         # Far out a Pareto law's quantile grows as a power of the odds.
         decay = 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" and k == n else 1.0
         odds = np.arange(-42.0, 42.0 / decay, _STEP)
@@ -115,7 +85,6 @@ class FirstKLengthBias(_engines.Engines, Claim):
 
     points = (_POINT, _point("exponential:1", 6, 4))
     more = (_point("empirical:1:2:2:7", 4, 2), _point("gamma:2:3", 20, 16))
-
     reach = staticmethod(sampled("length", started=64))
 
     @staticmethod
@@ -123,17 +92,23 @@ class FirstKLengthBias(_engines.Engines, Claim):
         kept, extra = point["kept"], point["started"] - point["kept"]
         # In strict order the groups of a run are the first by number: none is left out since it is long.
         settings = {"tickets": _PLACES + _GROUPS, "order": "target", "redundant": extra}
-        system = lab.windows.engine(point, places=_PLACES, groups_per_batch=_GROUPS, train_time=0.1, **settings)
-        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=6)
-        records = lab.windows.timelines(plant(system), _TRAINED // _GROUPS, kept, count, seed)
-        return lab.windows.means(records, _numbers)
+        system = lab.engine(point, places=_PLACES, groups_per_batch=_GROUPS, train_time=0.1, **settings)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "no sample more than is kept": Defect(replaced(redundant=0), _POINT),
-            "the first by number kept": Defect(lab.kernel_defects.keeps_any, _POINT),
-            "cancelled samples counted as trained": Defect(lab.kernel_defects.cancelled_counted_as_trained, _POINT),
-            "cancelled samples written to their end": Defect(lab.kernel_defects.cancelled_run_on, _POINT),
-            "half of the slots": Defect(replaced(slots=48), _POINT),
-        }
+        def numbers(record: Timeline) -> dict[str, float]:
+            groups, samples = record.groups, record.samples
+            trained = groups["fate"] == "trained"
+            work, seconds = samples["work"][samples["fate"] == "trained"], groups["t_done"] - groups["t_submit"]
+            wasted = float(samples["wasted"][trained[samples["group"]]].sum())
+            means = {"mean_length": float(work.mean()), "last": float(np.mean(seconds[trained]))}
+            return means | {"wasted": wasted / (wasted + float(work.sum()))}
+
+        count = lab.realizations_for(0.02, effect, 0.0, comparisons=6)
+        return lab.means(lab.timelines(plant(system), 1000 // _GROUPS, kept, count, seed), numbers)
+
+    defects = {
+        "no sample more than is kept": lambda: (replaced(redundant=0), _POINT),
+        "the first by number kept": lambda: (lab.kernel_defects.keeps_any, _POINT),
+        "cancelled samples counted as trained": lambda: (lab.kernel_defects.cancelled_counted_as_trained, _POINT),
+        "cancelled samples written to their end": lambda: (lab.kernel_defects.cancelled_run_on, _POINT),
+        "half of the slots": lambda: (replaced(slots=48), _POINT),
+    }

@@ -7,8 +7,6 @@ exponential service, each worker restarts at once. Second route: the others deli
 exponential service time; quadrature over that time. Source: derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -18,33 +16,27 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
 from asyncsim.claims._arrivals import Workers
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
 
-
-def _quantities(s: Geometric, cell: Callable[[int], float], tail: float) -> dict[str, float]:
-    return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
-
-
-def _mixed(s: Geometric, late: int = 0) -> dict[str, float]:
-    p, q = s.shares, 1.0 - s.shares
-    return _quantities(s, lambda k: (p**2 * q ** (k + late)).sum(), (p * q ** (s.cells + late)).sum())
-
-
-_UPDATES = 8000
-_SPREAD = 0.1
 _FOUR = {"workers": 4, "rates": None, "cells": 8}
 
 
 class Geometric(Workers, Claim):
     """staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`"""
 
-    kind, source = "distribution", "derived: memoryless service"
-    through, effect = "kernel", 0.05
+    kind, source, through, effect = "distribution", "derived: memoryless service", "kernel", 0.05
 
     cells = _engines.cells(typical=(1, 6), example=12)
 
+    def quantities(s, cell: Callable[[int], float], tail: float) -> dict[str, float]:
+        return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
+
+    def mixed(s, late: int = 0) -> dict[str, float]:
+        p, q = s.shares, 1.0 - s.shares
+        return s.quantities(lambda k: (p**2 * q ** (k + late)).sum(), (p * q ** (s.cells + late)).sum())
+
     def predict(s) -> dict[str, float]:
-        return _mixed(s)
+        return s.mixed()
 
     def check(s) -> dict[str, float]:
         counts = np.arange(s.cells)[:, None]
@@ -57,31 +49,28 @@ class Geometric(Workers, Claim):
             density = weights * p * np.exp(-p * time)
             cells += p * (poisson.pmf(counts, (1.0 - p) * time) @ density)
             tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
-        return _quantities(s, lambda k: cells[k], tail)
+        return s.quantities(lambda k: cells[k], tail)
 
     wrong = {
-        "exponent one too large": lambda s: _mixed(s, 1),
-        "Poisson distribution of the same mean": lambda s: _quantities(
-            s, lambda k: poisson.pmf(k, s.workers - 1), poisson.sf(s.cells - 1, s.workers - 1)
+        "exponent one too large": lambda s: s.mixed(1),
+        "Poisson distribution of the same mean": lambda s: s.quantities(
+            lambda k: poisson.pmf(k, s.workers - 1), poisson.sf(s.cells - 1, s.workers - 1)
         ),
     }
 
     points = (_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
     more = ({"workers": 8, "rates": None, "cells": 16},)
-
     reach = staticmethod(within(workers=64, cells=200))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        realizations = max(32, units_for(_SPREAD, effect, 16))
+        realizations = max(32, units_for(0.1, effect, 16))
         system = plant(sim.systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
         warm_up = 40 * point["workers"] + 200
-        heads = lab.heads.stationary_heads(system, warm_up + _UPDATES, warm_up, realizations, seed)
-        return lab.heads.law_of(heads, point["cells"])
+        heads = lab.stationary_heads(system, warm_up + 8000, warm_up, realizations, seed)
+        return lab.law_of(heads, point["cells"])
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "restart before the own update is written": Defect(lab.heads.restarts_early, _FOUR),
-            "a group permit lost": Defect(lab.heads.ticket_lost, _FOUR),
-        }
+    defects = {
+        "restart before the own update is written": lambda: (lab.restarts_early, _FOUR),
+        "a group permit lost": lambda: (lab.ticket_lost, _FOUR),
+    }

@@ -15,18 +15,14 @@ reaches who picks what finishes next. Domain: steady state, nothing dropped; the
 long it takes. Source: derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer, Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, Positive, checks, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -49,21 +45,10 @@ def _rule(field: str, value: Any) -> _Rule:
     return _Rule(name, int(number or 0))
 
 
-def _bounds(s: HardBounds, largest: int) -> dict[str, float]:
-    spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
-    return {"largest": float(largest)} | spread
-
-
-def _largest(s: HardBounds) -> int:
-    if s.rule.name == "wait":
-        return s.rule.number
-    return (s.tickets + s.window - 2) // s.publish
-
-
 class _Game:
     """The order of events without a clock: who finishes next is the adversary's choice, batches form when they can."""
 
-    def __init__(self, s: HardBounds) -> None:
+    def __init__(self, s: Any) -> None:
         self.s, self.version, self.batch, self.admitted = s, 0, 0, s.tickets
         self.running = dict.fromkeys(range(s.tickets), 0)
         self.ready: list[tuple[int, int]] = []
@@ -99,20 +84,9 @@ class _Game:
         return staleness
 
 
-def _play(s: HardBounds, pick: Callable[[_Game], list[int]]) -> list[int]:
-    """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
-    game, stalenesses, warm = _Game(s), [], 2 * (_largest(s) + s.tickets // s.publish) + 2
-    while game.version < 3 * warm + 4:
-        game.finish(pick(game))
-        # One batch at a time: groups admitted behind a publish may finish before the next.
-        staleness = game.train()
-        stalenesses += staleness if game.version > warm else []
-    return stalenesses
-
-
 def _stragglers(residue: int, game: _Game) -> list[int]:
     """All finish at once but numbers of one residue modulo so many publishes, which finish when nothing else can."""
-    cycle = game.s.publish * (_largest(game.s) + 2 + game.s.tickets // game.s.publish)
+    cycle = game.s.publish * (game.s._largest() + 2 + game.s.tickets // game.s.publish)
     others = [g for g in game.running if g % cycle != residue]
     return others or (list(game.running) if not game.choose() else [])
 
@@ -122,14 +96,6 @@ def _chance(generator: np.random.Generator, game: _Game) -> list[int]:
     return generator.choice(list(game.running), count, replace=False).tolist() if game.running else []
 
 
-def _of(regime: str) -> Callable[[HardBounds, float], dict[str, float]]:
-    """The bounds with those of one regime, which has a formula or an order of its own, multiplied by a factor."""
-    return lambda s, factor: {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
-
-
-_BATCHES = 400
-_REALIZATIONS = 8
-"""Stragglers of a heavy tail reach every bound at the points below in the first of them (measured)."""
 _point = named(
     "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
     groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,
@@ -139,8 +105,7 @@ _point = named(
 class HardBounds(_engines.Engines, Claim):
     """no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`"""
 
-    kind, source = "bound", "derived: counting of the groups that can overtake"
-    through, effect = "kernel", 0.05
+    kind, source, through, effect = "bound", "derived: counting of the groups that can overtake", "kernel", 0.05
 
     rule = Parsed(
         _rule,
@@ -164,54 +129,62 @@ class HardBounds(_engines.Engines, Claim):
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
 
     def joint(self) -> None:
-        """More tickets than groups of a publish, and no rule that leaves them unused."""
         reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
         checks.integer("tickets", self.tickets, self.publish + 1, reason, _LARGEST)
         least = -(-self.tickets // self.publish) - 1
         enough = self.rule.name != "wait" or self.rule.number >= least
         text = f"{self.rule.name}:{self.rule.number}"
         checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
+        # W, numbers that the batch is chosen from.
+        self.window = self.rule.number if self.rule.name == "window" else 1
+        self.regime = "window:1" if self.rule == ("window", 1) else self.rule.name
+        self.strict = self.regime in (*_STRICT, "window:1")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Up to a dozen tickets more than groups of a publish."""
-        point = super().drawn(draw)
-        consumed = point["groups_per_batch"] * point["batches_per_publish"]
-        return point | {"tickets": consumed + draw(Integer(1, typical=(1, 12)))}
+    def bounds(s, largest: int) -> dict[str, float]:
+        spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
+        return {"largest": float(largest)} | spread
 
-    @property
-    def window(self) -> int:
-        """W, numbers that the batch is chosen from."""
-        return self.rule.number if self.rule.name == "window" else 1
+    def _largest(s) -> int:
+        if s.rule.name == "wait":
+            return s.rule.number
+        return (s.tickets + s.window - 2) // s.publish
 
-    @property
-    def regime(self) -> str:
-        return "window:1" if self.rule == ("window", 1) else self.rule.name
-
-    @property
-    def strict(self) -> bool:
-        return self.regime in (*_STRICT, "window:1")
+    def play(s, pick: Callable[[_Game], list[int]]) -> list[int]:
+        """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
+        game, stalenesses, warm = _Game(s), [], 2 * (s._largest() + s.tickets // s.publish) + 2
+        while game.version < 3 * warm + 4:
+            game.finish(pick(game))
+            # One batch at a time: groups admitted behind a publish may finish before the next.
+            staleness = game.train()
+            stalenesses += staleness if game.version > warm else []
+        return stalenesses
 
     def predict(s) -> dict[str, float]:
-        return _bounds(s, _largest(s))
+        return s.bounds(s._largest())
 
     def check(s) -> dict[str, float]:
         # Residues of one publish cover every position of a group in its version and in its batch.
         picks = [partial(_stragglers, residue) for residue in range(s.publish)]
         picks += [partial(_chance, np.random.default_rng(seed)) for seed in range(4)]
-        stalenesses = [staleness for pick in picks for staleness in _play(s, pick)]
+        stalenesses = [staleness for pick in picks for staleness in s.play(pick)]
         spread = {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
         return {"largest": float(max(stalenesses))} | spread
 
     wrong = {
-        "window rounded down to whole batches": lambda s: _bounds(
-            s, -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
+        "window rounded down to whole batches": lambda s: s.bounds(
+            -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
         ),
-        "the mean taken for the bound": lambda s: _bounds(s, -(-s.tickets // s.publish) - 1),
-        "the groups in training taken out of the group permits": lambda s: _bounds(s, _largest(s) - 1),
+        "the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1),
+        "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
     }
 
-    terms = {regime: _of(regime) for regime in ("window:1", "window", "wait", *_STRICT)}
+    # A regime has a formula or an order of its own.
+    terms = {
+        regime: lambda s, factor, regime=regime: {
+            name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()
+        }
+        for regime in ("window:1", "window", "wait", *_STRICT)
+    }
 
     points = (
         *(_point(*each) for each in (("window:1", 10), ("window:5", 12), ("window:2", 12), ("wait:2", 12))),
@@ -224,7 +197,6 @@ class HardBounds(_engines.Engines, Claim):
     more = tuple(
         _point(*each) for each in (("window:1", 12), ("target", 12), ("drain", 6), ("window:9", 8), ("wait:4", 12))
     )
-
     reach = staticmethod(within(tickets=256))
 
     @staticmethod
@@ -236,20 +208,19 @@ class HardBounds(_engines.Engines, Claim):
             "wait": {"order": "oldest_start", "max_age": int(number or 0), "age_action": "wait"},
             "drain": {"mode": "drain"},
         }
-        system = lab.windows.engine(point, places=tickets, **options.get(rule, {"order": rule}))
+        system = lab.engine(point, places=tickets, **options.get(rule, {"order": rule}))
         # The groups of the start share a version; under wait they leave within twice the age.
         versions = int(number or 0) + 2 * (tickets // (batch * batches) + 2)
         warm_up = 2 * batches * versions
-        staleness = plant(system).staleness(warm_up + _BATCHES * batches, _REALIZATIONS, seed)[:, warm_up:]
+        # Stragglers of a heavy tail reach every bound at the points in the first of eight realizations (measured).
+        staleness = plant(system).staleness(warm_up + 400 * batches, 8, seed)[:, warm_up:]
         largest = float(np.max(staleness))
         return {"largest": Estimate(largest), "spread": Estimate(largest - float(np.min(staleness)))}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
-            "the count of group permits lost": Defect(lab.kernel_defects.counter_lost, _point("drain", 10)),
-            "the drain forgotten": Defect(replaced(mode="keep"), _point("drain", 10)),
-            "waiting a version late": Defect(replaced(max_age=3), _point("wait:2", 12)),
-            "a window too wide": Defect(replaced(window=2), _point("window:1", 12)),
-        }
+    defects = {
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
+        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point("drain", 10)),
+        "the drain forgotten": lambda: (replaced(mode="keep"), _point("drain", 10)),
+        "waiting a version late": lambda: (replaced(max_age=3), _point("wait:2", 12)),
+        "a window too wide": lambda: (replaced(window=2), _point("window:1", 12)),
+    }

@@ -9,44 +9,16 @@ route: quadrature over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi
 mean. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from scipy.integrate import quad
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, named, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
 
-_MOST = 64
-
-
-def _quantities(s: InFlight, mean: float, tail: Callable[[int], float]) -> dict[str, float]:
-    """Mean, cells and what is left, from P(D >= k) for k = 1 .. cells."""
-    tails = [1.0] + [tail(k) for k in range(1, s.cells + 1)]
-    return {"mean": mean} | indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
-
-
-def _moment(s: InFlight, power: int, k: int) -> float:
-    """E[L^power; (k - 1) tau < L <= k tau]."""
-    high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
-    return high - low
-
-
-def _length_biased(s: InFlight, k: int) -> float:
-    """P(D >= k) of samples in generation at a publish."""
-    below = _lengths.moment_below(s.length, 1, k * s.period)
-    return (_moment(s, 2, k) / s.period - (k - 1) * _moment(s, 1, k) - below) / s.length.mean() + 1.0
-
-
-_COMPLETIONS = 6000
-"""Samples of one realization."""
-_SPREAD = 0.045
-"""Largest standard deviation of one realization's quantity at the points below, by its scale (measured)."""
 _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=6)
 _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 
@@ -54,39 +26,52 @@ _LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 class InFlight(_openloop.Clocked, Claim):
     """with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`"""
 
-    kind, source = "distribution", "derived: uniform phase"
-    relative_to, through, effect = "norm", "kernel", 0.05
+    kind, source, relative_to, through, effect = "distribution", "derived: uniform phase", "norm", "kernel", 0.05
 
-    cells = _engines.cells(_MOST, typical=(1, 8), example=6)
+    cells = _engines.cells(64, typical=(1, 8), example=6)
 
     def beyond(self, k: int) -> float:
         """P(L > k tau)."""
         return float(self.length.survival(k * self.period))
 
+    def quantities(s, mean: float, tail: Callable[[int], float]) -> dict[str, float]:
+        """Mean, cells and what is left, from P(D >= k) for k = 1 .. cells."""
+        tails = [1.0] + [tail(k) for k in range(1, s.cells + 1)]
+        return {"mean": mean} | indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
+
+    def moment(s, power: int, k: int) -> float:
+        """E[L^power; (k - 1) tau < L <= k tau]."""
+        high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
+        return high - low
+
+    def length_biased(s, k: int) -> float:
+        """P(D >= k) of samples in generation at a publish."""
+        below = _lengths.moment_below(s.length, 1, k * s.period)
+        return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
+
     def predict(s) -> dict[str, float]:
         mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
-        return _quantities(s, mean, lambda k: _moment(s, 1, k) / s.period - (k - 1) * _moment(s, 0, k) + s.beyond(k))
+        return s.quantities(mean, lambda k: s.moment(1, k) / s.period - (k - 1) * s.moment(0, k) + s.beyond(k))
 
     def check(s) -> dict[str, float]:
         # Where the survival has its kink, and near 0 on the scale of the law, the phase is cut.
         cuts = [c / s.period for c in (s.length.parameters[0], 1e-2 * s.length.mean())]
 
         def by_phase(k: int) -> float:
-            points = [k - c for c in cuts if 0.0 < k - c < 1.0]
-
             def survival(phase: float) -> float:
                 return float(s.length.survival((k - phase) * s.period))
 
+            points = [k - c for c in cuts if 0.0 < k - c < 1.0]
             return float(quad(survival, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
 
         mean = _lengths.expectation(s.length, lambda x: x / s.period)
-        return _quantities(s, mean, by_phase)
+        return s.quantities(mean, by_phase)
 
     wrong = {
-        "starts taken to coincide with publishes": lambda s: _quantities(s, s.predict()["mean"] - 0.5, s.beyond),
-        "rounded up": lambda s: _quantities(s, s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
-        "the distribution of those in generation at a publish": lambda s: _quantities(
-            s, s.predict()["mean"], partial(_length_biased, s)
+        "starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond),
+        "rounded up": lambda s: s.quantities(s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
+        "the distribution of those in generation at a publish": lambda s: s.quantities(
+            s.predict()["mean"], s.length_biased
         ),
     }
 
@@ -98,22 +83,20 @@ class InFlight(_openloop.Clocked, Claim):
         law = laws.as_law("length", point["length"])
         if law.kind == "pareto" and law.parameters[1] <= 2.0:
             return "a Pareto index above 2; take a lighter tail, whose mean a run measures"
-        return lab.clocked.crowded(point)
+        return lab.crowded(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cells = point["cells"]
-        realizations = lab.windows.realizations_for(_SPREAD, effect, 0.0, 32)
-        window = _COMPLETIONS * laws.as_law("length", point["length"]).mean() / point["places"]
-        heads = [lab.clocked.completions(point, window, m, seed, plant).head for m in range(realizations)]
-        estimates = {"mean": lab.clocked.per_sample(heads)}
-        estimates |= {f"p[{k}]": lab.clocked.per_sample([h == k for h in heads]) for k in range(cells)}
-        return estimates | {"tail": lab.clocked.per_sample([h >= cells for h in heads])}
+        realizations = lab.realizations_for(0.045, effect, 0.0, 32)
+        window = 6000 * laws.as_law("length", point["length"]).mean() / point["places"]
+        heads = [lab.completions(point, window, m, seed, plant).head for m in range(realizations)]
+        estimates = {"mean": lab.per_sample(heads)}
+        estimates |= {f"p[{k}]": lab.per_sample([h == k for h in heads]) for k in range(cells)}
+        return estimates | {"tail": lab.per_sample([h >= cells for h in heads])}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "ends stamped a version early": Defect(lab.kernel_defects.end_stamped_early, _LOGNORMAL),
-            "the trainer waits for installs": Defect(lab.clocked.slow_installs, _LOGNORMAL),
-            "starts tied to installs": Defect(replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
-        }
+    defects = {
+        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _LOGNORMAL),
+        "the trainer waits for installs": lambda: (lab.slow_installs, _LOGNORMAL),
+        "starts tied to installs": lambda: (replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
+    }

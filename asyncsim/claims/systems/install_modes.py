@@ -12,72 +12,15 @@ else C k L or C w. Domain: places never blocked, a trainer that never lacks a ba
 route: one place walked through event by event, and for keep an average over phases. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
-import numpy as np
-
-from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Positive, checks, named, replaced, within
 
-_CLEAR = 1e-6
 _WALK = 12
 
 
-def _quantities(
-    s: InstallModes, cycle: float, completed: float, factor: float, tries: float, seen: float
-) -> dict[str, float]:
-    """`completed` samples of a place in a cycle, each written `factor` times on average."""
-    groups, kept = s.places * completed, s.batches_per_publish
-    return {
-        "cycle": cycle,
-        "groups_per_second": groups / cycle,
-        "throughput": kept / cycle,
-        "dropped": 1.0 - kept / groups,
-        "wasted": 1.0 - kept / (groups * factor),
-        "trainer": s.trained / cycle,
-        "written": factor,
-        "tries": tries,
-        "versions": seen,
-    }
-
-
-def _phases(s: InstallModes) -> dict[str, float]:
-    """A sample that begins at a uniform phase sees so many installs or one more; its place never stands still."""
-    whole = math.floor(s.seconds / s.busy)
-    rest = s.seconds - whole * s.busy
-    seen = (whole * (s.busy - rest) + (whole + 1) * rest) / s.busy
-    return _quantities(s, s.trained + s.sync_time, 1.0 / seen, 1.0, 1.0, 1.0 + seen if s.mode == "keep" else 1.0)
-
-
-def _walk(s: InstallModes) -> dict[str, float]:
-    """One place over some cycles behind the first, which nobody had begun before: its samples, and what they lose."""
-    clock, finished, tries, written, anew = 0.0, 0, 0, 0.0, s.mode == "restart"
-    for _ in range(_WALK):
-        wrote, begun_before = 0.0, anew
-        while (wrote + s.seconds <= s.busy) if anew else (wrote < s.trained):
-            wrote += s.seconds
-            finished, tries = finished + 1, tries + 1 + begun_before
-            begun_before = False
-        written += s.busy if anew else wrote
-        clock += (s.trained if anew else wrote) + s.sync_time
-    return _quantities(s, clock / _WALK, finished / _WALK, written / (finished * s.seconds), tries / finished, 1.0)
-
-
-_CYCLES, _WARM, _FULL = 600, 60, 1.5
-_EDGES = 0.004
-"""What samples on the edges of the window may make, where places are out of step with installs."""
-
-
-def _surplus(point: Point) -> float:
-    """Groups of a cycle that nobody trains, a quarter of one at least."""
-    stop = 0.0 if point["generator_pauses"] else point["sync_time"]
-    each = (point["batches_per_publish"] * point["train_time"] + stop) / point["seconds"]
-    whole = point["mode"] in ("restart", "drain")
-    return max(0.25, float(point["places"] * (math.floor(each) if whole else each) - point["batches_per_publish"]))
+_CYCLES, _WARM = 600, 60
 
 
 _point = named(
@@ -92,8 +35,7 @@ class InstallModes(Claim):
     floor(w/L)`; kept they have `1 + L/w` versions; drained, `ceil(w/L)` of them make a cycle
     """
 
-    kind, source = "expectation", "derived: places that begin together"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: places that begin together", "kernel"
 
     mode = Choice("keep", "pin", "restart", "drain", example="restart", doc="what an install does to samples in flight")
     places = _engines.places(typical=(1, 9), example=4)
@@ -104,37 +46,63 @@ class InstallModes(Claim):
     generator_pauses = _engines.generator_pauses(example=False)
 
     def joint(self) -> None:
-        """Something ends in every cycle, enough for the trainer, and nothing at its very end."""
+        self.trained = self.batches_per_publish * self.train_time  # seconds of training in a cycle
+        self.busy = self.trained + (0.0 if self.generator_pauses else self.sync_time)  # w
         whole = self.busy / self.seconds if self.mode != "drain" else self.trained / self.seconds
-        clear = abs(whole - round(whole)) > _CLEAR
+        clear = abs(whole - round(whole)) > 1e-6
         checks.require(clear, "seconds", self.seconds, "not a whole share of a cycle", "change it a little")
         completed = self.places * (whole if self.mode in ("keep", "pin") else math.floor(whole))
         fed = completed >= 1.25 * self.batches_per_publish
         checks.require(fed, "places", self.places, "such that a cycle completes more than it trains", "add places")
 
-    @property
-    def trained(self) -> float:
-        """Seconds of training in a cycle."""
-        return self.batches_per_publish * self.train_time
+    def quantities(s, cycle: float, completed: float, factor: float, tries: float, seen: float) -> dict[str, float]:
+        """`completed` samples of a place in a cycle, each written `factor` times on average."""
+        groups, kept = s.places * completed, s.batches_per_publish
+        return {
+            "cycle": cycle,
+            "groups_per_second": groups / cycle,
+            "throughput": kept / cycle,
+            "dropped": 1.0 - kept / groups,
+            "wasted": 1.0 - kept / (groups * factor),
+            "trainer": s.trained / cycle,
+            "written": factor,
+            "tries": tries,
+            "versions": seen,
+        }
 
-    @property
-    def busy(self) -> float:
-        """w."""
-        return self.trained + (0.0 if self.generator_pauses else self.sync_time)
+    def phases(s) -> dict[str, float]:
+        """A sample that begins at a uniform phase sees so many installs or one more; its place never stands still."""
+        whole = math.floor(s.seconds / s.busy)
+        rest = s.seconds - whole * s.busy
+        seen = (whole * (s.busy - rest) + (whole + 1) * rest) / s.busy
+        return s.quantities(s.trained + s.sync_time, 1.0 / seen, 1.0, 1.0, 1.0 + seen if s.mode == "keep" else 1.0)
+
+    def walk(s) -> dict[str, float]:
+        """One place over some cycles behind the first, which nobody had begun before: samples, and what they lose."""
+        clock, finished, tries, written, anew = 0.0, 0, 0, 0.0, s.mode == "restart"
+        for _ in range(_WALK):
+            wrote, begun_before = 0.0, anew
+            while (wrote + s.seconds <= s.busy) if anew else (wrote < s.trained):
+                wrote += s.seconds
+                finished, tries = finished + 1, tries + 1 + begun_before
+                begun_before = False
+            written += s.busy if anew else wrote
+            clock += (s.trained if anew else wrote) + s.sync_time
+        return s.quantities(clock / _WALK, finished / _WALK, written / (finished * s.seconds), tries / finished, 1.0)
 
     def predict(s) -> dict[str, float]:
         cycle = s.trained + s.sync_time
         if s.mode == "restart":
             k = math.floor(s.busy / s.seconds)
-            return _quantities(s, cycle, k, s.busy / (k * s.seconds), 1.0 + 1.0 / k, 1.0)
+            return s.quantities(cycle, k, s.busy / (k * s.seconds), 1.0 + 1.0 / k, 1.0)
         if s.mode == "drain":
             k = math.ceil(s.trained / s.seconds)
-            return _quantities(s, k * s.seconds + s.sync_time, k, 1.0, 1.0, 1.0)
+            return s.quantities(k * s.seconds + s.sync_time, k, 1.0, 1.0, 1.0)
         share = s.busy / s.seconds
-        return _quantities(s, cycle, share, 1.0, 1.0, 1.0 + (s.mode == "keep") / share)
+        return s.quantities(cycle, share, 1.0, 1.0, 1.0 + (s.mode == "keep") / share)
 
     def check(s) -> dict[str, float]:
-        return _phases(s) if s.mode in ("keep", "pin") else _walk(s)
+        return s.phases() if s.mode in ("keep", "pin") else s.walk()
 
     wrong = {
         "samples that go on": lambda s: s.but(mode="keep").predict(),
@@ -147,16 +115,19 @@ class InstallModes(Claim):
 
     points = (_RESTART, _DRAIN, _KEEP)
     more = (_point("restart", generator_pauses=True, seconds=0.9), _point("pin", seconds=2.7183))
-
     reach = staticmethod(within(places=64, batches_per_publish=16))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, room = f"constant:{point['seconds']!r}", 8 * point["places"]
-        system = lab.windows.engine(point, length=length, capacity=room, overflow="drop_oldest")
-        system = plant(lab.windows.staggered(system, 1))
-        # A buffer that fills slowly drops nothing at first.
-        warm = max(_WARM, int(_FULL * system.capacity / _surplus(point)))
+        system = lab.engine(point, length=length, capacity=room, overflow="drop_oldest")
+        system = plant(lab.staggered(system, 1))
+        # Groups of a cycle that nobody trains: a buffer that fills slowly drops nothing at first.
+        stop = 0.0 if point["generator_pauses"] else point["sync_time"]
+        each = (point["batches_per_publish"] * point["train_time"] + stop) / point["seconds"]
+        each = math.floor(each) if point["mode"] in ("restart", "drain") else each
+        surplus = max(0.25, float(point["places"] * each - point["batches_per_publish"]))
+        warm = max(_WARM, int(1.5 * system.capacity / surplus))
         summary, record = system.recorded((_CYCLES - _WARM + warm) * system.batches_per_publish, 1, seed, warm=warm)
         installs, samples = record.publishes["t_install"], record.samples
         first, last = installs[warm], installs[-2]
@@ -174,15 +145,14 @@ class InstallModes(Claim):
             "tries": 1.0 + ended["attempt"].mean(),
             "versions": 1.0 + (ended["v_end"] - ended["v_start"]).mean(),
         }
-        return {name: Estimate(float(np.float64(x)), tolerance=_EDGES * float(x)) for name, x in found.items()}
+        # What samples on the edges of the window may make, where places are out of step with installs.
+        return {name: Estimate(float(x), tolerance=0.004 * float(x)) for name, x in found.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "samples go on": Defect(replaced(mode="keep"), _RESTART),
-            "samples begin anew": Defect(replaced(mode="restart"), _DRAIN),
-            "nothing waits for the install": Defect(replaced(mode="keep"), _DRAIN),
-            "installs at once": Defect(replaced(sync_time=0.0), _KEEP),
-            "published after every batch": Defect(replaced(batches_per_publish=1), _KEEP),
-            "places pause": Defect(replaced(generator_pauses=True), _RESTART),
-        }
+    defects = {
+        "samples go on": lambda: (replaced(mode="keep"), _RESTART),
+        "samples begin anew": lambda: (replaced(mode="restart"), _DRAIN),
+        "nothing waits for the install": lambda: (replaced(mode="keep"), _DRAIN),
+        "installs at once": lambda: (replaced(sync_time=0.0), _KEEP),
+        "published after every batch": lambda: (replaced(batches_per_publish=1), _KEEP),
+        "places pause": lambda: (replaced(generator_pauses=True), _RESTART),
+    }

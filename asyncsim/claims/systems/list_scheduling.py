@@ -13,54 +13,16 @@ start (synchronous: P tickets, quantum P, drain), rewards at once. Second route:
 random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
 """
 
-from __future__ import annotations
-
 import heapq
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, within
-
-_TERMS = ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
-
-
-def _scaled(term: str) -> Callable[[ListScheduling, float], dict[str, float]]:
-    """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
-
-    def bounds(s: ListScheduling, factor: float) -> dict[str, float]:
-        reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
-        values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
-        return values | {"step_seconds": s.predict()["step_seconds"] - reduction}
-
-    return bounds
-
-
-def _scheduled(works: np.ndarray, slots: int) -> float:
-    """Second at which the last work ends when each is taken, in order, by the slot that is free first."""
-    ends = [0.0] * slots
-    for work in works:
-        heapq.heapreplace(ends, ends[0] + float(work))
-    return max(ends)
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, within
 
 _STEPS = 400
-_SPREAD = 0.05
-"""Relative standard deviation of one realization's mean step, pareto:1:1.5 apart, which stays below its bound."""
-_ROUNDING = 1e-9
-
-
-def _instances(record: Timeline, samples: int, slots: int) -> dict[str, float]:
-    """The extremes over the batches of a record, each of the samples of one batch, and the mean seconds of a step."""
-    order = np.argsort(record.samples["batch"], kind="stable")
-    work, begin, end = (record.samples[name][order].reshape(-1, samples) for name in ("work", "t_submit", "t_end"))
-    seconds, load, longest = end.max(axis=1) - begin.min(axis=1), work.sum(axis=1) / slots, work.max(axis=1)
-    extremes = {"excess": (seconds - load) / longest, "load": load / seconds, "longest": longest / seconds}
-    found = {name: float(values.max()) for name, values in extremes.items()}
-    return found | {"step_seconds": float(record.publishes["t_install"][-1]) / _STEPS}
+_COLUMNS = ("work", "t_submit", "t_end")
 
 
 _POINT = {
@@ -77,8 +39,7 @@ _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "par
 class ListScheduling(_engines.Engines, Claim):
     """samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`"""
 
-    kind, source = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)"
-    through = "kernel"
+    kind, source, through = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)", "kernel"
 
     slots = _engines.slots(
         low=2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
@@ -109,15 +70,29 @@ class ListScheduling(_engines.Engines, Claim):
         seconds = math.fsum(self.parts(share).values())
         return {"excess": share, "load": floor, "longest": floor, "step_seconds": seconds}
 
+    def scaled(s, term: str, factor: float) -> dict[str, float]:
+        """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
+        reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
+        values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
+        return values | {"step_seconds": s.predict()["step_seconds"] - reduction}
+
     def predict(s) -> dict[str, float]:
         return s.bounds(s.share)
 
     def check(s) -> dict[str, float]:
         """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
+
+        def scheduled(works: np.ndarray) -> float:
+            """Second at which the last work ends when each is taken, in order, by the slot that is free first."""
+            ends = [0.0] * k
+            for work in works:
+                heapq.heapreplace(ends, ends[0] + float(work))
+            return max(ends)
+
         generator, k = np.random.default_rng(0), s.slots
         instances = [np.ones(n * k + 1) for n in (1, 3)] + [np.append(np.ones(k * (k - 1)), k), np.ones(2 * k)]
         instances += [_work.draws(s.length, generator, (int(generator.integers(1, 4 * k)),)) for _ in range(20)]
-        seconds = np.array([_scheduled(works, k) for works in instances])
+        seconds = np.array([scheduled(works) for works in instances])
         busy, largest = (np.array([over(works) for works in instances]) for over in (lambda x: x.sum() / k, np.max))
         slowest = _work.longest_by_quantiles(s.length, s.batch)
         mean = _work.longest_by_quantiles(s.length, 1)
@@ -130,29 +105,35 @@ class ListScheduling(_engines.Engines, Claim):
         "the longest starts half way before the end": lambda s: s.bounds(s.share / 2.0),
         "one slot taken to be always idle": lambda s: s.bounds(s.share, s.share),
     }
-
-    terms = {term: _scaled(term) for term in _TERMS}
+    terms = {
+        term: lambda s, factor, term=term: s.scaled(term, factor)
+        for term in ("extremes", "load", "straggler", "random straggler", "training", "synchronization")
+    }
 
     points = (_POINT, _EVEN, _FEW, _HEAVY)
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
-
     reach = staticmethod(within(groups_per_batch=512, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
-        system = lab.windows.synchronous(point, slots=slots)
-        spread = lab.windows.spread_of(point, _SPREAD)
-        count = lab.windows.realizations_for(spread, effect, 0.0, comparisons=16, kind="bound")
-        records = lab.windows.timelines(plant(system), _STEPS, samples, count, seed)
-        instances = [_instances(record, groups * samples, slots) for record in records]
-        extremes = {name: max(each[name] for each in instances) for name in ("excess", "load", "longest")}
-        found = {name: Estimate(value, tolerance=_ROUNDING) for name, value in extremes.items()}
-        return found | {"step_seconds": lab.windows.mean_of(each["step_seconds"] for each in instances)}
+        system = lab.synchronous(point, slots=slots)
+        # But for pareto:1:1.5, whose mean step stays below its bound.
+        spread = lab.spread_of(point, 0.05)
+        count = lab.realizations_for(spread, effect, 0.0, comparisons=16, kind="bound")
+        steps, extremes = [], dict.fromkeys(("excess", "load", "longest"), -math.inf)
+        for record in lab.timelines(plant(system), _STEPS, samples, count, seed):
+            # Samples of one batch in a row.
+            columns = [record.samples[name][np.argsort(record.samples["batch"], kind="stable")] for name in _COLUMNS]
+            work, begin, end = (column.reshape(-1, groups * samples) for column in columns)
+            seconds, load, longest = end.max(axis=1) - begin.min(axis=1), work.sum(axis=1) / slots, work.max(axis=1)
+            each = {"excess": (seconds - load) / longest, "load": load / seconds, "longest": longest / seconds}
+            extremes = {name: max(value, float(each[name].max())) for name, value in extremes.items()}
+            steps.append(float(record.publishes["t_install"][-1]) / _STEPS)
+        found = {name: Estimate(value, tolerance=1e-9) for name, value in extremes.items()}
+        return found | {"step_seconds": lab.average(steps)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a slot lost": Defect(replaced(slots=3), _POINT),
-            "a slot freed twice": Defect(lab.kernel_defects.slot_freed_twice, _HEAVY),
-        }
+    defects = {
+        "a slot lost": lambda: (replaced(slots=3), _POINT),
+        "a slot freed twice": lambda: (lab.kernel_defects.slot_freed_twice, _HEAVY),
+    }

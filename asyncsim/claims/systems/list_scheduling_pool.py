@@ -11,28 +11,18 @@ number active, no synchronization time, rewards at once, nothing dropped. Second
 function. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from asyncsim.base.declared import Count
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
-
-
-def _scaled(term: str) -> Callable[[ListSchedulingPool, float], dict[str, float]]:
-    """The bound with one term multiplied by a factor."""
-    return lambda s, factor: _bound(x * (factor if name == term else 1.0) for name, x in s.parts(*s.moments).items())
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, replaced, sampled
 
 
 def _bound(parts: Iterable[float]) -> dict[str, float]:
     return {"batch_seconds": math.fsum(parts)}
 
 
-_BATCHES = 240
 _WARM = 40
-_SPREAD = 0.04
 _POINT = {
     "slots": 64, "groups_per_batch": 65, "samples_per_group": 1, "ahead": 0, "length": "constant:1", "train_time": 2.0,
 }  # fmt: skip
@@ -52,8 +42,7 @@ _LONGEST = _TRAINING | {"groups_per_batch": 1, "samples_per_group": 64, "slots":
 class ListSchedulingPool(_engines.Engines, Claim):
     """a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch"""
 
-    kind, status, source = "bound", "open", "derived at a = 0; a conjecture beyond"
-    through, effect = "kernel", 0.04
+    kind, status, source, through, effect = "bound", "open", "derived at a = 0; a conjecture beyond", "kernel", 0.04
 
     slots = _engines.slots(typical=(1, 12), example=16)
     groups_per_batch = _engines.groups(typical=(1, 6), example=4)
@@ -76,8 +65,9 @@ class ListSchedulingPool(_engines.Engines, Claim):
         }
         return {f"{name} of a pool" if self.ahead else name: value for name, value in terms.items()}
 
-    def predict(s) -> dict[str, float]:
-        return _bound(s.parts(*s.moments).values())
+    def predict(s, term: str = "", factor: float = 1.0) -> dict[str, float]:
+        """With one term multiplied by a factor."""
+        return _bound(x * (factor if name == term else 1.0) for name, x in s.parts(*s.moments).items())
 
     def check(s) -> dict[str, float]:
         longest = _work.longest_by_quantiles(s.length, s.batch * (s.ahead + 1))
@@ -89,9 +79,8 @@ class ListSchedulingPool(_engines.Engines, Claim):
         },
         "perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values()),
     }
-
     terms = {
-        name: _scaled(name)
+        name: lambda s, factor, name=name: ListSchedulingPool.predict(s, name, factor)
         for part in ("load", "straggler", "random straggler", "training")
         for name in (part, f"{part} of a pool")
     }
@@ -101,24 +90,22 @@ class ListSchedulingPool(_engines.Engines, Claim):
         _AHEAD | {"length": "gamma:1:4", "train_time": 0.2},
         _AHEAD | {"groups_per_batch": 16, "ahead": 3, "length": "exponential:1"},
     )
-
     reach = staticmethod(sampled("length", "train_time", groups_per_batch=512, samples_per_group=64, ahead=8))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         out = (point["ahead"] + 1) * point["groups_per_batch"]
-        system = lab.windows.engine(point, places=out, tickets=out)
-        spread = lab.windows.spread_of(point, _SPREAD)
-        count = lab.windows.realizations_for(spread, effect, 0.0, comparisons=8, kind="bound")
-        records = lab.windows.timelines(plant(system), _BATCHES, point["samples_per_group"], count, seed)
-        intervals = (lab.windows.interval(record, _WARM) for record in records)
-        return {"batch_seconds": lab.windows.mean_of(seconds / batches for batches, seconds in intervals)}
+        system = lab.engine(point, places=out, tickets=out)
+        spread = lab.spread_of(point, 0.04)
+        count = lab.realizations_for(spread, effect, 0.0, comparisons=8, kind="bound")
+        records = lab.timelines(plant(system), 240, point["samples_per_group"], count, seed)
+        intervals = (lab.interval(record, _WARM) for record in records)
+        return {"batch_seconds": lab.average([seconds / batches for batches, seconds in intervals])}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a slot lost": Defect(replaced(slots=3), _AHEAD),
-            "slower with more samples at once": Defect(
-                replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))), _POINT
-            ),
-        }
+    defects = {
+        "a slot lost": lambda: (replaced(slots=3), _AHEAD),
+        "slower with more samples at once": lambda: (
+            replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))),
+            _POINT,
+        ),
+    }

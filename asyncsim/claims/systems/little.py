@@ -13,17 +13,12 @@ through an event simulation from empty to empty, beside the sums of its seconds;
 Source: Little, Oper. Res. 9 (1961).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Flag, Integer, Parsed
-from asyncsim.base.records import Timeline
-from asyncsim.claims import _closed, _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, heavy, replaced, within
+from asyncsim.claims import _engines, _events, _work, lab
+from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, Timeline, checks, heavy, replaced, within
 
 _BATCHES = 40
 
@@ -46,23 +41,6 @@ def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
     return float((levels[:-1] * np.diff(times[order])).sum()) / horizon
 
 
-_GROUPS = 20_000
-_ROUNDING = 1e-9
-"""Of sums over all events, relative to the sums of all stamps."""
-_SPREAD = 0.03
-
-
-def _levels(record: Timeline, samples: int, warm: int) -> dict[str, float]:
-    """Groups in generation and seconds of delay behind the warm-up, from the stamps of a realization."""
-    begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
-    done, exits = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
-    low, high = record.publishes["t_install"][[warm, -1]]
-    inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
-    late = (exits > low) & (exits <= high)
-    level = float(np.nan_to_num(inside).sum()) / (high - low)
-    return {"generating": level, "delay": float((exits - begin)[late].mean())}
-
-
 def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
     """Time average of a count over groups a second times mean seconds, of the groups that were trained."""
     begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
@@ -70,9 +48,9 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
     trained = record.groups["fate"] == "trained"
     rate = float(trained.sum()) / seconds
     average = (integral - float(durations[~trained].sum())) / seconds
-    return Estimate(
-        average / (rate * float(durations[trained].mean())), tolerance=_ROUNDING, samples=int(trained.sum())
-    )
+    value = average / (rate * float(durations[trained].mean()))
+    # Rounding of sums over all events, relative to the sums of all stamps.
+    return Estimate(value, tolerance=1e-9, samples=int(trained.sum()))
 
 
 def _first_end(record: Timeline) -> np.ndarray:
@@ -100,8 +78,7 @@ _LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length":
 class Little(_engines.Engines, Claim):
     """groups in generation and outstanding are, in the time average, throughput times mean seconds"""
 
-    kind, source = "identity", "Little, Oper. Res. 9 (1961)"
-    through = "kernel"
+    kind, source, through = "identity", "Little, Oper. Res. 9 (1961)", "kernel"
 
     places = _engines.places(typical=(1, 12), example=8)
     tickets = _engines.tickets(example=8)
@@ -119,28 +96,12 @@ class Little(_engines.Engines, Claim):
     )
 
     def joint(self) -> None:
-        """With fewer tickets no batch would be complete."""
         reason = "give at least one group permit for each group of a batch"
         checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Any ticket system, or a closed loop whose numbers are known."""
-        point = super().drawn(draw)
-        if draw(Flag()):
-            return point | {"groups_per_batch": 1, "release": "publish"} | _closed.drawn_tickets(draw)
-        return point | {"tickets": point["groups_per_batch"] + draw(Integer(0, typical=(0, 12)))}
-
-    @property
-    def closed(self) -> bool:
-        """Whether throughput is known."""
+        self.training, exponential = self.train_time
         single = self.groups_per_batch == 1 and self.release == "publish"
-        return self.train_time[1] and single and self.places >= self.tickets
-
-    @property
-    def training(self) -> float:
-        """Mean seconds of training."""
-        return self.train_time[0]
+        # Where throughput is known.
+        self.closed = exponential and single and self.places >= self.tickets
 
     def levels(self, busy: float, generation: float) -> dict[str, float]:
         """Groups in generation and seconds of delay, from the share of time for which the trainer works."""
@@ -150,7 +111,7 @@ class Little(_engines.Engines, Claim):
     def predict(s) -> dict[str, float]:
         if not s.closed:
             return _ratios(1.0, 1.0)
-        return _ratios(1.0, 1.0) | s.levels(_closed.busy(s.tickets, s.training / s.group), s.group)
+        return _ratios(1.0, 1.0) | s.levels(_events.busy(s.tickets, s.training / s.group), s.group)
 
     def check(s) -> dict[str, float]:
         generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
@@ -171,7 +132,7 @@ class Little(_engines.Engines, Claim):
         if not s.closed:
             return ratios
         generation = s.group_by_quantiles
-        return ratios | s.levels(_closed.busy_by_balance(s.tickets, generation, s.training), generation)
+        return ratios | s.levels(_events.busy_by_balance(s.tickets, generation, s.training), generation)
 
     wrong = {
         "samples a second for groups a second": lambda s: (
@@ -197,8 +158,8 @@ class Little(_engines.Engines, Claim):
         The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.
         """
         groups, samples = point["groups_per_batch"], point["samples_per_group"]
-        batches = -(-_GROUPS // groups)
-        system = plant(lab.windows.engine(point))
+        batches = -(-20_000 // groups)
+        system = plant(lab.engine(point))
         sums = system.simulate(batches, samples, 0, seed, record=False).sums
         record = system.timeline(batches, samples, seed=seed)
         ratios = {
@@ -207,18 +168,23 @@ class Little(_engines.Engines, Claim):
         }
         if "exponential" not in str(point["train_time"]):
             return ratios
-        warm, count = max(400, 40 * point["tickets"]), lab.windows.realizations_for(_SPREAD, effect, 0.0, 10)
-        records = lab.windows.timelines(system, 10 * warm, samples, count, seed)
-        return ratios | lab.windows.means(records, lambda record: _levels(record, samples, warm))
+        warm, count = max(400, 40 * point["tickets"]), lab.realizations_for(0.03, effect, 0.0, 10)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "a group counted twice": Defect(lab.kernel_defects.group_counted_twice, _POINT),
-            "a group's end taken from its first sample": Defect(
-                lab.heads.stamped("groups", "t_done", _first_end), _LIGHT
-            ),
-            "seconds in the buffer left out": Defect(lab.heads.stamped("groups", "t_left", _entered), _LIGHT),
-            "a group permit lost, in counts and stamps alike": Defect(lab.heads.ticket_lost, _LOOP),
-            "two generator slots lost, in counts and stamps alike": Defect(replaced(rates=(1.0,) * 6), _LOOP),
-        }
+        def levels(record: Timeline) -> dict[str, float]:
+            begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
+            done, exits = (np.nan_to_num(record.groups[name], nan=np.inf) for name in ("t_done", "t_left"))
+            low, high = record.publishes["t_install"][[warm, -1]]
+            inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
+            late = (exits > low) & (exits <= high)
+            level = float(np.nan_to_num(inside).sum()) / (high - low)
+            return {"generating": level, "delay": float((exits - begin)[late].mean())}
+
+        return ratios | lab.means(lab.timelines(system, 10 * warm, samples, count, seed), levels)
+
+    defects = {
+        "a group counted twice": lambda: (lab.kernel_defects.group_counted_twice, _POINT),
+        "a group's end taken from its first sample": lambda: (lab.stamped("groups", "t_done", _first_end), _LIGHT),
+        "seconds in the buffer left out": lambda: (lab.stamped("groups", "t_left", _entered), _LIGHT),
+        "a group permit lost, in counts and stamps alike": lambda: (lab.ticket_lost, _LOOP),
+        "two generator slots lost, in counts and stamps alike": lambda: (replaced(rates=(1.0,) * 6), _LOOP),
+    }

@@ -6,8 +6,6 @@ any lengths, speeds, orders and failures; groups unfinished at the end count the
 is counted just before tickets return. Second route: both counts on a random history. Source: derived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +14,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import checks, laws
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point
 
-_BATCHES = 300
 _TROUBLE: dict[str, dict[str, Any]] = {
     "none": {},
     "age cut": {"max_age": 3, "age_action": "requeue", "age_at_pack": "all", "age_at_publish": "all"},
@@ -37,8 +34,7 @@ _POINT = {
 class MeanStalenessIdentity(Claim):
     """the staleness of all groups sums to the groups outstanding at all publishes"""
 
-    kind, source = "identity", "derived: exchange of the sums over groups and publishes"
-    through = "kernel"
+    kind, source, through = "identity", "derived: exchange of the sums over groups and publishes", "kernel"
 
     # Any settings, under whatever names: none of them enters.
     def __init__(self, point: Point) -> None:
@@ -74,7 +70,7 @@ class MeanStalenessIdentity(Claim):
         sizes = (point[name] for name in ("max_head_offpolicyness", "consumer_batch_size", "max_concurrent_rollouts"))
         system = sim.systems.areal(*sizes, length=laws.as_law("length", point["length"]), load=point["load"])
         system = system.replace(**_TROUBLE[point["trouble"]])
-        record = plant(system).timeline(_BATCHES, seed=seed)
+        record = plant(system).timeline(300, seed=seed)
         samples, publishes = record.samples, record.publishes
         count = len(publishes["version"])
         # A group is outstanding from its start to the start of its training, to its drop, or to the end of the record.
@@ -88,15 +84,12 @@ class MeanStalenessIdentity(Claim):
         total = int((end_version - stamp)[stamp >= 0].sum())
         return {"ratio": Estimate(total / int(outstanding.sum()), tolerance=1e-12)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stamp taken at completion": Defect(lab.heads.late_stamp, _POINT),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
-            "an install counted twice": Defect(
-                lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}
-            ),
-            "an install behind a slow publish not counted": Defect(
-                lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "slow publishes"}
-            ),
-        }
+    defects = {
+        "stamp taken at completion": lambda: (lab.late_stamp, _POINT),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
+        "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}),
+        "an install behind a slow publish not counted": lambda: (
+            lab.kernel_defects.version_off_by_one,
+            {**_POINT, "trouble": "slow publishes"},
+        ),
+    }

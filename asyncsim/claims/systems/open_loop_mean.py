@@ -20,42 +20,16 @@ over a in closed form, then the density of t. Below rho = 1 it takes a start uni
 Source: Applied Compute (2026) for the closed form, not read; the form with floors is derived.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks, laws
-from asyncsim.base.declared import Draw, Flag, Positive, Real
-from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _openloop, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Timeline, replaced, sampled
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
 """Distance of the edges of the ages from whole periods within which chance moves groups across."""
-
-
-def _waited(s: OpenLoopMean, waiting: float) -> dict[str, float]:
-    """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
-    if s.ratio < 1.0:
-        return s.predict()
-    return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
-
-
-_SPREAD = 0.005
-_BLUR = 0.14
-"""Times 1/P: share by which arrivals by chance move the means (0.4 percent at P = 32, 0.7 at P = 16, measured)."""
-
-
-def _numbers(record: Timeline, warm: int) -> dict[str, float]:
-    """Mean staleness of heads behind the warm-up, and the part of it from the end of generation on."""
-    groups = record.groups
-    late = groups["batch"] >= warm
-    trained, head, done = (groups[name][late] for name in ("v_train", "v_start", "v_done"))
-    return {"mean": float((trained - head).mean()), "in_queue": float((trained - done).mean())}
 
 
 _POINT = {
@@ -70,8 +44,7 @@ class OpenLoopMean(_engines.Engines, Claim):
     """an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above"""
 
     kind, status = "expectation", "conditional"
-    source = "derived: staleness at the dequeue; mean-staleness identity below rho = 1"
-    through = "kernel"
+    source, through = "derived: staleness at the dequeue; mean-staleness identity below rho = 1", "kernel"
 
     places = _engines.places(example=40)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
@@ -83,10 +56,12 @@ class OpenLoopMean(_engines.Engines, Claim):
     capacity = _engines.capacity(example=8)
 
     def joint(self) -> None:
-        """Between the two domains, and with small buffers or few places, chance decides."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
         group = self.group
         ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
+        # Smallest and largest age at the dequeue, in periods.
+        batches = self.capacity / self.groups_per_batch
+        self.ages = (batches - 1.0) / ratio, batches / ratio
         bound = f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, "
         remedy = "in between the buffer runs empty and full by chance; make one side faster"
         apart = ratio <= _SLOW or ratio >= _FAST
@@ -95,12 +70,9 @@ class OpenLoopMean(_engines.Engines, Claim):
         _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
         # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
-        many, bound = (
-            self.places >= least or not self.length.random,
-            f"at least {least}, four times the groups of a batch",
-        )
+        many, bound = self.places >= least, f"at least {least}, four times the groups of a batch"
         remedy = "few places deliver in bursts of their own long and short works; add places"
-        checks.require(many, "places", self.places, bound, remedy)
+        checks.require(many or not self.length.random, "places", self.places, bound, remedy)
         # Refuse works in step below rho = 1.
         if ratio < 1.0:
             reason = "works in step deliver in a pattern"
@@ -113,17 +85,11 @@ class OpenLoopMean(_engines.Engines, Claim):
         remedy = "chance moves groups across whole periods; change capacity or train_time"
         checks.require(distance >= _CLEAR, "capacity", self.capacity, bound, remedy)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Generators well below or well above the trainer."""
-        ratio = draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0)))
-        return _openloop.with_buffer(super().drawn(draw), ratio, draw)
-
-    @property
-    def ages(self) -> tuple[float, float]:
-        """Smallest and largest age at the dequeue, in periods."""
-        batches = self.capacity / self.groups_per_batch
-        return (batches - 1.0) / self.ratio, batches / self.ratio
+    def waited(s, waiting: float) -> dict[str, float]:
+        """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
+        if s.ratio < 1.0:
+            return s.predict()
+        return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
 
     def predict(s) -> dict[str, float]:
         if s.ratio < 1.0:
@@ -151,11 +117,11 @@ class OpenLoopMean(_engines.Engines, Claim):
         return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
 
     wrong = {
-        "rounding replaced by one half": lambda s: _waited(
-            s, (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        "rounding replaced by one half": lambda s: s.waited(
+            (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
         ),
         "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in s.predict().items()},
-        "a full buffer waits q periods": lambda s: _waited(s, s.capacity / s.groups_per_batch),
+        "a full buffer waits q periods": lambda s: s.waited(s.capacity / s.groups_per_batch),
     }
 
     points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
@@ -166,22 +132,26 @@ class OpenLoopMean(_engines.Engines, Claim):
         if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
             return "groups_per_batch of at least 16; raise it, staleness varies with smaller ones"
         limits = sampled("length", places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
-        return limits(point) or lab.windows.overproduced(point)
+        return limits(point) or lab.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples = point["groups_per_batch"], point["samples_per_group"]
-        system = lab.windows.staggered(lab.windows.engine(point, overflow="drop_oldest"), samples)
-        batches = lab.windows.publishes_for(point["places"], groups)
-        tolerance = _BLUR / (groups if system.length.random else 100.0)
-        realizations = lab.windows.realizations_for(_SPREAD, effect, tolerance, comparisons=5)
-        records = lab.windows.timelines(plant(system), batches, samples, realizations, seed)
-        return lab.windows.means(records, lambda record: _numbers(record, batches // 10), tolerance)
+        system = lab.staggered(lab.engine(point, overflow="drop_oldest"), samples)
+        batches = lab.publishes_for(point["places"], groups)
+        # By which arrivals by chance move the means (0.4 percent at P = 32, 0.7 at P = 16, measured).
+        tolerance = 0.14 / (groups if system.length.random else 100.0)
+        realizations = lab.realizations_for(0.005, effect, tolerance, comparisons=5)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "versions one behind": Defect(lab.kernel_defects.version_off_by_one, _FAST_POINT),
-            "freshest group first": Defect(replaced(order="freshest"), _POINT),
-            "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
-        }
+        def numbers(record: Timeline) -> dict[str, float]:
+            late = record.groups["batch"] >= batches // 10
+            trained, head, done = (record.groups[name][late] for name in ("v_train", "v_start", "v_done"))
+            return {"mean": float((trained - head).mean()), "in_queue": float((trained - done).mean())}
+
+        return lab.means(lab.timelines(plant(system), batches, samples, realizations, seed), numbers, tolerance)
+
+    defects = {
+        "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
+        "freshest group first": lambda: (replaced(order="freshest"), _POINT),
+        "a full buffer blocks": lambda: (lab.blocks, _POINT),
+    }

@@ -9,35 +9,18 @@ to an order of 1/C: behind a long sample its own place has delivered nothing for
 fills the buffer and runs over, batches taken out at a fixed period. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Real
-from asyncsim.base.records import Timeline
 from asyncsim.claims import _engines, _openloop, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Timeline, checks, replaced, sampled
 
 
 def _quantities(ratio: float, length: float) -> dict[str, float]:
     return {"dropped_fraction": 1.0 - 1.0 / ratio, "mean_length": length}
 
 
-_SPREAD = 0.015
 _TOLERANCE = 0.002
 """A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
-
-
-def _numbers(record: Timeline, warm: int, samples: int) -> dict[str, float]:
-    """Share of groups that overflowed behind the warm-up, and mean length of those trained."""
-    groups = record.groups
-    late = groups["t_left"] >= record.batches["t_start"][warm]
-    trained, dropped = (late & (groups["fate"] == fate) for fate in ("trained", "dropped_overflow"))
-    work = record.samples["work"].reshape(-1, samples)[trained]
-    share = float(dropped.sum()) / float(trained.sum() + dropped.sum())
-    return {"dropped_fraction": share, "mean_length": float(work.mean()) if work.size else math.nan}
 
 
 _POINT = {
@@ -49,8 +32,7 @@ _POINT = {
 class Overflow(_engines.Engines, Claim):
     """a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased"""
 
-    kind, status, source = "expectation", "asymptotic", "derived: finished less trained"
-    through = "kernel"
+    kind, status, source, through = "expectation", "asymptotic", "derived: finished less trained", "kernel"
 
     places = _engines.places(example=32)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
@@ -60,18 +42,12 @@ class Overflow(_engines.Engines, Claim):
     capacity = _engines.capacity(example=16)
 
     def joint(self) -> None:
-        """Near equality, and with a small buffer, the trainer waits by chance."""
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
         ratio = self.ratio(self.group)
         bound = f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}"
         remedy = "near equality drops are a matter of chance; train for longer or add places"
         checks.require(ratio >= 1.25, "train_time", self.train_time, bound, remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Generators well above the trainer."""
-        return _openloop.with_buffer(super().drawn(draw), draw(Real(typical=(1.8, 4.0))), draw)
 
     def ratio(self, group: float) -> float:
         """Groups finished for each one trained."""
@@ -107,21 +83,26 @@ class Overflow(_engines.Engines, Claim):
         if point["places"] < 16:
             return "places of at least 16; raise them, few places bias the lengths that are trained"
         limits = sampled("length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64)
-        return limits(point) or lab.windows.overproduced(point)
+        return limits(point) or lab.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         samples = point["samples_per_group"]
-        system = plant(lab.windows.staggered(lab.windows.engine(point, overflow="drop_oldest"), samples))
-        batches = lab.windows.publishes_for(point["places"], point["groups_per_batch"])
-        realizations = lab.windows.realizations_for(_SPREAD, effect, _TOLERANCE, comparisons=6)
-        records = lab.windows.timelines(system, batches, samples, realizations, seed)
-        return lab.windows.means(records, lambda record: _numbers(record, batches // 10, samples), _TOLERANCE)
+        system = plant(lab.staggered(lab.engine(point, overflow="drop_oldest"), samples))
+        batches = lab.publishes_for(point["places"], point["groups_per_batch"])
+        realizations = lab.realizations_for(0.015, effect, _TOLERANCE, comparisons=6)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "dropped groups counted as trained": Defect(lab.kernel_defects.dropped_counted_as_trained, _POINT),
-            "a full buffer blocks": Defect(lab.windows.blocks, _POINT),
-            "old groups cut in generation": Defect(replaced(max_age=1, age_at_pack="all"), _POINT),
-        }
+        def numbers(record: Timeline) -> dict[str, float]:
+            late = record.groups["t_left"] >= record.batches["t_start"][batches // 10]
+            trained, dropped = (late & (record.groups["fate"] == fate) for fate in ("trained", "dropped_overflow"))
+            work = record.samples["work"].reshape(-1, samples)[trained]
+            share = float(dropped.sum()) / float(trained.sum() + dropped.sum())
+            return {"dropped_fraction": share, "mean_length": float(work.mean()) if work.size else math.nan}
+
+        return lab.means(lab.timelines(system, batches, samples, realizations, seed), numbers, _TOLERANCE)
+
+    defects = {
+        "dropped groups counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
+        "a full buffer blocks": lambda: (lab.blocks, _POINT),
+        "old groups cut in generation": lambda: (replaced(max_age=1, age_at_pack="all"), _POINT),
+    }

@@ -10,31 +10,13 @@ places always, C groups are out at an install: nothing is dropped or wasted. Der
 written at an install. Second route: installs and tokens of many samples, one by one. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Count, Draw, Positive
+from asyncsim.base.declared import Count, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, indexed, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, named, replaced, within
 
-_CLEAR = 1e-6
-
-
-def _quantities(s: Pipeline, mean: float, deviation: float, written: float, token: np.ndarray) -> dict[str, float]:
-    rate = s.places / s.seconds
-    rates = {"throughput": rate, "trainer": s.train_time * rate, "generator": 1.0, "outstanding": float(s.places)}
-    # One more, since any of them may be 0.
-    ages = {"head": mean, "deviation": 1.0 + deviation, "in_flight": mean, "in_queue": 1.0, "newest": 1.0}
-    return rates | ages | {"tokens": written} | indexed("token", token)
-
-
-_EDGE = 0.001
-"""What the ends of a window of so many batches may make."""
-_BATCHES, _WARM = 6_000, 120
-
-
+_WARM = 120
 _point = named("places", "batches_per_publish", seconds=1.8, train_time=0.31, sync_time=0.1, tokens=4)
 _POINT = _point(3, 2)
 
@@ -44,43 +26,32 @@ class Pipeline(Claim):
     and `C (t + y)/(S L) + (C - 1)/(2 S)` on average over their tokens
     """
 
-    kind, source = "expectation", "derived: counting"
-    relative_to, through = "norm", "kernel"
+    kind, source, relative_to, through = "expectation", "derived: counting", "norm", "kernel"
 
     places = _engines.places(typical=(1, 6), example=3)
     batches_per_publish = _engines.batches(typical=(1, 4), example=2)
     seconds = Positive(typical=(0.5, 3.0), example=1.8, unit="seconds", doc="seconds that a sample takes")
-    train_time = Positive(
-        typical=(0.05, 0.3), example=0.31, unit="seconds", doc="training time of a batch of one group"
-    )
+    train_time = Positive(typical=(0.05, 0.3), example=0.31, unit="seconds", doc=_engines.OF_ONE_GROUP)
     sync_time = _engines.sync_time(typical=(0.0, 0.2), example=0.1, doc="seconds from the snapshot to the install")
     tokens = Count(1, 64, typical=(1, 5), example=4, unit="tokens", doc="tokens of a sample")
 
     def joint(self) -> None:
-        """A trainer that is done before the next sample; tokens apart from installs."""
         late = self.train_time + self.sync_time
         faster = late < 0.98 * self.seconds / self.places
         checks.require(faster, "train_time", self.train_time, "with sync_time below seconds/places", "train faster")
+        # Seconds from the start of a sample to what may be an install, and to its tokens.
+        self.installs = late + self.seconds / self.places * np.arange(self.places)
+        self.times = self.seconds * np.arange(self.tokens) / self.tokens
         gaps = np.abs(self.installs[:, None] - self.times[None, :])
-        clear = float(gaps.min()) > _CLEAR
+        clear = float(gaps.min()) > 1e-6
         checks.require(clear, "tokens", self.tokens, "not written at an install", "choose another number")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, object]:
-        """Times of training as shares of what there is."""
-        point = {name: draw(p) for name, p in cls.parameters.items()}
-        spare = point["seconds"] / point["places"]
-        return {**point, "train_time": spare * point["train_time"], "sync_time": spare * point["sync_time"]}
-
-    @property
-    def installs(self) -> np.ndarray:
-        """Seconds from the start of a sample to what may be an install."""
-        return self.train_time + self.sync_time + self.seconds / self.places * np.arange(self.places)
-
-    @property
-    def times(self) -> np.ndarray:
-        """Seconds from the start of a sample to its tokens."""
-        return self.seconds * np.arange(self.tokens) / self.tokens
+    def quantities(s, mean: float, deviation: float, written: float, token: np.ndarray) -> dict[str, float]:
+        rate = s.places / s.seconds
+        rates = {"throughput": rate, "trainer": s.train_time * rate, "generator": 1.0, "outstanding": float(s.places)}
+        # One more, since any of them may be 0.
+        ages = {"head": mean, "deviation": 1.0 + deviation, "in_flight": mean, "in_queue": 1.0, "newest": 1.0}
+        return rates | ages | {"tokens": written} | indexed("token", token)
 
     def predict(s, late: float | None = None) -> dict[str, float]:
         mean = s.places / s.batches_per_publish
@@ -89,7 +60,7 @@ class Pipeline(Claim):
         written = mean * late / s.seconds + (s.places - 1) / (2.0 * s.batches_per_publish)
         ahead = late + s.seconds / s.places * np.arange(s.places)[:, None] > s.times
         token = ahead.sum(axis=0) / s.batches_per_publish
-        return _quantities(s, mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
+        return s.quantities(mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
 
     def check(s) -> dict[str, float]:
         """All samples of as many cycles as bring every phase equally often, installs written down one by one."""
@@ -104,7 +75,7 @@ class Pipeline(Claim):
             written.append(float((seen - begin).sum()) / s.seconds)
             token.append([(seen > begin + u).sum() for u in s.times])
         mean, deviation = float(np.mean(head)), float(np.std(head))
-        return _quantities(s, mean, deviation, float(np.mean(written)), np.mean(token, axis=0))
+        return s.quantities(mean, deviation, float(np.mean(written)), np.mean(token, axis=0))
 
     wrong = {
         "installs without delay": lambda s: Pipeline.predict(s, late=0.0),
@@ -125,11 +96,11 @@ class Pipeline(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        system = lab.windows.engine(point, length=f"constant:{point['seconds']!r}", generator_pauses=False)
-        system = plant(lab.windows.staggered(system, 1))
+        system = lab.engine(point, length=f"constant:{point['seconds']!r}", generator_pauses=False)
+        system = plant(lab.staggered(system, 1))
         # Whole cycles of publishes behind the warm-up, so that every phase counts alike.
         cycle = point["places"] * point["batches_per_publish"]
-        batches, warm = (count // cycle * cycle for count in (_BATCHES, _WARM))
+        batches, warm = (count // cycle * cycle for count in (6_000, _WARM))
         found = system.summary(batches, 1, seed, warm=warm)
         schedule = system.schedule(3 * warm, 1, point["tokens"], 1, seed)
         ages = schedule.staleness()[0, warm : warm + warm // cycle * cycle, 0, 0].mean(axis=0)
@@ -143,14 +114,13 @@ class Pipeline(Claim):
             "tokens": found["token_staleness"],
         }
         values |= {f"token[{k}]": x for k, x in enumerate(np.broadcast_to(ages, point["tokens"]))}
-        return {name: Estimate(float(x), tolerance=_EDGE * max(float(x), 0.01)) for name, x in values.items()}
+        # What the ends of the window may make.
+        return {name: Estimate(float(x), tolerance=0.001 * max(float(x), 0.01)) for name, x in values.items()}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stamped one version earlier": Defect(lab.OffByOne, _POINT),
-            "a place more": Defect(replaced(rates=(1.0,) * 4, offsets=None), _POINT),
-            "installs at once": Defect(replaced(sync_time=0.0), _POINT),
-            "published after every batch": Defect(replaced(batches_per_publish=1), _POINT),
-            "old weights to the end": Defect(replaced(mode="pin"), _POINT),
-        }
+    defects = {
+        "stamped one version earlier": lambda: (lab.OffByOne, _POINT),
+        "a place more": lambda: (replaced(rates=(1.0,) * 4, offsets=None), _POINT),
+        "installs at once": lambda: (replaced(sync_time=0.0), _POINT),
+        "published after every batch": lambda: (replaced(batches_per_publish=1), _POINT),
+        "old weights to the end": lambda: (replaced(mode="pin"), _POINT),
+    }

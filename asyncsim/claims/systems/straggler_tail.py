@@ -10,19 +10,15 @@ a straggler waits when P others become ready in one period, and the trainer by c
 half or more. Second route: versions as masses that flow, oldest first. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks, laws
-from asyncsim.base.declared import Counts, Draw, Integer, Parsed
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, named, replaced, within
 
-_GROUPS = 16
 _DEEPEST = 256
 
 
@@ -32,20 +28,6 @@ def _levels(field: str, value: Any) -> list[int]:
     return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
 
 
-def _quantities(s: StragglerTail, tails: np.ndarray) -> dict[str, float]:
-    return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
-
-
-def _any_phase(s: StragglerTail) -> np.ndarray:
-    """Starts spread over the period, as in an open loop."""
-    phases = (np.arange(200) + 0.5) / 200.0
-    return s.survival((np.array(s.levels)[:, None] - phases) * s.period).mean(axis=1)
-
-
-_TRAINED = 6000
-"""Groups of one realization whose fate is followed."""
-_SPREAD = 0.06
-"""Largest standard deviation of one realization's tail at the points below, by the norm of all (measured)."""
 _FINITE = 0.005
 """How far batches of the fewest groups within reach are from infinitely many, by the norm (measured)."""
 _point = named(
@@ -63,7 +45,7 @@ class StragglerTail(_engines.Engines, Claim):
 
     tickets = _engines.tickets(example=128)
     groups_per_batch = _engines.groups(
-        low=_GROUPS, typical=(16, 48), example=32, remedy="stragglers wait for each other in small batches"
+        low=16, typical=(16, 48), example=32, remedy="stragglers wait for each other in small batches"
     )
     release = _engines.release(example="publish")
     samples_per_group = _engines.samples(typical=(1, 4), example=1)
@@ -74,7 +56,6 @@ class StragglerTail(_engines.Engines, Claim):
     )
 
     def joint(self) -> None:
-        """Tickets that let the trainer never wait, and levels beyond those of groups in time."""
         reason = "give at least one group permit for each group of a batch"
         checks.integer("tickets", self.tickets, self.groups_per_batch, reason)
         early = self.release == "dequeue"
@@ -86,22 +67,16 @@ class StragglerTail(_engines.Engines, Claim):
         for level in self.levels:
             checks.integer("levels", level, math.ceil(self.cover), reason, _DEEPEST)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Three to thirteen batches of tickets, and levels behind them."""
-        point = super().drawn(draw)
-        groups = point["groups_per_batch"]
-        tickets = groups * draw(Integer(3, typical=(3, 12))) + draw(Integer(0, typical=(0, 15)))
-        levels = sorted(draw(Counts(0, least=1, typical=(0, 12))))
-        return point | {"tickets": tickets, "levels": tuple(tickets // groups + 2 + k for k in levels)}
-
     def survival(self, seconds: np.ndarray) -> np.ndarray:
         """P(T > seconds): a group is as long as the longest of its samples."""
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(self.samples_per_group * np.log1p(-self.length.survival(seconds))))
 
+    def quantities(s, tails: np.ndarray) -> dict[str, float]:
+        return {f"tail[{k}]": float(tail) for k, tail in zip(s.levels, tails, strict=True)}
+
     def predict(s) -> dict[str, float]:
-        return _quantities(s, s.survival((np.array(s.levels) - 1.0) * s.period))
+        return s.quantities(s.survival((np.array(s.levels) - 1.0) * s.period))
 
     def check(s) -> dict[str, float]:
         """Mass 1 a version, admitted behind the batch of its publish; each batch takes mass 1, old first.
@@ -125,14 +100,16 @@ class StragglerTail(_engines.Engines, Claim):
                 room -= amount
             size[now] = 1.0 - room
             untrained_share[now] = 1.0 - trained_mass[tagged] / size[tagged] if now > tagged else 1.0
-        return _quantities(s, np.array([untrained_share[tagged + k - 1] for k in s.levels]))
+        return s.quantities(np.array([untrained_share[tagged + k - 1] for k in s.levels]))
 
     wrong = {
-        "a level early": lambda s: _quantities(s, s.survival(np.array(s.levels) * s.period)),
-        "starts spread over the period": lambda s: _quantities(s, _any_phase(s)),
+        "a level early": lambda s: s.quantities(s.survival(np.array(s.levels) * s.period)),
+        "starts spread over the period": lambda s: s.quantities(
+            s.survival((np.array(s.levels)[:, None] - (np.arange(200) + 0.5) / 200.0) * s.period).mean(axis=1)
+        ),
         # A straggler taken to queue behind what was ready before it, K/P - 2 publishes more.
-        "the queue added": lambda s: _quantities(
-            s, s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period)
+        "the queue added": lambda s: s.quantities(
+            s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period)
         ),
     }
 
@@ -149,28 +126,26 @@ class StragglerTail(_engines.Engines, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
-        realizations = lab.windows.realizations_for(_SPREAD, effect, _FINITE, 16)
+        realizations = lab.realizations_for(0.06, effect, _FINITE, 16)
         settings = {"places": tickets, "order": "oldest_start", "train_time": point["period"]}
-        system = plant(lab.windows.engine(point, **settings))
+        system = plant(lab.engine(point, **settings))
         warm_up = 4 * -(-tickets // batch) + 40
-        versions = _TRAINED // batch
+        versions = 6000 // batch
         last = warm_up + versions + max(levels) + 1
         rows = []
-        for record in lab.windows.timelines(system, last, point["samples_per_group"], realizations, seed):
+        for record in lab.timelines(system, last, point["samples_per_group"], realizations, seed):
             groups = record.groups
             inside = (groups["v_start"] >= warm_up) & (groups["v_start"] < warm_up + versions)
             # A group that has not been trained by the end of the record is older than every level.
             training_version = np.where(groups["v_train"] >= 0, groups["v_train"], last)[inside]
             staleness = training_version - groups["v_start"][inside]
             rows.append([np.mean(staleness >= k) for k in levels])
-        tails = [lab.heads.mean_over_realizations(column) for column in np.array(rows).T]
+        tails = [lab.mean_over_realizations(column) for column in np.array(rows).T]
         norm = float(np.hypot.reduce([t.value for t in tails]))
         return {f"tail[{k}]": t._replace(tolerance=_FINITE * norm) for k, t in zip(levels, tails, strict=True)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "stragglers wait their turn": Defect(replaced(order="done"), _PARETO),
-            "an install not counted": Defect(lab.kernel_defects.version_off_by_one, _PARETO),
-            "a longer period": Defect(replaced(train_time=1.1), _PARETO),
-        }
+    defects = {
+        "stragglers wait their turn": lambda: (replaced(order="done"), _PARETO),
+        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _PARETO),
+        "a longer period": lambda: (replaced(train_time=1.1), _PARETO),
+    }

@@ -9,20 +9,10 @@ number active). Rewards come at once; lengths have a finite mean. Second route: 
 Source: derived.
 """
 
-from __future__ import annotations
-
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced, sampled
-
-
-def _step(s: SynchronousThroughput, work: float) -> dict[str, float]:
-    return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, checks, named, replaced, sampled
 
 _STEPS = 400
-_SPREAD = 0.03
 _point = named("groups_per_batch", "samples_per_group", "length", "rate", "train_time", "sync_time")
 _POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 
@@ -30,8 +20,7 @@ _POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 class SynchronousThroughput(_engines.Engines, Claim):
     """a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`"""
 
-    kind, source = "expectation", "derived: expectation of a maximum, renewal reward"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: expectation of a maximum, renewal reward", "kernel"
 
     groups_per_batch = _engines.groups(high=checks.LARGEST, typical=(1, 6), example=8)
     samples_per_group = _engines.samples(checks.LARGEST, typical=(1, 6), example=4)
@@ -40,15 +29,18 @@ class SynchronousThroughput(_engines.Engines, Claim):
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example="exponential:1.5")
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.25)
 
+    def _step(s, work: float) -> dict[str, float]:
+        return {"step_seconds": work / s.rate + s.train_time + s.sync_time}
+
     def predict(s) -> dict[str, float]:
-        return _step(s, _work.longest(s.length, s.batch))
+        return s._step(_work.longest(s.length, s.batch))
 
     def check(s) -> dict[str, float]:
-        return _step(s, _work.longest_by_quantiles(s.length, s.batch))
+        return s._step(_work.longest_by_quantiles(s.length, s.batch))
 
     wrong = {
-        "mean sample instead of the longest": lambda s: _step(s, s.length.mean()),
-        "longest of one group instead of the batch": lambda s: _step(s, s.group),
+        "mean sample instead of the longest": lambda s: s._step(s.length.mean()),
+        "longest of one group instead of the batch": lambda s: s._step(s.group),
         "training hidden behind generation": lambda s: {
             "step_seconds": max(_work.longest(s.length, s.batch) / s.rate, s.train_time) + s.sync_time
         },
@@ -56,22 +48,19 @@ class SynchronousThroughput(_engines.Engines, Claim):
 
     points = (_POINT, _point(4, 8, "lognormal:1.0:0.8", 2.0, "exponential:1.5", 0.0))
     more = (_point(16, 2, "pareto:1:3", 1.0, 0.5, 0.5), _point(1, 1, "constant:2", 0.5, 1.0, 0.25))
-
     reach = staticmethod(sampled("length", "train_time", groups_per_batch=1024, samples_per_group=64))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        system = lab.windows.synchronous(point, rates=(float(point["rate"]),) * point["groups_per_batch"])
-        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=4)
-        records = lab.windows.timelines(plant(system), _STEPS, point["samples_per_group"], count, seed)
+        system = lab.synchronous(point, rates=(float(point["rate"]),) * point["groups_per_batch"])
+        count = lab.realizations_for(0.03, effect, 0.0, comparisons=4)
+        records = lab.timelines(plant(system), _STEPS, point["samples_per_group"], count, seed)
         # Every step begins like the first, with nothing out, so there is no warm-up.
-        steps = (float(record.publishes["t_install"][-1]) / _STEPS for record in records)
-        return {"step_seconds": lab.windows.mean_of(steps)}
+        steps = [float(record.publishes["t_install"][-1]) / _STEPS for record in records]
+        return {"step_seconds": lab.average(steps)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "the next batch begins before the install": Defect(replaced(tickets=16, mode="keep"), _POINT),
-            "slots for half of the samples": Defect(replaced(slots=16), _POINT),
-            "synchronization not waited for": Defect(replaced(sync_time=0.0), _POINT),
-        }
+    defects = {
+        "the next batch begins before the install": lambda: (replaced(tickets=16, mode="keep"), _POINT),
+        "slots for half of the samples": lambda: (replaced(slots=16), _POINT),
+        "synchronization not waited for": lambda: (replaced(sync_time=0.0), _POINT),
+    }

@@ -14,46 +14,20 @@ wrong at the dequeue, where tickets do not wait for training. Second route: seco
 Source: derived.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Draw, Integer
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, sampled
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, sampled
 
-_TERMS = (
-    "places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training",
-    "group permits behind other batches", "group permits in synchronization", "stop of all",
-)  # fmt: skip
-
-
-def _scaled(term: str) -> Callable[[TicketThroughput, float], dict[str, float]]:
-    """The bound with the seconds of one term divided by the factor: a smaller factor makes it lower."""
-    # Seconds without end let nothing through.
-    return lambda s, factor: s.rate(s.group, max(factor, 1e-12), term)
-
-
-def _in_turn(s: TicketThroughput) -> dict[str, float]:
-    stop = s.sync_time / s.publish
-    return {"groups_per_second": 1.0 / (s.group / s.places + s.train_time / s.groups_per_batch + stop)}
-
-
-_SPREAD = 0.015
 _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "tickets": 64,
     "release": "publish", "length": "lognormal:1.0:0.8", "train_time": 1.0, "sync_time": 0.0, "generator_pauses": False,
 }  # fmt: skip
-_TRAINER = _POINT | {"sync_time": 0.5}
 _FEW_PLACES = _POINT | {"places": 32, "groups_per_batch": 8, "tickets": 96, "train_time": 0.15}
 _SINGLE = _POINT | {"places": 64, "tickets": 16, "groups_per_batch": 1, "samples_per_group": 2, "train_time": 0.01}
 _PAUSED = _SINGLE | {"length": "exponential:1", "sync_time": 0.05, "generator_pauses": True}
-_EARLY = _SINGLE | {"length": "exponential:1", "release": "dequeue"}
 _ONE_TICKET = _SINGLE | {"places": 4, "tickets": 1, "length": "constant:1", "train_time": 0.6, "sync_time": 0.4}
 """One group after the other: generation, training and synchronization are all that the ticket is held for."""
 _TWO_BATCHES = _SINGLE | {
@@ -62,7 +36,6 @@ _TWO_BATCHES = _SINGLE | {
 }  # fmt: skip
 """Half of the groups end as the one before leaves the trainer: 0.92 of the bound, the most that was found."""
 _IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_per_group": 1, "train_time": 0.9}
-_FEW_TICKETS = _POINT | {"groups_per_batch": 8, "tickets": 16, "train_time": 0.3}
 
 
 class TicketThroughput(_engines.Engines, Claim):
@@ -83,21 +56,10 @@ class TicketThroughput(_engines.Engines, Claim):
     generator_pauses = _engines.generator_pauses(example=False)
 
     def joint(self) -> None:
-        """No ticket returns before a batch, or a publish, is complete."""
+        self.early = self.release == "dequeue"
         least = self.groups_per_batch if self.early else self.publish
         reason = "give a group permit to each group that must be out before one returns"
         checks.integer("tickets", self.tickets, least, reason)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tickets for a publish and up to a dozen groups more."""
-        point = super().drawn(draw)
-        publish = point["groups_per_batch"] * point["batches_per_publish"]
-        return point | {"tickets": publish + draw(Integer(0, typical=(0, 12)))}
-
-    @property
-    def early(self) -> bool:
-        return self.release == "dequeue"
 
     def seconds(self, group: float) -> dict[str, dict[str, float]]:
         """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
@@ -150,7 +112,10 @@ class TicketThroughput(_engines.Engines, Claim):
         return {"groups_per_second": s.publish / seconds}
 
     wrong = {
-        "generation and training in turn": _in_turn,
+        "generation and training in turn": lambda s: {
+            "groups_per_second": 1.0
+            / (s.group / s.places + s.train_time / s.groups_per_batch + s.sync_time / s.publish)
+        },
         "every group as slow as the slowest of its batch": lambda s: s.rate(
             _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
         ),
@@ -159,20 +124,34 @@ class TicketThroughput(_engines.Engines, Claim):
         ),
     }
 
-    terms = {term: _scaled(term) for term in _TERMS}
+    # Its seconds divided by the factor: a smaller one makes the bound lower. Seconds without end let nothing through.
+    terms = {
+        term: lambda s, factor, term=term: s.rate(s.group, max(factor, 1e-12), term)
+        for term in (
+            *("places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training"),
+            *("group permits behind other batches", "group permits in synchronization", "stop of all"),
+        )
+    }
 
     points = (
-        *(_TRAINER, _FEW_PLACES, _PAUSED, _EARLY, _ONE_TICKET, _ONE_TICKET | {"generator_pauses": True}, _TWO_BATCHES),
+        *(
+            _POINT | {"sync_time": 0.5},
+            _FEW_PLACES,
+            _PAUSED,
+            _SINGLE | {"length": "exponential:1", "release": "dequeue"},
+            _ONE_TICKET,
+            _ONE_TICKET | {"generator_pauses": True},
+            _TWO_BATCHES,
+        ),
         # Tickets are back before the training that they would wait for elsewhere.
         _IN_STEP | {"length": "constant:1", "release": "dequeue"},
     )
     more = (
         _POINT,
-        _FEW_TICKETS,
+        _POINT | {"groups_per_batch": 8, "tickets": 16, "train_time": 0.3},
         _POINT | {"batches_per_publish": 2, "sync_time": 0.2},
         _FEW_PLACES | {"sync_time": 0.2, "generator_pauses": True},
     )
-
     reach = staticmethod(
         sampled("length", "train_time", places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
     )
@@ -180,14 +159,12 @@ class TicketThroughput(_engines.Engines, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batches, out = point["batches_per_publish"], max(point["places"], point["tickets"])
-        publishes = lab.windows.publishes_for(out, batches * point["groups_per_batch"])
-        count = lab.windows.realizations_for(_SPREAD, effect, 0.0, comparisons=12, kind="bound")
+        publishes = lab.publishes_for(out, batches * point["groups_per_batch"])
+        count = lab.realizations_for(0.015, effect, 0.0, comparisons=12, kind="bound")
         size = publishes * batches, point["samples_per_group"], publishes // 10, count
-        return lab.windows.groups_per_second(plant(lab.windows.engine(point)), *size, seed)
+        return lab.groups_per_second(plant(lab.engine(point)), *size, seed)
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "group permits that are out handed out again": Defect(lab.kernel_defects.counter_lost, _PAUSED),
-            "eight generator slots freed twice": Defect(lab.kernel_defects.eight_places_freed_twice, _FEW_PLACES),
-        }
+    defects = {
+        "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _PAUSED),
+        "eight generator slots freed twice": lambda: (lab.kernel_defects.eight_places_freed_twice, _FEW_PLACES),
+    }

@@ -9,17 +9,13 @@ wait in the queue adds to all alike. Domain: that of `systems/in-flight`, with l
 over phase and integrated over the density of L. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, named, replaced
-
-_SIGMA = 1.5
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced
 
 
 def _quantities(sample: float, tokens: float) -> dict[str, float]:
@@ -45,11 +41,6 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return tokens, heads
 
 
-_COMPLETIONS = 8000
-"""Samples of one realization."""
-_SPREAD = {"exponential": 0.02, "gamma": 0.02}
-_WIDE = 0.05
-"""Largest relative standard deviation of one realization's quantity, by the law at the points below (measured)."""
 _point = named("length", "period", "places", groups_per_batch=8)
 _EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 
@@ -59,17 +50,15 @@ class TokenStaircase(_openloop.Clocked, Claim):
     E[L])` over tokens, half of the head's
     """
 
-    kind, source = "expectation", "derived: uniform phase"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: uniform phase", "kernel"
 
     length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")
 
     def joint(self) -> None:
-        """Second moments of heavier lengths depend on few samples of a run."""
         super().joint()
         law = self.length
         remedy = "choose exponential, gamma, or lognormal with sigma up to 1.5"
-        light = law.kind != "pareto" and (law.kind != "lognormal" or law.parameters[1] <= _SIGMA)
+        light = law.kind != "pareto" and (law.kind != "lognormal" or law.parameters[1] <= 1.5)
         checks.require(light, "length", str(law), "a distribution whose square a run can measure", remedy)
 
     def predict(s) -> dict[str, float]:
@@ -107,26 +96,24 @@ class TokenStaircase(_openloop.Clocked, Claim):
             return "a log-normal sigma of at most 1; the square of a longer tail takes more samples than a run has"
         if law.kind == "gamma" and law.parameters[1] < 0.25:
             return "a gamma shape of at least 0.25; the square of a longer tail takes more samples than a run has"
-        return lab.clocked.crowded(point)
+        return lab.crowded(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         law = laws.as_law("length", point["length"])
-        realizations = lab.windows.realizations_for(_SPREAD.get(law.kind, _WIDE), effect, 0.0, 12)
-        window = _COMPLETIONS * law.mean() / point["places"]
-        runs = [lab.clocked.completions(point, window, m, seed, plant) for m in range(realizations)]
+        realizations = lab.realizations_for(0.05 if law.kind == "lognormal" else 0.02, effect, 0.0, 12)
+        window = 8000 * law.mean() / point["places"]
+        runs = [lab.completions(point, window, m, seed, plant) for m in range(realizations)]
         heads, tokens, works = zip(*runs, strict=True)
         return {
-            "sample_mean": lab.clocked.per_sample(tokens),
-            "token_mean": lab.clocked.per_sample(tokens, works),
-            "sample_head": lab.clocked.per_sample(heads),
-            "token_head": lab.clocked.per_sample(heads, works),
+            "sample_mean": lab.per_sample(tokens),
+            "token_mean": lab.per_sample(tokens, works),
+            "sample_head": lab.per_sample(heads),
+            "token_head": lab.per_sample(heads, works),
         }
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "all tokens stamped with the first version": Defect(replaced(mode="pin"), _EXPONENTIAL),
-            "ends stamped a version early": Defect(lab.kernel_defects.end_stamped_early, _EXPONENTIAL),
-            "the trainer waits for installs": Defect(lab.clocked.slow_installs, _EXPONENTIAL),
-        }
+    defects = {
+        "all tokens stamped with the first version": lambda: (replaced(mode="pin"), _EXPONENTIAL),
+        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _EXPONENTIAL),
+        "the trainer waits for installs": lambda: (lab.slow_installs, _EXPONENTIAL),
+    }

@@ -7,17 +7,13 @@ never enter. Second route: a path repeated forever, its lags counted. Source: de
 1 outstanding).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import Claim, Defect, Estimate, Plant, Point, heavy, named, units_for
-
-_SPREAD = 0.02
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, named, units_for
 
 
 def _between(point: Point) -> list[float]:
@@ -33,8 +29,7 @@ _EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
 class UpdateOnArrival(Workers, Claim):
     """mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates"""
 
-    kind, source = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients"
-    through = "kernel"
+    kind, source, through = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients", "kernel"
 
     law = service(typical=("constant:1", "exponential:1", "pareto:1:1.5"), example="exponential:1")
 
@@ -64,22 +59,20 @@ class UpdateOnArrival(Workers, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        realizations = max(32, units_for(_SPREAD, effect, 4))
+        realizations = max(32, units_for(0.02, effect, 4))
         law = laws.as_law("law", point["law"])
         system = plant(sim.systems.update_on_arrival(point["workers"], law, point.get("rates")))
         # Forty service times of the slowest worker, then as many updates as the mean needs.
         between = _between(point)
         warm_up = int(40 * max(between)) + 200
         window = int(max(2400, 20 * point["workers"], 10 * max(between)))
-        heads = lab.heads.stationary_heads(system, warm_up + window, warm_up, realizations, seed)
-        mean = lab.heads.mean_over_realizations(heads)
+        heads = lab.stationary_heads(system, warm_up + window, warm_up, realizations, seed)
+        mean = lab.mean_over_realizations(heads)
         # Without chance, what is outstanding at both ends differs by the same number in every realization.
         ends = 0.0 if law.random else sum(between) / window
         return {"mean": mean._replace(tolerance=mean.tolerance + ends)}
 
-    @staticmethod
-    def defects() -> dict[str, Defect]:
-        return {
-            "restart before the own update is written": Defect(lab.heads.restarts_early, _EIGHT),
-            "a group permit lost": Defect(lab.heads.ticket_lost, _EIGHT),
-        }
+    defects = {
+        "restart before the own update is written": lambda: (lab.restarts_early, _EIGHT),
+        "a group permit lost": lambda: (lab.ticket_lost, _EIGHT),
+    }
