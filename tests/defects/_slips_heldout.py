@@ -81,7 +81,7 @@ drawn(275, "tasks", "token bandit: success only beyond its share", f"{T}.token_b
      ">= self.success * self.horizon - 1e-9", "> self.success * self.horizon")  # fmt: skip
 drawn(276, "systems", "staleness: every realization is the first", f"{S}._system:System.staleness",
      "samples_per_group, m, seed)", "samples_per_group, 0, seed)")  # fmt: skip
-drawn(277, "predicting", "trailing mean over one number less", f"{R}.signals:trailing",
+drawn(277, "predicting", "trailing mean over one number less", f"{R}.alarms:trailing",
      "range(min(width, len(values)))", "range(min(width, len(values)) - 1)",
      killer="diagnosing/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3]")  # fmt: skip
 drawn(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",

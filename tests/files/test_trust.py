@@ -13,7 +13,7 @@ from asyncsim.base import files, outside
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.running import checkpoint
-from asyncsim.sweeping import grids, keeping, plans, units
+from asyncsim.sweeping import grids, plans, units
 from tests.cli.test_cli import call
 from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
@@ -137,7 +137,7 @@ def from_unit(rows, whole):
     store = storing.opened("store")
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
     store.write(units.name_of(about["key"]), storing.pack(columns, about))
-    (fault,) = keeping.verified(store, again=1)[1]
+    (fault,) = plans.verified(store, again=1)[1]
     raise InputError("unit", fault.name, fault.what, "")
 
 
@@ -214,7 +214,7 @@ def test_trust_goes_with_every_reader(mine, tmp_path):
     assert call("run", "--resume", "c.npz", "--trust", "my.py:power").exit_code == 0
     # Workers get what their owner has in memory.
     found = sim.sweep(spec, {"staleness": [0]}, replicates=2, store="s", workers=1)
-    assert not found.failed and keeping.verified(Store("s"), again=1, trust=["my.py:power"])[1] == []
+    assert not found.failed and plans.verified(Store("s"), again=1, trust=["my.py:power"])[1] == []
     assert call("results", "verify", "--store", "s", "--again", "1").exit_code == 1
     assert call("results", "verify", "--store", "s", "--again", "1", "--trust", "my.py:power").exit_code == 0
 
