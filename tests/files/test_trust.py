@@ -133,7 +133,7 @@ def from_unit(rows, whole):
     """A store whose only unit is forged under its right name and seal; done again, it is a fault."""
     table, about = storing.unpack(whole[2].read(whole[3]), whole[3])
     told = {**about["told"], "subject": rows}
-    about |= {"told": told, "key": units.Unit.of(told).key}
+    about |= {"told": told, "key": storing.keys_of(told)[1]}
     store = storing.opened("store")
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
     store.write(units.name_of(about["key"]), storing.pack(columns, about))
@@ -244,7 +244,7 @@ def test_a_store_with_forged_plans_and_units_is_only_read(traps, whole):
     told = {**unit.content, "subject": {**whole[0], "task": {"evil:run": {}}}}
     store = storing.opened("store")
     columns = {"batch_return": np.zeros(2), "diverged": np.full(2, -1)}
-    store.write(units.name_of(unit.key), storing.pack(columns, {"key": units.Unit.of(told).key, "told": told}))
+    store.write(units.name_of(unit.key), storing.pack(columns, {"key": storing.keys_of(told)[1], "told": told}))
     found = sim.sweep(spec, {"staleness": [0]}, metric="batch_return", replicates=2, store="store", workers=1)
     assert found.made == 1 and found.summary[0]["mean"] != 0.0 and marks(traps) == []
     assert [name for name in store.names("trash") if name.endswith(".parquet")]
