@@ -70,7 +70,7 @@ class Nothing:
     places = 64
 
     def submit(self, where: str, content: Any) -> Future[dict[str, Any]]:
-        """See `asyncsim.sweeping.pools.Pool`."""
+        """See `asyncsim.sweeping.sweeps.Pool`."""
         future: Future[dict[str, Any]] = Future()
         future.set_result({"seconds": 0.0})
         return future

@@ -6,7 +6,7 @@ import ast
 import difflib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,14 +113,55 @@ def digest(value: Any) -> str:
     return digests.of(plain(value))
 
 
+def own_code(
+    folder: Path,
+    name: str,
+    roots: Iterable[str],
+    apart: frozenset[str],
+    read: Callable[[str], str | None] | None = None,
+) -> dict[str, list[ast.stmt]]:
+    """Statements behind the names `roots` of a module of a folder, by module.
+
+    That is each statement of the module that a root needs, and all of every module of the folder imported there or in
+    such a module, but for those `apart`. `read(stem)` gives a source in place of the file, None where there is none.
+    """
+
+    def found(stem: str) -> str | None:
+        path = folder / f"{stem}.py"
+        return path.read_text(encoding="utf-8") if path.exists() else None
+
+    code: dict[str, list[ast.stmt]] = {}
+    left = [name]
+    while left:
+        stem = left.pop()
+        text = None if stem in code or stem in apart else (read or found)(stem)
+        if text is not None:
+            body = ast.parse(text).body
+            code[stem] = digests.needed(body, roots) if stem == name else body
+            every = digests.read_names(code[stem], f"{folder.name}.{stem}", folder.name)
+            left += [each.split(".")[1] for each in every if each.startswith(f"{folder.name}.")]
+    return code
+
+
+def version(code: Mapping[str, list[ast.stmt]]) -> str:
+    """Digest of statements by module, the same on every Python that can parse them."""
+    return digests.of([[stem, digests.shape(code[stem])] for stem in sorted(code)])
+
+
+def reached_by(code: Mapping[str, list[ast.stmt]], inside: str) -> tuple[str, ...]:
+    """Dotted names of the package that statements by module read."""
+    every = {name for stem, body in code.items() for name in digests.read_names(body, f"{inside}.{stem}", inside)}
+    return tuple(sorted(name for name in every if name.startswith(f"{digests.PACKAGE}.")))
+
+
 def code(name: str) -> dict[str, list[ast.stmt]]:
     """Statements behind the rows of an experiment: its own, and those of the modules of this folder that it imports."""
-    return digests.own_code(HERE, name.replace("-", "_"), ("run", "COLUMNS"), MACHINERY)
+    return own_code(HERE, name.replace("-", "_"), ("run", "COLUMNS"), MACHINERY)
 
 
 def product(name: str) -> dict[str, str]:
     """Digests of the modules of asyncsim that an experiment's code reaches."""
-    return digests.modules(*digests.reached_by(code(name), HERE.name))
+    return digests.modules(*reached_by(code(name), HERE.name))
 
 
 def counted(name: str, version: str) -> str:

@@ -74,7 +74,7 @@ def digest(settings: list[dict[str, Any]], columns: Iterable[str]) -> str:
 
 def version(name: str) -> str:
     """Digest of the experiment's code, with that of the modules of this folder that it imports."""
-    return digests.version(_contract.code(name))
+    return _contract.version(_contract.code(name))
 
 
 def product(code: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import uncertainty
-from asyncsim.diagnosing import Signal, signals
+from asyncsim.diagnosing import Signal
 from asyncsim.diagnosing import alarms as measures
 from experiments import pipeline_rl
 from experiments._vcpo_collapse import at
@@ -80,7 +80,7 @@ def fallen(returns: np.ndarray, start: float, best: float) -> measures.Course:
     `recovered` says that it did come back; a healthy run is one that neither fell nor never learned.
     """
     last = measures.course(returns, start, best)
-    mean = signals.trailing(returns)
+    mean = measures.trailing(returns)
     low = mean < start + 0.5 * (np.fmax.accumulate(mean, axis=0) - start)
     low &= (np.arange(len(mean))[:, None] > last.learned) & (last.learned >= 0)
     return last._replace(collapsed=np.where(low.any(0), low.argmax(0), -1))

@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-from asyncsim.base import checks, digests, files
+from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _store
@@ -85,7 +85,7 @@ def origin(name: str, quick: bool = False, where: Path | None = None) -> dict[st
     """Digests of the rows and of the script that a picture says it was drawn from."""
     rows = [_store.content(each, quick, *place) for each, place in places(name, where).items()]
     roots = ("EXPERIMENTS", "draw", "numbers")
-    code = digests.version(digests.own_code(HERE, name.replace("-", "_"), roots, _contract.MACHINERY))
+    code = _contract.version(_contract.own_code(HERE, name.replace("-", "_"), roots, _contract.MACHINERY))
     return {ROWS: _contract.digest(rows), SCRIPT: code}
 
 

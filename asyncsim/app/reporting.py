@@ -14,7 +14,7 @@ from asyncsim.app.formulas import rendered
 from asyncsim.app.page import TOGETHER, Page, cost, detection, families, measured, point_text, rate
 from asyncsim.base import checks, files, records
 from asyncsim.base.notation import number
-from asyncsim.plotting import _curves, _svg
+from asyncsim.plotting import _curves
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -157,11 +157,11 @@ def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) 
     """Panels with predicted curves and measured points, as SVG; empty where no parameter varies."""
     from markupsafe import Markup
 
-    return Markup("".join(_svg.panel(panel) for panel in _curves.panels(verdict, predict)))
+    return Markup("".join(_curves.panel(panel) for panel in _curves.panels(verdict, predict)))
 
 
 def deviation(row: records.Comparison, kind: str) -> Markup:
     """The comparison's deviation as a mark on the band of its effect."""
     from markupsafe import Markup
 
-    return Markup(_svg.deviation(row, kind))
+    return Markup(_curves.deviation(row, kind))

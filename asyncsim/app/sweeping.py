@@ -15,7 +15,7 @@ from asyncsim.base import checks
 from asyncsim.base.store import TRASH, opened
 
 if TYPE_CHECKING:
-    from asyncsim.base.swept import Sweep
+    from asyncsim.base.answers import Sweep
     from asyncsim.sweeping.grids import Grid
     from asyncsim.sweeping.sweeps import Question
 
@@ -152,9 +152,9 @@ def timeline(o: SimpleNamespace, knobs: Mapping[str, Any], model: Mapping[str, A
 
 def results_ls(where: str, outputs: Mapping[str, Path | None]) -> int:
     """A line for each sweep of a store."""
-    from asyncsim.sweeping import keeping
+    from asyncsim.sweeping import plans
 
-    kept = keeping.sweeps(opened(where, make=False))
+    kept = plans.sweeps(opened(where, make=False))
     files = streams.Files()
     files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, [each.row() for each in kept]))
     print("\n".join(map(str, kept)) or f"no sweeps in {where}")
@@ -163,17 +163,17 @@ def results_ls(where: str, outputs: Mapping[str, Path | None]) -> int:
 
 def results_show(where: str, name: str | None, outputs: Mapping[str, Path | None]) -> int:
     """The table of one sweep, from what the store holds."""
-    from asyncsim.sweeping import keeping, plans
+    from asyncsim.sweeping import plans
 
     store = opened(where, make=False)
-    return show(plans.answered(store, keeping.chosen(store, name), 0, 0.0), outputs)
+    return show(plans.answered(store, plans.chosen(store, name), 0, 0.0), outputs)
 
 
 def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outputs: Mapping[str, Path | None]) -> int:
     """Read every file of a store again, and do some units again; 1 where one is not as it was written."""
-    from asyncsim.sweeping import keeping
+    from asyncsim.sweeping import plans
 
-    count, faults = keeping.verified(opened(where, make=False), again, seed, trust)
+    count, faults = plans.verified(opened(where, make=False), again, seed, trust)
     files = streams.Files()
     result = {"units": count, "again": min(again, count), "faults": [vars(fault) for fault in faults]}
     files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, result))
@@ -188,11 +188,11 @@ def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outp
 
 def results_gc(where: str, dry: bool) -> int:
     """Move what no sweep of a store needs into its trash."""
-    from asyncsim.sweeping import keeping
+    from asyncsim.sweeping import plans
 
     store = opened(where, make=False)
     with store.held(alone=True):
-        spare = keeping.unneeded(store)
+        spare = plans.unneeded(store)
         size = sum(store.size(name) for name in spare)
         folder = store.set_aside(spare) if spare and not dry else TRASH
     moved = f"{len(spare)} files, {size / 1024:.1f} KiB, {'would be ' if dry else ''}moved to {where}/{folder}"

@@ -32,35 +32,27 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     The memory stands beside the part, so that a copy with changes does not have it.
     """
     signature = inspect.signature(make)
+    known = signature.parameters
 
     @functools.wraps(make)
     def made(*arguments: Any, **named: Any) -> Any:
-        _refuse_unknown(make, signature, named)
+        unknown = () if any(p.kind is p.VAR_KEYWORD for p in known.values()) else [n for n in named if n not in known]
+        for each in unknown:
+            near = difflib.get_close_matches(each, known, n=1, cutoff=0.65)
+            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'nothing'}"
+            raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}; {hint}")
         part = make(*arguments, **named)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
             bound = signature.bind(*arguments, **named).arguments
-            _MADE[key] = (reference, Made(name, {k: _snapshot(value) for k, value in bound.items()}))
+            # What its owner may change later, as it is now.
+            kept = {k: copy.deepcopy(x) if isinstance(x, (list, dict)) or hasattr(x, "tolist") else x
+                    for k, x in bound.items()}  # fmt: skip
+            _MADE[key] = (reference, Made(name, kept))
         return part
 
     return made
-
-
-def _refuse_unknown(make: Callable[..., Any], signature: inspect.Signature, named: Mapping[str, Any]) -> None:
-    """Refuse a keyword that no argument has, with the nearest name or all of them."""
-    known = signature.parameters
-    if any(p.kind is p.VAR_KEYWORD for p in known.values()):
-        return
-    for each in (name for name in named if name not in known):
-        near = difflib.get_close_matches(each, known, n=1, cutoff=0.65)
-        hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'nothing'}"
-        raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}; {hint}")
-
-
-def _snapshot(value: Any) -> Any:
-    """A value that its owner may change later, as it is now."""
-    return copy.deepcopy(value) if isinstance(value, (list, dict)) or hasattr(value, "tolist") else value
 
 
 def of(part: Any) -> Made | None:

@@ -23,11 +23,10 @@ from asyncsim.base import checks
 from asyncsim.base.records import Point
 
 T = TypeVar("T")
-_NUMBER_WORDS = {1: "one", 2: "two", 3: "three"}
 
 
 class Parameter(Generic[T]):
-    """One entry of a point.
+    """One entry of a point: `check(name, value)` gives the value as formulas take it, `domain` says what it accepts.
 
     `example`: its value in the stated point. `typical`: values of random points, (least, largest) for numbers, the
     choices for words. `optional`: it may be missing or None. `remedy` is the advice of a refusal (default: from `doc`).
@@ -37,6 +36,8 @@ class Parameter(Generic[T]):
 
     def __init__(
         self,
+        check: Callable[[str, Any], T],
+        domain: str,
         *,
         example: Any = None,
         typical: tuple[Any, ...] = (),
@@ -45,6 +46,7 @@ class Parameter(Generic[T]):
         remedy: str = "",
         optional: bool = False,
     ) -> None:
+        self.check, self.domain = check, domain
         self.example, self.typical, self.unit, self.doc, self.optional = example, typical, unit, doc, optional
         self.remedy = remedy or (f"say {doc}" if doc.startswith(("wh", "how ")) else f"give the {doc}")
 
@@ -63,12 +65,7 @@ class Parameter(Generic[T]):
 
     def read(self, value: Any) -> T:
         """The value as the formulas take it. Raises `InputError` outside the domain."""
-        raise NotImplementedError
-
-    @property
-    def domain(self) -> str:
-        """What is accepted, in words."""
-        raise NotImplementedError
+        return self.check(self.name, value)
 
 
 Draw = Callable[[Parameter[Any]], Any]
@@ -79,18 +76,9 @@ class Integer(Parameter[int]):
     """A whole number in [low, high]."""
 
     def __init__(self, low: int, high: int | None = None, **details: Any) -> None:
-        super().__init__(**details)
         self.low, self.high = low, high
-
-    def read(self, value: Any) -> int:
-        """The number."""
-        most = () if self.high is None else (self.high,)
-        return checks.integer(self.name, value, self.low, self.remedy, *most)
-
-    @property
-    def domain(self) -> str:
-        """Its interval."""
-        return f"integer >= {self.low}" if self.high is None else f"integer in [{self.low}, {self.high}]"
+        domain = f"integer >= {low}" if high is None else f"integer in [{low}, {high}]"
+        super().__init__(lambda name, value: checks.integer(name, value, low, self.remedy, high), domain, **details)
 
 
 class Count(Integer):
@@ -112,19 +100,14 @@ class Real(Parameter[float]):
     """A finite number in [low, high]; `open_low` leaves the least out."""
 
     def __init__(self, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, **details: Any) -> None:
-        super().__init__(**details)
         self.low, self.high, self.open_low = low, high, open_low
-
-    def read(self, value: Any) -> float:
-        """The number."""
-        return checks.real(self.name, value, self.remedy, self.low, self.high, open_low=self.open_low)
-
-    @property
-    def domain(self) -> str:
-        """Its interval."""
-        least = f"{'> ' if self.open_low else '>= '}{self.low:g}" if np.isfinite(self.low) else ""
-        most = f"<= {self.high:g}" if np.isfinite(self.high) else ""
-        return "number " + " and ".join(filter(None, (least, most))) if least or most else "number"
+        ends = [f"{'>' if open_low else '>='} {low:g}"] * bool(np.isfinite(low))
+        ends += [f"<= {high:g}"] * bool(np.isfinite(high))
+        super().__init__(
+            lambda name, value: checks.real(name, value, self.remedy, low, high, open_low=open_low),
+            f"number {' and '.join(ends)}".strip(),
+            **details,
+        )
 
 
 class Positive(Real):
@@ -135,101 +118,65 @@ class Positive(Real):
 
 
 class Vector(Parameter[np.ndarray]):
-    """Numbers above `low`, as many as `length` says (None: any); `sizes`: how many are typical."""
+    """Numbers above `low`, float64 `[length]` (None: any); `sizes`: how many are typical."""
 
     def __init__(
         self, low: float = -np.inf, length: int | None = None, sizes: tuple[int, int] = (1, 3), **details: Any
     ) -> None:
-        super().__init__(**{"remedy": "give a tuple of numbers", **details})
         self.low, self.length, self.sizes = low, length, sizes
 
-    def read(self, value: Any) -> np.ndarray:
-        """float64 `[length]`."""
-        array = checks.finite_array(self.name, value, [self.length], self.remedy)
-        above = bool((array > self.low).all())
-        checks.require(above, self.name, value, f"numbers above {self.low:g}", "raise the smallest entry")
-        return array
+        def check(name: str, value: Any) -> np.ndarray:
+            array = checks.finite_array(name, value, [length], self.remedy)
+            above = bool((array > low).all())
+            checks.require(above, name, value, f"numbers above {low:g}", "raise the smallest entry")
+            return array
 
-    @property
-    def domain(self) -> str:
-        """Its entries."""
-        return ("numbers" if np.isinf(self.low) else f"numbers > {self.low:g}") + (
-            "" if self.length is None else f", {self.length} of them"
-        )
+        domain = ("numbers" if np.isinf(low) else f"numbers > {low:g}") + f", {length} of them" * (length is not None)
+        super().__init__(check, domain, **{"remedy": "give a tuple of numbers", **details})
 
 
 class Counts(Parameter["list[int]"]):
-    """Distinct whole numbers in [low, high], two at least unless `least` says otherwise."""
+    """Distinct whole numbers in [low, high], in their order, two at least unless `least` says otherwise."""
 
     def __init__(self, low: int, high: int | None = None, least: int = 2, **details: Any) -> None:
-        super().__init__(**details)
         self.low, self.high, self.least = low, high, least
+        several = {1: "one", 2: "two", 3: "three"}.get(least, least)
 
-    def read(self, value: Any) -> list[int]:
-        """The numbers in their order."""
-        entries = value if isinstance(value, (tuple, list)) else (value,)
-        most = () if self.high is None else (self.high,)
-        numbers = [checks.integer(self.name, one, self.low, self.remedy, *most) for one in entries]
-        enough = len(set(numbers)) >= self.least
-        least = _NUMBER_WORDS.get(self.least, self.least)
-        checks.require(enough, self.name, numbers, f"{least} distinct values or more", "add a value")
-        return numbers
+        def check(name: str, value: Any) -> list[int]:
+            entries = value if isinstance(value, (tuple, list)) else (value,)
+            numbers = [checks.integer(name, one, low, self.remedy, high) for one in entries]
+            enough = len(set(numbers)) >= least
+            checks.require(enough, name, numbers, f"{several} distinct values or more", "add a value")
+            return numbers
 
-    @property
-    def domain(self) -> str:
-        """Its entries."""
-        inside = f">= {self.low}" if self.high is None else f"in [{self.low}, {self.high}]"
-        return f"{_NUMBER_WORDS.get(self.least, self.least)} or more distinct integers {inside}"
+        inside = f">= {low}" if high is None else f"in [{low}, {high}]"
+        super().__init__(check, f"{several} or more distinct integers {inside}", **details)
 
 
 class Choice(Parameter[str]):
     """One of some words."""
 
     def __init__(self, *options: str, **details: Any) -> None:
-        super().__init__(**{"typical": options, **details})
-        self.options = options
-
-    def read(self, value: Any) -> str:
-        """The word."""
-        return checks.one_of(self.name, value, self.options, self.remedy)
-
-    @property
-    def domain(self) -> str:
-        """The words."""
-        return "one of " + ", ".join(self.options)
+        super().__init__(
+            lambda name, value: checks.one_of(name, value, options, self.remedy),
+            "one of " + ", ".join(options),
+            **{"typical": options, **details},
+        )
 
 
 class Flag(Parameter[bool]):
     """True or False."""
 
     def __init__(self, **details: Any) -> None:
-        super().__init__(**{"typical": (False, True), **details})
-
-    def read(self, value: Any) -> bool:
-        """The truth."""
-        return checks.boolean(self.name, value, self.remedy)
-
-    @property
-    def domain(self) -> str:
-        """Both values."""
-        return "True or False"
+        super().__init__(
+            lambda name, value: checks.boolean(name, value, self.remedy),
+            "True or False",
+            **{"typical": (False, True), **details},
+        )
 
 
 class Parsed(Parameter[T]):
-    """A value that `parse(name, value)` converts or refuses: the text of a law, a table of logits."""
-
-    def __init__(self, parse: Callable[[str, Any], T], accepts: str, **details: Any) -> None:
-        super().__init__(**details)
-        self.parse, self.accepts = parse, accepts
-
-    def read(self, value: Any) -> T:
-        """The value as the formulas take it."""
-        return self.parse(self.name, value)
-
-    @property
-    def domain(self) -> str:
-        """As given."""
-        return self.accepts
+    """A value that `check(name, value)` converts or refuses: the text of a law, a table of logits."""
 
 
 class Table(Parsed[np.ndarray]):
@@ -288,13 +235,6 @@ class Declared:
     def described(cls) -> list[dict[str, Any]]:
         """A row for each parameter: name, domain, unit, meaning, example."""
         return [
-            {
-                "name": name,
-                "domain": p.domain,
-                "unit": p.unit,
-                "doc": p.doc,
-                "example": p.example,
-                "optional": p.optional,
-            }
+            {"name": name, **{key: getattr(p, key) for key in ("domain", "unit", "doc", "example", "optional")}}
             for name, p in cls.parameters.items()
         ]

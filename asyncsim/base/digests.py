@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -47,18 +46,13 @@ class Facts(NamedTuple):
 def shape(node: Any) -> Any:
     """Syntax trees in lists and ASCII, without texts that stand alone."""
     if isinstance(node, list):
-        return [shape(each) for each in node if not _text(each)]
+        texts = (isinstance(x, ast.Expr) and isinstance(getattr(x.value, "value", None), str) for x in node)
+        return [shape(each) for each, is_text in zip(node, texts, strict=True) if not is_text]
     if not isinstance(node, ast.AST):
         return ascii(node)
     # Fields that are empty in one version of Python are missing in another.
     fields = [(name, value) for name, value in ast.iter_fields(node) if value is not None and value != []]
     return [type(node).__name__, *([name, shape(value)] for name, value in fields if name != "kind")]
-
-
-def _text(node: Any) -> bool:
-    """Whether a statement is a docstring, or reads like one."""
-    alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return alone and isinstance(node.value.value, str)
 
 
 def of(value: Any, digits: int = 16) -> str:
@@ -200,12 +194,8 @@ _kept = cache(_Kept)
 @cache
 def _files() -> dict[str, Path]:
     """Every module of the package with its file."""
-    files: dict[str, Path] = {}
-    for folder, _, names in os.walk(ROOT):
-        inside = [PACKAGE, *Path(folder).relative_to(ROOT).parts]
-        stems = [name.removesuffix(".py") for name in names if name.endswith(".py")]
-        files |= {".".join([*inside, *[stem] * (stem != "__init__")]): Path(folder, f"{stem}.py") for stem in stems}
-    return files
+    found = ((path, path.relative_to(ROOT.parent).with_suffix("")) for path in ROOT.rglob("*.py"))
+    return {".".join(name.parts).removesuffix(".__init__"): path for path, name in found}
 
 
 @cache
@@ -279,47 +269,3 @@ def refactorings(folder: Path = ROOT) -> list[dict[str, Any]]:
     """The lines of a folder's file of refactorings, the oldest first."""
     path = folder / LINES
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
-# Modules of a folder beside the package.
-
-
-def own_code(
-    folder: Path,
-    name: str,
-    roots: Iterable[str],
-    apart: frozenset[str],
-    read: Callable[[str], str | None] | None = None,
-) -> dict[str, list[ast.stmt]]:
-    """Statements behind the names `roots` of a module of a folder, by module.
-
-    That is each statement of the module that a root needs, and all of every module of the folder imported there or in
-    such a module, but for those `apart`. `read(stem)` gives a source in place of the file, None where there is none.
-    """
-
-    def found(stem: str) -> str | None:
-        path = folder / f"{stem}.py"
-        return path.read_text(encoding="utf-8") if path.exists() else None
-
-    code: dict[str, list[ast.stmt]] = {}
-    left = [name]
-    while left:
-        stem = left.pop()
-        text = None if stem in code or stem in apart else (read or found)(stem)
-        if text is not None:
-            body = ast.parse(text).body
-            code[stem] = needed(body, roots) if stem == name else body
-            every = read_names(code[stem], f"{folder.name}.{stem}", folder.name)
-            left += [each.split(".")[1] for each in every if each.startswith(f"{folder.name}.")]
-    return code
-
-
-def version(code: Mapping[str, list[ast.stmt]]) -> str:
-    """Digest of statements by module, the same on every Python that can parse them."""
-    return hashlib.sha256(json.dumps([[stem, shape(code[stem])] for stem in sorted(code)]).encode()).hexdigest()[:16]
-
-
-def reached_by(code: Mapping[str, list[ast.stmt]], inside: str) -> tuple[str, ...]:
-    """Dotted names of the package that statements by module read."""
-    every = {name for stem, body in code.items() for name in read_names(body, f"{inside}.{stem}", inside)}
-    return tuple(sorted(name for name in every if name.startswith(f"{PACKAGE}.")))

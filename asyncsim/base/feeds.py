@@ -12,8 +12,6 @@ from asyncsim.base import checks, records
 
 LengthsOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """(realization int64 [k], trajectory int64 [k], token version int32 [k, T]) -> work in tokens, float64 [k]."""
-
-
 USUAL = {"epochs": 1, "minibatches": 1, "cut": "groups"}
 """How a batch is trained on unless a source says otherwise."""
 

@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,25 +34,25 @@ def knob(
     return tuple(values.tolist())
 
 
+def _every(part: Any) -> Iterator[Any]:
+    """All knobs of a value, and of the values inside it."""
+    if isinstance(part, tuple):
+        for value in part:
+            yield from _every(value)
+    elif dataclasses.is_dataclass(part):
+        for f in dataclasses.fields(part):
+            value = getattr(part, f.name)
+            yield from [value] if f.metadata.get("knob") else _every(value)
+
+
 def lengths(part: Any) -> set[int]:
     """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
-    counts: set[int] = set()
-    for name, is_knob in _fields(part.__class__):
-        value = getattr(part, name)
-        if is_knob and isinstance(value, tuple):
-            counts.add(len(value))
-        elif isinstance(value, tuple):
-            counts.update(*(lengths(v) for v in value))
-        else:
-            counts |= lengths(value)
-    return counts
+    return {len(value) for value in _every(part) if isinstance(value, tuple)}
 
 
-@cache
-def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
-    """Each field of a dataclass, and whether it is a knob; nothing of another class."""
-    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    return tuple((f.name, bool(f.metadata.get("knob"))) for f in fields)
+def bound(part: Any) -> Iterator[Any]:
+    """Knobs of the value, and of the values inside it, that `bind` has turned into tensors `[R, 1]`."""
+    return (value for value in _every(part) if hasattr(value, "unsqueeze"))
 
 
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
@@ -75,22 +74,9 @@ def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
     """
     numbers: dict[str, float | tuple[float, ...]] = {}
     for label, inside in _inside(part, name):
-        numbers |= {label: inside} if isinstance(inside, (float, int)) or _is_array(inside) else values(inside, label)
+        several = isinstance(inside, tuple) and all(isinstance(x, float) for x in inside)
+        numbers |= {label: inside} if several or isinstance(inside, (float, int)) else values(inside, label)
     return numbers
-
-
-def owners(part: Any, name: str) -> dict[str, Any]:
-    """The part that has each knob of a value called `name`, by the knob's full name as in `values`.
-
-    >>> from asyncsim.updates.steps import sgd
-    >>> owners(sgd(0.1), "sgd")
-    {'sgd.lr': Sgd(lr=0.1)}
-    """
-    parts: dict[str, Any] = {}
-    for label, inside in _inside(part, name):
-        number = isinstance(inside, (float, int)) or _is_array(inside)
-        parts |= {label: part} if number else owners(inside, label)
-    return parts
 
 
 def with_value(part: Any, name: str, label: str, value: Any) -> Any:
@@ -130,10 +116,6 @@ def with_value(part: Any, name: str, label: str, value: Any) -> Any:
     return again if label == f"{name}.{argument}" or again == changed else changed
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(x, float) for x in value)
-
-
 def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Knobs and values with knobs that stand directly inside a value, with their names, in the order of its fields."""
     if not dataclasses.is_dataclass(part):
@@ -163,20 +145,6 @@ def numbered(parts: Iterable[Any]) -> list[str]:
         counts[own] = counts.get(own, 0) + 1
         names.append(own if counts[own] == 1 else f"{own}{counts[own]}")
     return names
-
-
-def bound(part: Any) -> Iterator[Any]:
-    """Knobs of the value, and of the values inside it, that `bind` has turned into tensors `[R, 1]`."""
-    if isinstance(part, tuple):
-        for value in part:
-            yield from bound(value)
-    elif dataclasses.is_dataclass(part):
-        for f in dataclasses.fields(part):
-            value = getattr(part, f.name)
-            if f.metadata.get("knob") and hasattr(value, "unsqueeze"):
-                yield value
-            else:
-                yield from bound(value)
 
 
 def bind(part: Any, replicates: np.ndarray) -> Any:

@@ -5,11 +5,12 @@ A law turns one keyed uniform or normal number into one value, so a draw belongs
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,18 +25,6 @@ MANY = 1 << 20
 SHOWN = 8
 """Numbers of a law that its `repr` shows."""
 Parameters = tuple[float, ...]
-Transform = Callable[[np.ndarray, Any], np.ndarray]
-"""Of numbers and parameters; those of an empirical law are an array where values are drawn."""
-
-
-class Family(NamedTuple):
-    """The formulas of a law: its mean, whether it is made of normal numbers, the map from draws, and P(X > x)."""
-
-    names: tuple[str, ...]
-    mean: Callable[[Parameters], float]
-    from_normal: bool
-    value: Transform
-    survival: Transform
 
 
 @dataclass(frozen=True)
@@ -48,6 +37,10 @@ class Law:
 
     kind: str
     parameters: Parameters
+
+    def __hash__(self) -> int:
+        # A law may have a million numbers.
+        return hash((self.kind, self.parameters[:SHOWN]))
 
     def __str__(self) -> str:
         return ":".join([self.kind, *map(repr, self.parameters)])
@@ -68,10 +61,10 @@ class Law:
         remedy = "write a distribution as kind:parameter:..., such as lognormal:1.0:0.8"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
-        values = [_number(f"distribution {kind}", number, remedy) for number in numbers]
-        if kind in OBSERVED:
-            return OBSERVED[kind](values)
-        names = FAMILIES[kind].names
+        values = [checks.real(f"distribution {kind}", measured.number(each), remedy) for each in numbers]
+        if kind in ("empirical", "recorded"):
+            return MAKERS[kind](values)
+        names = inspect.signature(MAKERS[kind]).parameters
         checks.require(len(values) == len(names), "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
         return MAKERS[kind](*values)
 
@@ -87,7 +80,7 @@ class Law:
 
     @cached_property
     def _mean(self) -> float:
-        return FAMILIES[self.kind].mean(self.parameters)
+        return _mean(self.kind, self.parameters)
 
     def mean(self) -> float:
         """E[X]; raises `InputError` where it is infinite."""
@@ -115,39 +108,13 @@ class Law:
         """
         n = checks.integer("n", n, 1, "take the maximum of at least one draw")
         k = checks.integer("k", k, 1, "count the draws from the smallest", n)
-        # Every realization of a system asks for the same.
-        if (k, n) not in self._leasts:
-            self._leasts[k, n] = self._least(k, n)
-        return self._leasts[k, n]
-
-    @cached_property
-    def _leasts(self) -> dict[tuple[int, int], float]:
-        return {}
-
-    def _least(self, k: int, n: int) -> float:
-        if n == 1 or self.kind == "constant":
-            return self.mean()
-        if self.kind == "recorded":
-            return _of_windows(self._numbers, k, n)
-        if self.kind == "empirical":
-            steps = _share_below(np.linspace(0.0, 1.0, len(self.parameters) + 1), k, n)
-            return float(np.dot(np.sort(self.parameters), np.diff(steps)))
-        mean = self.mean()
-        try:
-            integral = _integral_of_order(self, k, n)
-        except (OverflowError, ValueError):
-            integral = math.nan
-        # A maximum below the mean says that the quadrature has lost the law's mass between its points.
-        fits = math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9))
-        remedy = "choose a distribution of less extreme shape, or give explicit times instead of a load"
-        checks.require(fits, "law", str(self), f"narrow enough for the mean of the largest of {n} draws", remedy)
-        return integral
+        return _least(self, k, n)
 
     def survival(self, x: np.ndarray | float) -> np.ndarray:
         """P(X > x), float64 in the shape of x."""
         # Far out in the tail a quotient overflows to infinity, behind which nothing is left.
         with np.errstate(over="ignore"):
-            return FAMILIES[self.kind].survival(np.asarray(x, dtype=np.float64), self.parameters)
+            return _survival(self.kind, np.asarray(x, dtype=np.float64), self.parameters)
 
     def sample(
         self,
@@ -163,7 +130,6 @@ class Law:
 
         `compiled` takes the numba twin of the generator: faster on blocks, equal but for the rounding of normals.
         """
-        family = FAMILIES[self.kind]
         if self.kind == "constant":
             shape = np.broadcast_shapes(*(np.shape(c) for c in (first, second, third, draw)))
             return np.full(shape, self.parameters[0])
@@ -171,7 +137,7 @@ class Law:
             # Each realization (and third coordinate) starts anywhere in the record and goes round.
             start = (stream.uniform(first, 0, third, draw) * len(self._numbers)).astype(np.int64)
             return self._numbers[(start + np.asarray(second)) % len(self._numbers)]
-        normal = family.from_normal
+        normal = self.kind == "lognormal"
         if compiled:
             from asyncsim.base import rng_compiled
 
@@ -181,7 +147,7 @@ class Law:
             numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
         # A draw beyond the largest number is infinite, as the distribution has it.
         with np.errstate(over="ignore"):
-            return family.value(numbers, self._numbers if self.kind == "empirical" else self.parameters)
+            return _value(self.kind, numbers, self._numbers if self.kind == "empirical" else self.parameters)
 
 
 def constant(value: float) -> Law:
@@ -334,101 +300,88 @@ def from_file(field: str, place: str) -> Law:
     return empirical(numbers)
 
 
-def _number(field: str, text: str, remedy: str) -> float:
-    """A parameter out of the text of a law."""
-    return checks.real(field, measured.number(text), remedy)
+MAKERS: dict[str, Callable[..., Law]] = {
+    make.__name__: make for make in (constant, exponential, lognormal, pareto, gamma, empirical, recorded)
+}
 
 
 def _positive(field: str, value: float) -> float:
     return checks.real(field, value, "give a positive number", 0.0, open_low=True)
 
 
-def _exponential_value(u: np.ndarray, p: Parameters) -> np.ndarray:
-    return -p[0] * np.log1p(-u)
-
-
-def _exponential_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
-    return np.exp(-np.maximum(x, 0.0) / p[0])
-
-
-def _lognormal_value(z: np.ndarray, p: Parameters) -> np.ndarray:
-    return p[0] * np.exp(p[1] * z - 0.5 * p[1] ** 2)
-
-
-def _lognormal_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
-    from scipy.special import ndtr
-
-    if p[1] == 0.0:
-        return np.where(x < p[0], 1.0, 0.0)
-    with np.errstate(divide="ignore"):
-        return ndtr(-(np.log(np.maximum(x, 0.0) / p[0]) / p[1] + 0.5 * p[1]))
-
-
-def _pareto_mean(p: Parameters) -> float:
-    return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
-
-
-def _pareto_value(u: np.ndarray, p: Parameters) -> np.ndarray:
-    return p[0] * (1.0 - u) ** (-1.0 / p[1])
-
-
-def _pareto_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
-    return (p[0] / np.maximum(x, p[0])) ** p[1]
-
-
-def _gamma_value(u: np.ndarray, p: Parameters) -> np.ndarray:
-    from scipy.special import gammaincinv
-
-    return p[0] / p[1] * gammaincinv(p[1], u)
-
-
-def _gamma_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
-    from scipy.special import gammaincc
-
-    return gammaincc(p[1], np.maximum(x, 0.0) * p[1] / p[0])
-
-
-def _empirical_value(u: np.ndarray, p: Parameters) -> np.ndarray:
-    return np.asarray(p)[(u * len(p)).astype(np.int64)]
-
-
-def _empirical_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
-    return 1.0 - np.searchsorted(np.sort(p), x, side="right") / len(p)
-
-
-def _constant_value(u: np.ndarray, p: Parameters) -> np.ndarray:
-    return np.full(np.shape(u), p[0])
-
-
-def _constant_survival(x: np.ndarray, p: Parameters) -> np.ndarray:
-    return np.where(x < p[0], 1.0, 0.0)
-
-
-def _first(p: Parameters) -> float:
-    return p[0]
-
-
-def _empirical_mean(p: Parameters) -> float:
+def _mean(kind: str, p: Parameters) -> float:
+    if kind == "pareto":
+        return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
+    if kind not in ("empirical", "recorded"):
+        return p[0]
     try:
         return math.fsum(p) / len(p)
     except OverflowError:  # the sum is beyond the largest number, the mean is not
         return math.fsum(x / len(p) for x in p)
 
 
-FAMILIES: dict[str, Family] = {
-    "constant": Family(("value",), _first, False, _constant_value, _constant_survival),
-    "exponential": Family(("mean",), _first, False, _exponential_value, _exponential_survival),
-    "lognormal": Family(("mean", "sigma"), _first, True, _lognormal_value, _lognormal_survival),
-    "pareto": Family(("minimum", "alpha"), _pareto_mean, False, _pareto_value, _pareto_survival),
-    "gamma": Family(("mean", "shape"), _first, False, _gamma_value, _gamma_survival),
-    "empirical": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
-    "recorded": Family(("values",), _empirical_mean, False, _empirical_value, _empirical_survival),
-}
-MAKERS: dict[str, Callable[..., Law]] = {
-    make.__name__: make for make in (constant, exponential, lognormal, pareto, gamma, empirical, recorded)
-}
-OBSERVED = {"empirical": empirical, "recorded": recorded}
-"""Laws of given numbers, drawn independently or replayed in their order."""
+def _value(kind: str, u: np.ndarray, p: Any) -> np.ndarray:
+    """Values of uniform numbers, lognormal ones of normal numbers."""
+    match kind:
+        case "exponential":
+            return -p[0] * np.log1p(-u)
+        case "lognormal":
+            return p[0] * np.exp(p[1] * u - 0.5 * p[1] ** 2)
+        case "pareto":
+            return p[0] * (1.0 - u) ** (-1.0 / p[1])
+        case "gamma":
+            from scipy.special import gammaincinv
+
+            return p[0] / p[1] * gammaincinv(p[1], u)
+    return np.asarray(p)[(u * len(p)).astype(np.int64)]
+
+
+def _survival(kind: str, x: np.ndarray, p: Parameters) -> np.ndarray:
+    if kind == "constant" or (kind == "lognormal" and p[1] == 0.0):
+        return np.where(x < p[0], 1.0, 0.0)
+    match kind:
+        case "exponential":
+            return np.exp(-np.maximum(x, 0.0) / p[0])
+        case "lognormal":
+            from scipy.special import ndtr
+
+            with np.errstate(divide="ignore"):
+                return ndtr(-(np.log(np.maximum(x, 0.0) / p[0]) / p[1] + 0.5 * p[1]))
+        case "pareto":
+            return (p[0] / np.maximum(x, p[0])) ** p[1]
+        case "gamma":
+            from scipy.special import gammaincc
+
+            return gammaincc(p[1], np.maximum(x, 0.0) * p[1] / p[0])
+    return 1.0 - np.searchsorted(np.sort(p), x, side="right") / len(p)
+
+
+@lru_cache(maxsize=4096)
+def _least(law: Law, k: int, n: int) -> float:
+    """E[k-th of n]; every realization of a system asks for the same."""
+    if n == 1 or law.kind == "constant":
+        return law.mean()
+    if law.kind == "recorded":
+        # Of n consecutive numbers over all starts, the first behind the last.
+        values, total, rows = law._numbers, 0.0, max(1, (1 << 22) // n)
+        for first in range(0, len(values), rows):
+            start = np.arange(first, min(first + rows, len(values)))
+            window = values[(start[:, None] + np.arange(n)) % len(values)]
+            total += float(np.partition(window, k - 1, axis=1)[:, k - 1].sum())
+        return total / len(values)
+    if law.kind == "empirical":
+        steps = _share_below(np.linspace(0.0, 1.0, len(law.parameters) + 1), k, n)
+        return float(np.dot(np.sort(law.parameters), np.diff(steps)))
+    mean = law.mean()
+    try:
+        integral = _integral_of_order(law, k, n)
+    except (OverflowError, ValueError):
+        integral = math.nan
+    # A maximum below the mean says that the quadrature has lost the law's mass between its points.
+    fits = math.isfinite(integral) and (k < n or integral >= mean * (1.0 - 1e-9))
+    remedy = "choose a distribution of less extreme shape, or give explicit times instead of a load"
+    checks.require(fits, "law", str(law), f"narrow enough for the mean of the largest of {n} draws", remedy)
+    return integral
 
 
 def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
@@ -438,17 +391,6 @@ def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
     return np.asarray(below**n if k == n else betainc(k, n - k + 1, below))
 
 
-def _of_windows(values: np.ndarray, k: int, n: int) -> float:
-    """Mean of the k-th smallest of n consecutive numbers over all starts, the first behind the last."""
-    total, rows = 0.0, max(1, (1 << 22) // n)
-    for first in range(0, len(values), rows):
-        start = np.arange(first, min(first + rows, len(values)))
-        window = values[(start[:, None] + np.arange(n)) % len(values)]
-        total += float(np.partition(window, k - 1, axis=1)[:, k - 1].sum())
-    return total / len(values)
-
-
-@lru_cache(maxsize=4096)
 def _integral_of_order(law: Law, k: int, n: int) -> float:
     """E[k-th of n] in y = log x, where every law here is smooth and of bounded width, split at the median."""
     from scipy.integrate import quad

@@ -34,6 +34,9 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     ({'learning_rate': 0.1}, 3, True)
     """
     commit, dirty = _checkout(Path(__file__).resolve().parents[1])
+    # Code that computed on a GPU has imported the library that names it.
+    torch = sys.modules.get("torch")
+    known = torch is not None and torch.cuda.is_available()
     return {
         "asyncsim": version_of("asyncsim"),
         "commit": commit,
@@ -43,7 +46,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "accelerator": None if device == "cpu" else _accelerator(),
+        "accelerator": None if device == "cpu" else torch.cuda.get_device_name() if known else "unknown",
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": None if spec is None else plain(dict(spec)),
         "seed": seed,
@@ -66,23 +69,13 @@ def _checkout(folder: Path) -> tuple[str | None, bool | None]:
     if not (folder.parent / ".git").exists():
         return None, None
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return commit.strip(), bool(_git(folder, "status", "--porcelain", "--untracked-files=no").strip())
+        # Without optional locks: a run killed during this query must leave the repository usable.
+        command = ["git", "--no-optional-locks", "-C", str(folder)]
+        asked = ["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]
+        answers = [subprocess.run([*command, *each], capture_output=True, timeout=10, check=True) for each in asked]
+        return answers[0].stdout.decode().strip(), bool(answers[1].stdout.strip())
     except (OSError, subprocess.SubprocessError):
         return None, None
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    # Without optional locks: a run killed during this query must leave the repository usable.
-    command = ["git", "--no-optional-locks", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
-    return done.stdout
-
-
-def _accelerator() -> str:
-    """Name of the GPU; code that computed there has imported the library that names it."""
-    torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else "unknown"
 
 
 @cache

@@ -27,7 +27,11 @@ def refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, 
 
 def column(field: str, place: str) -> tuple[str, np.ndarray]:
     """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names."""
-    place, factor = _factor(field, place)
+    factor = 1.0
+    before, times, text = place.rpartition("*")
+    if times and not os.path.exists(place):
+        remedy = "write @delays.csv:reward_ms*0.001 for seconds of a column of milliseconds"
+        place, factor = before.rstrip(), checks.real(f"{field} factor", number(text), remedy, 0.0, open_low=True)
     path, named = place, ""
     if not os.path.exists(place) and ":" in place:
         path, _, named = place.rpartition(":")
@@ -61,15 +65,6 @@ def _refuse_text(field: str, column: str, columns: dict[str, np.ndarray]) -> Non
     if odd and len(odd) < len(cells):
         where = f"values of {field} column {column}, row {odd[0] + 1}"
         raise checks.InputError(where, cells[odd[0]], "a number", "write plain numbers, and no text among them")
-
-
-def _factor(field: str, place: str) -> tuple[str, float]:
-    """The place without its factor, and the factor, 1 where there is none."""
-    before, times, text = place.rpartition("*")
-    if not times or os.path.exists(place):
-        return place, 1.0
-    remedy = "write @delays.csv:reward_ms*0.001 for seconds of a column of milliseconds"
-    return before.rstrip(), checks.real(f"{field} factor", number(text), remedy, 0.0, open_low=True)
 
 
 def _columns(path: str) -> dict[str, np.ndarray]:

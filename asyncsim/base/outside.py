@@ -79,7 +79,20 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
     checks.require(bool(colon and place and name), field, target, "of the form module:name", FORM)
     if not installed:
         permit(target, field)
-    part = _file(Path(place), field) if place.endswith(".py") else _module(place, field)
+    if place.endswith(".py"):
+        path = Path(place)
+        checks.require(path.is_file(), field, str(path), "a file that exists", FORM)
+        spec = importlib.util.spec_from_file_location(f"outside_{path.stem}", path)
+        assert spec is not None
+        part = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = part  # where dataclasses look for their module
+        # From the text, whose digest is stored: Python's cache takes an edit of equal length for none within a second.
+        _imported(str(path), field, lambda: exec(compile(path.read_bytes(), str(path), "exec"), vars(part)))
+    else:
+        # As with `python -m`: modules of the folder in which one stands are found.
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        part = _imported(place, field, lambda: importlib.import_module(place))
     for step in name.split("."):
         known = [each for each in vars(part) if not each.startswith("_")] if hasattr(part, "__dict__") else []
         remedy = f"it has {', '.join(known[:10]) or 'nothing public'}"
@@ -99,24 +112,6 @@ def registered(package: str) -> dict[str, str]:
         here = os.path.realpath(".")
         points = [each for each in points if each.dist and os.path.realpath(str(each.dist.locate_file(""))) != here]
     return {point.name.replace("-", "_"): point.value for point in points}
-
-
-def _file(path: Path, field: str) -> Any:
-    checks.require(path.is_file(), field, str(path), "a file that exists", FORM)
-    spec = importlib.util.spec_from_file_location(f"outside_{path.stem}", path)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for their module
-    # From the text, whose digest is stored: Python's own cache takes an edit of equal length for none within a second.
-    _imported(str(path), field, lambda: exec(compile(path.read_bytes(), str(path), "exec"), vars(module)))
-    return module
-
-
-def _module(name: str, field: str) -> Any:
-    # As with `python -m`: modules of the folder in which one stands are found.
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    return _imported(name, field, lambda: importlib.import_module(name))
 
 
 def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:

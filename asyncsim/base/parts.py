@@ -83,15 +83,12 @@ def number(
     domain = f"{'>' if above else '>='} {low:g}" if low > -math.inf else ""
     if low > -math.inf and high < math.inf:
         domain = f"in {'(' if above else '['}{low:g}, {high:g}{']' if high == round(high, 9) else ')'}"
-    return Knob(
-        usual,
-        words + ", None for none" * optional,
-        lambda name, value: check(name, value, advice, low, high, open_low=above),
-        domain,
-        "Number" if varies else "float",
-        varies,
-        optional,
-    )
+
+    def read(name: str, value: Any) -> Any:
+        return check(name, value, advice, low, high, open_low=above)
+
+    words, kind = words + ", None for none" * optional, "Number" if varies else "float"
+    return Knob(usual, words, read, domain, kind, varies, optional)
 
 
 def whole(

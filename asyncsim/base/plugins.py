@@ -157,19 +157,14 @@ def described(package: str, name: str, kind: str) -> dict[str, Any]:
         for p in signature.parameters.values()
     ]
     doc = inspect.getdoc(part) if function else vars(part).get("__doc__")
-    call = _call(snake, signature) if function else snake
+    # Types as they are written, without the quotes of annotations that are kept as text.
+    words = list[str]()
+    for p in signature.parameters.values():
+        words += ["*"] * (p.kind is p.KEYWORD_ONLY and "*" not in words)
+        default = "" if p.default is p.empty else f" = {p.default!r}"
+        words.append(f"{p.name}: {inspect.formatannotation(p.annotation).strip(chr(39))}{default}")
+    call = f"{snake}({', '.join(words)})" if function else snake
     return {"name": snake, "signature": call, "arguments": arguments, "doc": doc or ""}
-
-
-def _call(name: str, signature: inspect.Signature) -> str:
-    """The signature with types as they are written, without the quotes of annotations that are kept as text."""
-    words = []
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in words:
-            words.append("*")
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        words.append(f"{parameter.name}: {inspect.formatannotation(parameter.annotation).strip(chr(39))}{default}")
-    return f"{name}({', '.join(words)})"
 
 
 def name_of(part: Any) -> str:

@@ -141,10 +141,8 @@ class Comparison:
         if not self.samples and self.reason:
             return f"{self.verdict}: {self.reason}"
         reason = f" ({self.reason})" if self.reason and self.verdict != "held" else ""
-        return f"{self.verdict}: {self._numbers()}{reason}"
-
-    def _numbers(self) -> str:
-        return f"{self.quantity} predicted {notation.number(self.predicted)}, measured {self._measured()}".lstrip()
+        text = f"{self.quantity} predicted {notation.number(self.predicted)}, measured {self._measured()}"
+        return f"{self.verdict}: {text.lstrip()}{reason}"
 
     def _measured(self) -> str:
         half = (self.high - self.low) / 2.0
@@ -322,11 +320,9 @@ class Schedule:
         """Source, shape and staleness instead of the arrays; 400 characters at most."""
         shape = "x".join(map(str, self.version.shape))
         gap = self.staleness()
-        stale = (
-            f"staleness {np.nanmean(gap):.4g} on average, {np.nanmax(gap):g} at most"
-            if (gap >= 0).any()
-            else ("no version known")
-        )
+        stale = "no version known"
+        if (gap >= 0).any():
+            stale = f"staleness {np.nanmean(gap):.4g} on average, {np.nanmax(gap):g} at most"
         name = checks.shown(self.header.get("name", "imposed"))
         return checks.clipped(f"Schedule({name}, [M, B, G, N, T] = {shape}, {stale})", 400)
 
@@ -368,23 +364,20 @@ class Schedule:
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and scalars as files hold them; `unpacked` is the way back."""
-        arrays = {"version": self.version, "trajectory": self.trajectory}
-        if self.work is not None:
-            arrays["work"] = self.work
-        if self.seconds is not None:
-            arrays["seconds"] = self.seconds
+        every = {name: getattr(self, name) for name in ("version", "trajectory", "work", "seconds")}
+        arrays = {name: array for name, array in every.items() if array is not None}
         scalars = {"batches_per_publish": self.batches_per_publish, "random": self.random, "header": self.header}
         return arrays, scalars
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
-        work, seconds = arrays.get("work"), arrays.get("seconds")
         # Files from before had the epochs of the learner among the scalars.
         scalars = dict(scalars)
         epochs = scalars.pop("updates_per_batch", 1)
         if epochs != 1:
             scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
+        work, seconds = arrays.get("work"), arrays.get("seconds")
         return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -98,10 +98,8 @@ def broadcast(*coordinates: Any) -> tuple[np.ndarray, ...]:
     arrays = [np.asarray(c) for c in coordinates]
     for array in arrays:
         if array.size and (array.min() < 0 or array.max() > MASK):
-            remedy = "split the run over seeds"
-            raise checks.InputError(
-                "random coordinate", int(array.min() if array.min() < 0 else array.max()), "in [0, 2^32)", remedy
-            )
+            beyond = int(array.min() if array.min() < 0 else array.max())
+            raise checks.InputError("random coordinate", beyond, "in [0, 2^32)", "split the run over seeds")
     return tuple(np.broadcast_arrays(*(a.astype(np.uint64) for a in arrays)))
 
 

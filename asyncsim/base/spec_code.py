@@ -146,19 +146,14 @@ def _module_of(text: str) -> tuple[str, Path | None]:
 
     A place is that of module:name, path.py:name, or of a part that another package registers.
     """
-    named = outside.NAMED.fullmatch(_registered(text))
+    kind, _, name = text.partition(".")
+    if name and kind in plugins.PARTS and name not in plugins.summaries(f"{PACKAGE}.{kind}"):
+        text = outside.registered(f"{PACKAGE}.{kind}").get(name, text)
+    named = outside.NAMED.fullmatch(text)
     place = named[1] if named is not None else ""
     if place.endswith(".py"):
         return place, Path(place) if Path(place).is_file() else None
     return place, _module(place) if MODULE.fullmatch(place) else None
-
-
-def _registered(text: str) -> str:
-    """The module:name of a part that another package registers; other texts stay."""
-    kind, _, name = text.partition(".")
-    if not name or kind not in plugins.PARTS or name in plugins.summaries(f"{PACKAGE}.{kind}"):
-        return text
-    return outside.registered(f"{PACKAGE}.{kind}").get(name, text)
 
 
 def _module(name: str) -> Path | None:
@@ -180,7 +175,9 @@ def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
     """The user's modules among dotted names that a file reads, and those that they import, by name."""
     if not _is_mine(beside.resolve()):
         return {}
-    roots = list(dict.fromkeys([beside.resolve().parent, *_roots()]))
+    # Folders of Python's path that hold neither installed packages nor Python's own.
+    mine = [path for each in ("", *sys.path) if _is_mine(path := Path(each or ".").resolve())]
+    roots = list(dict.fromkeys([beside.resolve().parent, *mine]))
     found: dict[str, Path] = {}
     left = [each for name in every for each in (*_packages(name), name)]
     while left:
@@ -192,11 +189,6 @@ def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
             found[own] = file
             left += [each for name in digests.facts(own, file).names for each in (*_packages(name), name)]
     return found
-
-
-def _roots() -> list[Path]:
-    """Folders of Python's path that hold neither installed packages nor Python's own."""
-    return [path for each in ("", *sys.path) if _is_mine(path := Path(each or ".").resolve())]
 
 
 def _is_mine(path: Path) -> bool:

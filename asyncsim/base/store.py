@@ -62,7 +62,24 @@ class Store:
 
     def __init__(self, where: str | os.PathLike[str]) -> None:
         self.where = os.fspath(where)
-        self._system, self._root = _resolved(self.where)
+        self._system: Any = None  # the machine's own
+        remedy = "give a folder, or an address such as s3://bucket/folder"
+        checks.require(bool(self.where), "store", self.where, "a folder or an address", remedy)
+        scheme, separator, rest = self.where.partition("://")
+        if not separator or scheme == "file":
+            self._root = os.path.abspath(rest if separator else self.where)
+            return
+        import pyarrow
+        from pyarrow import fs
+
+        try:
+            self._system, path = fs.FileSystem.from_uri(self.where)
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            bound = f"an address ({' '.join(str(error).split())[:120]})"
+            raise checks.InputError("store", self.where, bound, remedy) from None
+        whole = bool(path.strip("/"))
+        checks.require(whole, "store", self.where, "an address with a bucket and a folder", remedy)
+        self._root = path.rstrip("/")
 
     def __repr__(self) -> str:
         return f"Store({self.where!r})"
@@ -76,7 +93,13 @@ class Store:
         """Write a file, replacing one of that name."""
         with self._reachable():
             if self._system is None:
-                _write_local(Path(self._root, name), data)
+                try:
+                    files.write_atomically(Path(self._root, name), lambda file: file.write(data))
+                except checks.InputError as error:
+                    # The cause has the reason that a caller asks for, such as a full disk.
+                    cause = error.__context__
+                    reason = "no right to write, or a file where a folder is needed"
+                    raise (cause if isinstance(cause, OSError) else OSError(errno.EACCES, reason)) from None
                 return
             path = f"{self._root}/{name}"
             direct = self._system.type_name in DIRECT
@@ -169,34 +192,6 @@ class Store:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:160]
             remedy = "check the address, the rights and the room there, or choose another store"
             raise checks.InputError("store", self.where, f"reachable and writable ({reason})", remedy) from None
-
-
-def _resolved(where: str) -> tuple[Any, str]:
-    """The file system (None: this machine's own) and the path in it."""
-    remedy = "give a folder, or an address such as s3://bucket/folder"
-    checks.require(bool(where), "store", where, "a folder or an address", remedy)
-    scheme, separator, rest = where.partition("://")
-    if not separator or scheme == "file":
-        return None, os.path.abspath(rest if separator else where)
-    import pyarrow
-    from pyarrow import fs
-
-    try:
-        system, path = fs.FileSystem.from_uri(where)
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise checks.InputError("store", where, f"an address ({' '.join(str(error).split())[:120]})", remedy) from None
-    checks.require(bool(path.strip("/")), "store", where, "an address with a bucket and a folder", remedy)
-    return system, path.rstrip("/")
-
-
-def _write_local(path: Path, data: bytes) -> None:
-    try:
-        files.write_atomically(path, lambda file: file.write(data))
-    except checks.InputError as error:
-        # The cause has the reason that a caller asks for, such as a full disk.
-        cause = error.__context__
-        reason = "no right to write, or a file where a folder is needed"
-        raise (cause if isinstance(cause, OSError) else OSError(errno.EACCES, reason)) from None
 
 
 def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iterator[str]:

@@ -131,25 +131,23 @@ class Trace:
         names = [_name_setting(settings, column, "{:.6g}") for column in columns]
         if len(set(names)) < len(names):
             names = [_name_setting(settings, column, "{!r}") for column in columns]
-        return {
-            name: self._part(np.flatnonzero(which.reshape(-1) == k), dict(zip(settings, columns[k], strict=True)))
-            for k, name in enumerate(names)
-        }
-
-    def _part(self, rows: np.ndarray, setting: dict[str, float]) -> Trace:
-        """The given replicates, which have one setting, on the realizations of the schedule that they use."""
-        used, realization = np.unique(self.realization[rows], return_inverse=True)
-        whole = len(used) == self.schedule.realizations
-        return Trace(
-            metrics={name: values[:, rows] for name, values in self.metrics.items()},
-            updates=self.updates,
-            accumulated={name: values[..., rows] for name, values in self.accumulated.items()},
-            parameters=self.parameters[rows],
-            diverged=self.diverged[rows],
-            realization=realization,
-            schedule=feeds.head(self.schedule, self.schedule.batches, None if whole else used),
-            header={**self.header, "settings": {}, "setting": setting},
-        )
+        parts: dict[str, Trace] = {}
+        for k, name in enumerate(names):
+            # The replicates of one setting, on the realizations of the schedule that they use.
+            rows = np.flatnonzero(which.reshape(-1) == k)
+            used, realization = np.unique(self.realization[rows], return_inverse=True)
+            whole = len(used) == self.schedule.realizations
+            parts[name] = Trace(
+                metrics={name: values[:, rows] for name, values in self.metrics.items()},
+                updates=self.updates,
+                accumulated={name: values[..., rows] for name, values in self.accumulated.items()},
+                parameters=self.parameters[rows],
+                diverged=self.diverged[rows],
+                realization=realization,
+                schedule=feeds.head(self.schedule, self.schedule.batches, None if whole else used),
+                header={**self.header, "settings": {}, "setting": dict(zip(settings, columns[k], strict=True))},
+            )
+        return parts
 
     def range(self, name: str) -> tuple[float, float]:
         """Least and largest value that a metric can have, infinite where it has no bound."""
@@ -244,14 +242,11 @@ class Trace:
                 for update, row in zip(part.updates, values, strict=True):
                     estimate = part._mean(row)
                     if estimate is not None:
+                        # The interval of a row, however false its error; infinite where there is none.
+                        low, high = part.interval(name, estimate._replace(independent=True))
+                        ends = (-math.inf, math.inf) if math.isnan(low) else (low, high)
                         count = int(np.isfinite(row).sum())
-                        statistics = (
-                            estimate.value,
-                            estimate.error,
-                            *part._bounds(name, estimate),
-                            count,
-                            estimate.independent,
-                        )
+                        statistics = (estimate.value, estimate.error, *ends, count, estimate.independent)
                         rows.append((int(update), name, *setting, *statistics))
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
@@ -289,11 +284,6 @@ class Trace:
         described = {key: json.dumps(records.plain(value)) for key, value in self.header.items()}
         return xarray.Dataset(variables, coordinates, described)
 
-    def _bounds(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
-        """The interval of a row, however false its error; infinite where there is none."""
-        low, high = self.interval(name, estimate._replace(independent=True))
-        return (-math.inf, math.inf) if math.isnan(low) else (low, high)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one compressed file, atomically."""
         arrays, scalars = self._packed()
@@ -301,12 +291,7 @@ class Trace:
 
     def _packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and scalars as files hold them; `_read` is the way back."""
-        arrays = {
-            "updates": self.updates,
-            "parameters": self.parameters,
-            "diverged": self.diverged,
-            "realization": self.realization,
-        }
+        arrays = {name: getattr(self, name) for name in ("updates", "parameters", "diverged", "realization")}
         arrays |= {f"metrics/{k}": v for k, v in self.metrics.items()}
         arrays |= {f"accumulated/{k}": v for k, v in self.accumulated.items()}
         schedule, described = self.schedule.packed()
@@ -347,33 +332,30 @@ class Trace:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
         checks.integer("trace.passes", self.passes, 1, "run it again")
-        # Match integer arrays to replicates and updates.
+        # Match arrays to replicates and updates.
         R, U = self.realization.size, self.updates.size
-        expected: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
-        for name, shape in expected.items():
-            array = getattr(self, name)
-            right = array.shape == shape and np.issubdtype(array.dtype, np.integer)
-            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"integers {shape}", "run it again")
-        # Match metrics, parameters and settings.
-        real: dict[str, tuple[np.ndarray, tuple[int, ...]]] = {
-            f"metrics/{name}": (array, (U, R)) for name, array in self.metrics.items()
-        }
-        real["parameters"] = (self.parameters, (R, *self.parameters.shape[1:2]))
-        for name, (array, shape) in real.items():
-            right = array.shape == shape and array.ndim == 2 and np.issubdtype(array.dtype, np.floating)
-            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"numbers {shape}", "run it again")
+        whole, real = (np.integer, "integers", 1), (np.floating, "numbers", 2)
+        shapes: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
+        expected: dict[str, tuple[np.ndarray, tuple[int, ...], tuple[Any, str, int]]]
+        expected = {name: (getattr(self, name), shape, whole) for name, shape in shapes.items()}
+        expected |= {f"metrics/{name}": (array, (U, R), real) for name, array in self.metrics.items()}
+        expected["parameters"] = (self.parameters, (R, *self.parameters.shape[1:2]), real)
+        for name, (array, shape, (kind, word, axes)) in expected.items():
+            right = array.shape == shape and array.ndim == axes and np.issubdtype(array.dtype, kind)
+            checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"{word} {shape}", "run it again")
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
         # Bound updates and realizations.
-        total = self.schedule.batches * self.passes
+        total, highest = self.schedule.batches * self.passes, self.schedule.realizations
         rising = bool((self.updates[1:] > self.updates[:-1]).all())
         rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
-        checks.require(rising, "trace.updates", self.updates.tolist(), f"ascending in [0, {total})", "run it again")
-        bounded = bool(((self.diverged >= -1) & (self.diverged < total)).all())
-        checks.require(bounded, "trace.diverged", self.diverged.tolist(), f"in [-1, {total})", "run it again")
-        highest = self.schedule.realizations
-        known = bool(((self.realization >= 0) & (self.realization < highest)).all())
-        checks.require(known, "trace.realization", self.realization.tolist(), f"in [0, {highest})", "run it again")
+        for name, values, right, bound in (
+            ("updates", self.updates, rising, f"ascending in [0, {total})"),
+            ("diverged", self.diverged, ((self.diverged >= -1) & (self.diverged < total)).all(), f"in [-1, {total})"),
+            ("realization", self.realization, ((self.realization >= 0) & (self.realization < highest)).all(),
+             f"in [0, {highest})"),
+        ):  # fmt: skip
+            checks.require(bool(right), f"trace.{name}", values.tolist(), bound, "run it again")
 
 
 def _name_setting(knobs: Iterable[str], values: Iterable[float], form: str) -> str:

@@ -104,7 +104,8 @@ class Crew:
     """
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        # As many calls wait as there are workers, so that none is idle while its next one is prepared.
+        self.places = 2 * count
         self._threads = ThreadPoolExecutor(count)
         self._mine = threading.local()
         self._all: list[subprocess.Popen[bytes]] = []
@@ -150,7 +151,11 @@ class Crew:
             process.stdin.flush()
             well, result = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
-            code = _ended(process)
+            # A process whose pipe is closed may take a moment to end by itself.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+            process.kill()
+            code = process.wait()
             reason = f"by signal {-code}" if code < 0 else f"with status {code}"
             raise Died(f"a worker process ended {reason} (killed, or out of memory); use fewer workers") from None
         if not well:
@@ -175,15 +180,6 @@ class Crew:
         return process
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """The status of a process whose pipe is closed; it may take a moment to end by itself."""
-    try:
-        return process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
-
-
 def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -> Iterator[tuple[int, Any]]:
     """Number and result of every call, in the order in which they end; with one worker they are made in this process.
 
@@ -200,7 +196,7 @@ def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -
         left = enumerate(arguments)
         flying: dict[Future[Any], int] = {}
         while True:
-            while len(flying) < 2 * crew.count and (nearest := next(left, None)) is not None:
+            while len(flying) < crew.places and (nearest := next(left, None)) is not None:
                 flying[crew.submit(call, *nearest[1])] = nearest[0]
             if not flying:
                 return
@@ -216,6 +212,11 @@ def named(call: str) -> Any:
     """
     module, _, name = call.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def called(call: str, *arguments: Any) -> Any:
+    """What the function that module:name names returns."""
+    return named(call)(*arguments)
 
 
 def _follow(owner: int) -> None:

@@ -1,10 +1,13 @@
-"""The arms of a comparison: specs that differ in something, may be paired, and have names."""
+"""The arms of a comparison: specs that differ in something, may be paired and have names; and what is refused first."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,15 @@ from torch import Tensor
 
 from asyncsim.base import checks, knobs, notation, plugins
 from asyncsim.base.records import Schedule, plain
+from asyncsim.base.trace import Trace
+from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.tuning import spread
+from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
+
+PROBED = 8
+"""Replicates whose first update shows what a spec reports, and where it starts."""
 
 
 def named(arms: Sequence[Any]) -> dict[str, Spec]:
@@ -25,7 +36,9 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
     if len(arms) == 1 and isinstance(arms[0], Mapping):
         specs = {str(name): spec for name, spec in arms[0].items()}
     else:
-        specs = dict(zip(_names(arms), arms, strict=True))
+        # What differs between the arms in fewest words, else letters.
+        names = short_names(arms) if all(isinstance(arm, Spec) for arm in arms) else []
+        specs = dict(zip(names or [chr(ord("a") + k) for k in range(len(arms))], arms, strict=True))
     checks.require(len(specs) > 1, "arms", len(specs), "two or more", "write sim.compare(a, b, ...)")
     for name, spec in specs.items():
         checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", "write sim.Spec(task, system, ...)")
@@ -37,7 +50,17 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
         checks.require(not saved, f"system of arm {name}", "a saved schedule of several realizations", "one", remedy)
         rows = np.ndim(spec.initial) if spec.initial is not None else 1
         checks.require(rows == 1, f"initial of arm {name}", np.shape(spec.initial), "one row [P]", "give all one start")
-    _refuse_equal(specs)
+    seen: list[tuple[str, Any]] = []
+    for name, spec in specs.items():
+        parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
+        sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
+        initial = None if spec.initial is None else np.asarray(spec.initial).tolist()
+        # All that a spec depends on, comparable: two of one meaning give the same numbers.
+        meaning = content(parts), sizes, plain(spec.describe()), initial
+        twin = next((other for other, known in seen if known == meaning), None)
+        remedy = "change what you want to know about: method, update, system"
+        checks.require(twin is None, f"arm {name}", f"as {twin}", "different from every other arm", remedy)
+        seen.append((name, meaning))
     (first, base), *others = specs.items()
     for name, spec in others:
         remedy = "use one task for all arms; other tasks go into tasks="
@@ -47,13 +70,6 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
         bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"
         checks.require(lengths == wanted, f"updates, every of arm {name}", lengths, bound, remedy)
     return specs
-
-
-def _names(arms: Sequence[Any]) -> list[str]:
-    """What differs between the arms in fewest words, else letters."""
-    specs = [arm for arm in arms if isinstance(arm, Spec)]
-    names = short_names(specs) if len(specs) == len(arms) else []
-    return names or [chr(ord("a") + k) for k in range(len(arms))]
 
 
 def short_names(specs: Sequence[Spec]) -> list[str]:
@@ -103,15 +119,54 @@ def content(value: Any) -> Any:
     return repr(value)
 
 
-def _refuse_equal(arms: Mapping[str, Spec]) -> None:
-    seen: list[tuple[str, Any]] = []
-    for name, spec in arms.items():
-        parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
-        sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
-        initial = None if spec.initial is None else np.asarray(spec.initial).tolist()
-        # All that a spec depends on, comparable: two of one meaning give the same numbers.
-        meaning = content(parts), sizes, plain(spec.describe()), initial
-        twin = next((other for other, known in seen if known == meaning), None)
-        remedy = "change what you want to know about: method, update, system"
-        checks.require(twin is None, f"arm {name}", f"as {twin}", "different from every other arm", remedy)
-        seen.append((name, meaning))
+def recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
+    """The diagnostics that are needed, none where a link or method reports the number, and its name in the trace."""
+    if not isinstance(metric, str):
+        return (metric,), str(getattr(metric, "name", metric))
+    return ((metric,) if metric in plugins.summaries("asyncsim.diagnostics") else ()), metric
+
+
+def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> None:
+    """Refuse, by `InputError`, a metric that a spec does not have, and a target that it meets at once, or never can.
+
+    One update of a few replicates tells, of specs that differ in task, policy, method or links. It is made only where
+    there is a target, or where a link or method has to report the metric, since no diagnostic has its name. `specs`:
+    each behind what messages call it, with the diagnostics that it records.
+    """
+    asked, seen = [], list[Any]()
+    for each in readings:
+        diagnostic = each.metric in plugins.summaries("asyncsim.diagnostics")
+        if diagnostic and each.target is None:
+            curve = isinstance(plugins.load("asyncsim.diagnostics", each.metric, "metric")(), Metric)
+            remedy = "read it of sim.run's trace.accumulated"
+            checks.require(curve, "metric", each.metric, "a number for every update", remedy)
+        asked += [each] * (each.target is not None or not diagnostic)
+    for name, spec in specs if asked else ():
+        parts = content((spec.task, spec.policy, spec.method, spec.update, spec.initial))
+        if parts in seen:
+            continue
+        seen.append(parts)
+        few = spec.replace(updates=spec.passes, every=1, replicates=PROBED, block=None, realizations=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", checks.ShortRunWarning)
+            trace = run(spread(few), progress=False)
+        for reading in asked:
+            listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
+            near = difflib.get_close_matches(reading.metric, listed, 1)
+            hint = f"did you mean {near[0]}?" if near else "see `asyncsim list metrics`"
+            bound = f"a diagnostic, or a number that a link or method of {name} reports"
+            checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
+            if reading.target is not None:
+                _refuse_target(reading, reading.target, name, trace, spec)
+
+
+def _refuse_target(reading: Reading, target: float, name: str, trace: Trace, spec: Spec) -> None:
+    higher, first = reading.better == "higher", trace.metrics[reading.metric][0]
+    start = float(first[np.isfinite(first)].mean()) if np.isfinite(first).any() else math.nan
+    met = start >= target if higher else start <= target
+    bound = f"{'above' if higher else 'below'} {start:.6g}, where {reading.metric} of {name} is before training"
+    other = "lower" if higher else "higher"
+    checks.require(not met, "target", target, bound, f"give a value that has to be learned, or better={other!r}")
+    low, high = reading.range(trace, spec.fitted_task)
+    bound = f"in [{low:g}, {high:g}], the range of {reading.metric}"
+    checks.require(low <= target <= high, "target", target, bound, "give a value that can be reached")

@@ -60,9 +60,8 @@ class Reading:
     @property
     def unit(self) -> str:
         """What a difference is measured in, in words."""
-        return {"time": "updates", "reached": "share of replicates", "collapse": "share of replicates"}.get(
-            self.over, self.metric
-        )
+        events = {"time": "updates", "reached": "share of replicates", "collapse": "share of replicates"}
+        return events.get(self.over, self.metric)
 
     def __str__(self) -> str:
         """The reading in words.

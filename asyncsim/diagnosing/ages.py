@@ -19,7 +19,6 @@ from asyncsim.diagnosing.telemetry import Telemetry
 QUESTION = "distribution of staleness"
 FITS = 0.01
 """P-value from which a named distribution is one that fits."""
-HARMLESS = "Nothing to do."
 
 
 class Law(NamedTuple):
@@ -93,15 +92,10 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
         return _expected(found, laws, p, best, expected, measured)
     if best is None:
         action = "Compare with `asyncsim timeline` of your trainer: no simple distribution fits."
-        return Draft(
-            QUESTION, "systems/mean-staleness-identity",
-            Saying("mixed staleness", "No named distribution fits the staleness of this run.", action),
-            measured=measured, unit="versions",
-        )  # fmt: skip
-    saying = Saying(f"{best.name} staleness", _sentence(best, measured.value), HARMLESS)
-    return Draft(
-        QUESTION, best.claim, saying, None, p[best.name], measured, (best.number, best.number), "versions"
-    )  # fmt: skip
+        saying = Saying("mixed staleness", "No named distribution fits the staleness of this run.", action)
+        return Draft(QUESTION, "systems/mean-staleness-identity", saying, measured=measured, unit="versions")
+    saying, goal = Saying(f"{best.name} staleness", _sentence(best, measured.value)), (best.number, best.number)
+    return Draft(QUESTION, best.claim, saying, None, p[best.name], measured, goal, "versions")
 
 
 def _expected(
@@ -122,7 +116,7 @@ def _expected(
     seen = "no named distribution" if best is None else f"{best.name} of mean {best.number:.3g}"
     return Draft(
         QUESTION, claim,
-        Saying(f"{name} staleness", f"Staleness follows the expected {expected}.", HARMLESS),
+        Saying(f"{name} staleness", f"Staleness follows the expected {expected}."),
         Saying(
             f"{'mixed' if best is None else best.name} staleness", f"Staleness is not {expected}: it follows {seen}.",
             "Check admission, publish interval and the stamp's offset.",
@@ -150,7 +144,12 @@ def candidates(found: Ages) -> list[Law]:
     if low == high:
         return [Law("constant", np.eye(high + 1)[high], "systems/hard-bounds", float(high))]
     even = np.r_[np.zeros(low), np.full(high - low + 1, 1.0 / (high - low + 1))]
-    if _climbs(found, low, high):
+    # A sawtooth: each step has one staleness, which rises by one and falls from the top to the bottom.
+    least, most = np.full(found.steps, high + 1), np.full(found.steps, low - 1)
+    np.minimum.at(least, found.row, staleness)
+    np.maximum.at(most, found.row, staleness)
+    change = np.diff(most)
+    if (least == most).all() and np.where(most[:-1] == high, change == low - high, change == 1).all():
         return [Law("sawtooth", even, "staleness/several-batches-a-publish", (low + high) / 2.0)]
     laws = [Law("uniform", even, "staleness/random-mean", (low + high) / 2.0)]
     if low == 0:
@@ -173,18 +172,6 @@ def _capped(workers: int, cap: int) -> Law:
     """Geometric staleness of which what lies above the cap waits there."""
     shares = _geometric(workers, cap)
     return Law("capped", shares, "systems/hard-bounds", float(shares @ np.arange(cap + 1)))
-
-
-def _climbs(found: Ages, low: int, high: int) -> bool:
-    """Whether each step has one staleness, which rises by one and falls from the top to the bottom."""
-    least = np.full(found.steps, high + 1)
-    most = np.full(found.steps, low - 1)
-    np.minimum.at(least, found.row, found.staleness)
-    np.maximum.at(most, found.row, found.staleness)
-    if (least != most).any():
-        return False
-    change = np.diff(most)
-    return bool(np.where(most[:-1] == high, change == low - high, change == 1).all())
 
 
 def fit(found: Ages, law: Law, measured: Estimate) -> float:
@@ -256,11 +243,9 @@ def stamps(telemetry: Telemetry) -> Draft:
     size = least if least < 0 else excess
     return Draft(
         question, claim,
-        Saying("possible stamps", "No sample is older than the run or younger than its weights.", HARMLESS),
-        Saying(
-            "off-by-one staleness" if abs(size) == 1.0 else "impossible stamps",
-            f"Stamps lie up to {abs(size):g} {'below 0' if least < 0 else 'above the steps so far'}.",
-            "Count stamps and steps in one unit, from the version at which training began.",
-        ),
+        Saying("possible stamps", "No sample is older than the run or younger than its weights."),
+        Saying("off-by-one staleness" if abs(size) == 1.0 else "impossible stamps",
+               f"Stamps lie up to {abs(size):g} {'below 0' if least < 0 else 'above the steps so far'}.",
+               "Count stamps and steps in one unit, from the version at which training began."),
         0.0 if wrong else 1.0, Estimate(size if wrong else 0.0), (0.0, 0.0), "versions",
     )  # fmt: skip

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.diagnosing import ages, gradients, mismatch, mistakes, sizes
-from asyncsim.diagnosing.findings import LEVEL, VERDICTS, Draft, Finding, missing, settle
+from asyncsim.diagnosing import ages, gradients, mismatch, sizes
+from asyncsim.diagnosing.findings import HARMLESS, LEVEL, VERDICTS, Draft, Finding, missing, settle
 from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ QUESTIONS = (
     sizes.above_one,
     gradients.cosine,
     gradients.boundary,
-    mistakes.direction,
+    sizes.direction,
 )
 """Functions from telemetry to a draft of a finding, or to None where the question does not arise."""
 
@@ -68,7 +68,7 @@ class Diagnosis:
         for each in sorted(self.findings, key=lambda finding: order.index(finding.verdict)):
             cause = f" ({each.cause})" if each.cause else ""
             lines += [f"{each.verdict}: {each.question}{cause}", f"  {each.sentence} [{each.claim}]"]
-            lines += [f"  {each.action}"] if each.verdict != "as predicted" or each.action != ages.HARMLESS else []
+            lines += [f"  {each.action}"] if each.verdict != "as predicted" or each.action != HARMLESS else []
         return "\n".join(lines)
 
 
@@ -109,15 +109,14 @@ def diagnose(
     >>> sim.diagnose(log | {"rl/ess": [1.25] * 40}).causes
     ['ESS above one']
     """
-    setup = Setup(
-        _positive("batch", batch, 1.0),
-        expected_law(staleness),
-        _positive("learning_rate", learning_rate),
-        _positive("curvature", curvature),
-        None if momentum is None else _share(momentum),
-        _positive("cap", cap, 1.0),
-        checks.real("floor", floor, "give a variance in nats^2", 0.0),
-    )
+    batch, expected = _positive("batch", batch, 1.0), expected_law(staleness)
+    rate, curve = _positive("learning_rate", learning_rate), _positive("curvature", curvature)
+    if momentum is not None:
+        remedy = "give the share of the last update that is kept"
+        given, momentum = momentum, checks.real("momentum", momentum, remedy, 0.0, 1.0)
+        checks.require(momentum < 1.0, "momentum", given, "below 1", remedy)
+    cap, floor = _positive("cap", cap, 1.0), checks.real("floor", floor, "give a variance in nats^2", 0.0)
+    setup = Setup(batch, expected, rate, curve, momentum, cap, floor)
     run = read(telemetry, tokens, setup)
     columns = {name: (column, run.scope.get(name, "tokens")) for name, column in run.names.items()}
     return Diagnosis(tuple(settle(drafts(run))), columns, run.unused, run.steps)
@@ -126,19 +125,13 @@ def diagnose(
 def drafts(run: Telemetry) -> list[Draft]:
     """Every question of this telemetry, before p-values are corrected."""
     found = [draft for question in QUESTIONS if (draft := question(run)) is not None]
-    return found + mistakes.impossible(run)
+    return found + sizes.impossible(run)
 
 
 def _positive(name: str, value: float | None, low: float = 0.0) -> float | None:
     if value is None:
         return None
     return checks.real(name, value, "give a positive number", low, open_low=low == 0.0)
-
-
-def _share(value: float) -> float:
-    number = checks.real("momentum", value, "give the share of the last update that is kept", 0.0, 1.0)
-    checks.require(number < 1.0, "momentum", value, "below 1", "give the share of the last update that is kept")
-    return number
 
 
 def expected_law(value: Any) -> str | None:

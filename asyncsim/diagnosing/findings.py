@@ -17,6 +17,7 @@ VERDICTS = ("as predicted", "differs", "cannot tell")
 LEVEL = 0.002
 """Probability that a healthy run gets any finding that differs: a fifth of the one percent that is promised."""
 INTERVAL = 0.95
+HARMLESS = "Nothing to do."
 BY_DEFINITION = "definition"
 """In place of a claim where arithmetic alone decides: a mean exceeds no maximum, two averages of one batch differ."""
 BATCHES = 24
@@ -66,7 +67,7 @@ class Saying:
 
     cause: str
     sentence: str
-    action: str
+    action: str = HARMLESS
 
 
 @dataclass(frozen=True)

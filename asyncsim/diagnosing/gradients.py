@@ -14,7 +14,7 @@ import numpy as np
 
 from asyncsim import claims
 from asyncsim.base.records import Estimate
-from asyncsim.diagnosing.ages import HARMLESS, ages, candidates, unknown
+from asyncsim.diagnosing.ages import ages, candidates, unknown
 from asyncsim.diagnosing.findings import FEWEST, Draft, Saying, above, mean, missing, outside
 from asyncsim.diagnosing.telemetry import Telemetry
 
@@ -57,10 +57,8 @@ def cosine(telemetry: Telemetry) -> Draft:
         return missing(COSINE, SNR, "Too few cosines of neighbors were logged.", "Log one at every update.")
     later = [k for k in found if k > 1]
     if share is None and len(later) < 2:
-        return missing(
-            COSINE, SNR, "A cosine alone does not separate signal from momentum and from shared batches.",
-            "Log the cosine of two halves of a batch, or cosines two and three updates apart.",
-        )  # fmt: skip
+        return missing(COSINE, SNR, "A cosine alone does not separate signal from momentum and from shared batches.",
+                       "Log the cosine of two halves of a batch, or cosines two and three updates apart.")  # fmt: skip
     echo = _echo(telemetry, found)
     if echo is not None and above(echo, 2.0 * TOLERANCE) < 0.01:
         return missing(COSINE, "alignment/lag-identity", "Stale gradients repeat, so cosines do not show the signal.",
@@ -70,13 +68,13 @@ def cosine(telemetry: Telemetry) -> Draft:
     excess = Estimate(
         found[1].value - predicted, math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
     )
-    cause, remedy = _cause(found, base.value, excess)
+    cause, because, remedy = _cause(found, base.value, excess)
     small = base.value < LOW
     words = f"The cosine is {found[1].value:.3f}; signal to noise makes it {predicted:.3f}."
     return Draft(
         COSINE, SNR,
-        Saying(*(("low signal", words, "Raise the batch.") if small else ("signal to noise", words, HARMLESS))),
-        Saying(cause, f"{words[:-1]}, and {_words(cause)}.", remedy),
+        Saying(*(("low signal", words, "Raise the batch.") if small else ("signal to noise", words))),
+        Saying(cause, f"{words[:-1]}, and {because}.", remedy),
         outside(excess, -TOLERANCE, TOLERANCE), found[1], (predicted, predicted),
     )  # fmt: skip
 
@@ -89,29 +87,20 @@ def _with_momentum(share: float, momentum: float | None) -> float:
     return (signal + noise * momentum) / (signal + noise)
 
 
-def _cause(found: dict[int, Estimate], share: float, excess: Estimate) -> tuple[str, str]:
-    """What raises or lowers the cosine, by how the excess falls with the distance."""
+def _cause(found: dict[int, Estimate], share: float, excess: Estimate) -> tuple[str, str, str]:
+    """What raises or lowers the cosine, by how the excess falls with the distance; what shows it, and what to do."""
     if excess.value < 0:
-        return (
-            "gradients that answer each other",
-            "Compare with the publish interval: gradients across a publish disagree.",
-        )
+        remedy = "Compare with the publish interval: gradients across a publish disagree."
+        return "gradients that answer each other", "neighbors answer each other", remedy
     second = found.get(2)
     if second is None:
-        return "momentum or shared batches", "Log cosines two and three updates apart to separate them."
-    rest = second.value - share
-    if above(Estimate(rest, second.error, second.freedom), TOLERANCE) < 0.01:
-        return "momentum", "Log the cosine of raw gradients, before momentum; or give `momentum`."
-    return "shared batches", "Check replay, epochs and the sampler: neighboring updates use the same samples."
-
-
-def _words(cause: str) -> str:
-    return {
-        "gradients that answer each other": "neighbors answer each other",
-        "momentum or shared batches": "momentum or shared batches add to it",
-        "momentum": "the excess falls geometrically, as momentum makes it",
-        "shared batches": "only neighbors agree more",
-    }[cause]
+        remedy = "Log cosines two and three updates apart to separate them."
+        return "momentum or shared batches", "momentum or shared batches add to it", remedy
+    if above(second._replace(value=second.value - share), TOLERANCE) < 0.01:
+        remedy = "Log the cosine of raw gradients, before momentum; or give `momentum`."
+        return "momentum", "the excess falls geometrically, as momentum makes it", remedy
+    remedy = "Check replay, epochs and the sampler: neighboring updates use the same samples."
+    return "shared batches", "only neighbors agree more", remedy
 
 
 def constant_staleness(telemetry: Telemetry) -> int | None:
@@ -154,7 +143,7 @@ def boundary(telemetry: Telemetry) -> Draft:
     where = "beyond" if share.value >= 1.0 else "at"
     return Draft(
         BOUNDARY, claim,
-        Saying("stable step", f"The step is at {share.value:.2f} of its boundary.", HARMLESS),
+        Saying("stable step", f"The step is at {share.value:.2f} of its boundary."),
         Saying("step near boundary", f"The step is {where} {share.value:.2f} of its boundary, where gradients swing.",
                f"Divide the learning rate by {max(share.value / 0.5, 1.0):.2g}, or lower the staleness."),
         above(share, NEAR), share, (0.0, NEAR), "share of the boundary",

@@ -12,8 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.base.records import Estimate
-from asyncsim.diagnosing.ages import HARMLESS, stamps
-from asyncsim.diagnosing.findings import BATCHES, FEWEST, Draft, Saying, above, interval, mean, missing, outside
+from asyncsim.diagnosing.ages import stamps
+from asyncsim.diagnosing.findings import (
+    BATCHES,
+    FEWEST,
+    HARMLESS,
+    Draft,
+    Saying,
+    above,
+    interval,
+    mean,
+    missing,
+    outside,
+)  # fmt: skip
 from asyncsim.diagnosing.telemetry import Telemetry
 
 FLOOR, FRESH, DRIFT = "engine floor", "fresh data are fresh", "drift with staleness"
@@ -97,9 +108,8 @@ def floor(telemetry: Telemetry) -> Draft:
     """Whether sampler and trainer agree on fresh data, up to the floor that is allowed."""
     claim, limit = "ratio/engine-floor", telemetry.setup.floor
     found = levels(telemetry)
-    fresh_data = (
-        None if found is None or 0.0 not in found.staleness else mean(found.square[:, found.staleness == 0.0].ravel())
-    )
+    known = found is not None and 0.0 in found.staleness
+    fresh_data = mean(found.square[:, found.staleness == 0.0].ravel()) if found is not None and known else None
     # Where stamps are in doubt, or no data are stamped fresh, the first step is fresh all the same.
     if fresh_data is None or _doubtful(telemetry):
         fresh_data = first_step(telemetry)
@@ -108,27 +118,19 @@ def floor(telemetry: Telemetry) -> Draft:
             FLOOR, claim, "Too few data are surely fresh, so engine mismatch and staleness are not told apart.",
             f"Log log-probs and staleness of tokens, with {FEWEST} steps that hold fresh data; the first step does.",
         )  # fmt: skip
-    length = _length(telemetry)
+    # Mean tokens of a sequence; 1 where no sequence is known.
+    of = None if telemetry.tokens is None else telemetry.tokens.sequence
+    length = 1.0 if of is None else len(of) / (int(of.max()) + 1)
     cost = math.exp(-length * fresh_data.value)
     size = math.sqrt(max(fresh_data.value, 0.0))
     words = f"Fresh tokens differ by {size:.2g} nats; sequences of {length:.0f} tokens keep ESS/N {cost:.2g}."
     return Draft(
         FLOOR, claim,
-        Saying("engines agree", words, HARMLESS),
-        Saying(
-            "engine mismatch", words,
-            "Compare temperature, top-p and precision of sampler and trainer; weight by the recorded log-probs.",
-        ),
+        Saying("engines agree", words),
+        Saying("engine mismatch", words,
+               "Compare temperature, top-p and precision of sampler and trainer; weight by the recorded log-probs."),
         above(fresh_data, limit), fresh_data, (0.0, limit), "nats^2 per token",
     )  # fmt: skip
-
-
-def _length(telemetry: Telemetry) -> float:
-    """Mean tokens of a sequence; 1 where no sequence is known."""
-    tokens = telemetry.tokens
-    if tokens is None or tokens.sequence is None:
-        return 1.0
-    return len(tokens.sequence) / (int(tokens.sequence.max()) + 1)
 
 
 def fresh(telemetry: Telemetry) -> Draft:
@@ -157,10 +159,8 @@ def fresh(telemetry: Telemetry) -> Draft:
     return Draft(
         FRESH, claim,
         Saying("fresh stamps" if p >= UNSURE else "", words, HARMLESS if p >= UNSURE else "Log more steps."),
-        Saying(
-            "stale data stamped fresh", words,
-            "Stamp samples when they are generated, and count updates where several share a version.",
-        ),
+        Saying("stale data stamped fresh", words,
+               "Stamp samples when they are generated, and count updates where several share a version."),
         p, early, (0.0, limit), "nats^2 per token", p >= UNSURE,
     )  # fmt: skip
 
@@ -184,10 +184,8 @@ def drift(telemetry: Telemetry) -> Draft:
     return Draft(
         DRIFT, claim,
         Saying(kind, sentence, HARMLESS if decisive else "Log more steps, or more staleness."),
-        Saying(
-            "no growth with staleness" if value < 1.0 else "growth faster than drift", sentence,
-            "Check the stamps, the mask and which log-probs are logged: growth is between linear and quadratic.",
-        ),
+        Saying("no growth with staleness" if value < 1.0 else "growth faster than drift", sentence,
+               "Check the stamps, the mask and which log-probs are logged: growth is between linear and quadratic."),
         outside(slope, 1.0, 2.0), slope, (1.0, 2.0), "", decisive,
     )  # fmt: skip
 
@@ -256,7 +254,7 @@ def mean_ratio(telemetry: Telemetry) -> Draft:
     cut = ", or the sampler cuts tokens and the mean is the mass that it keeps" if value.value < 1.0 else ""
     return Draft(
         question, claim,
-        Saying("mean ratio one", f"The mean ratio is {value.value:.4g}; one is predicted at any staleness.", HARMLESS),
+        Saying("mean ratio one", f"The mean ratio is {value.value:.4g}; one is predicted at any staleness."),
         Saying(
             "wrong log-probs", f"The mean ratio is {value.value:.4g}: these are not the log-probs of the draws{cut}.",
             "Check the mask, temperature, top-p, and that log-probs are recorded at the draw.",

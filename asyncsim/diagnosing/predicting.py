@@ -14,8 +14,7 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.base.records import Estimate
 from asyncsim.base.trace import Trace
 from asyncsim.diagnosing import alarms
-from asyncsim.diagnosing.alarms import Course, Matched
-from asyncsim.diagnosing.signals import WINDOW, Signal, signal_of, trailing
+from asyncsim.diagnosing.alarms import WINDOW, Course, Matched, Signal, signal_of, trailing
 from asyncsim.schedules import _log_files, _log_places
 
 LEAST = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,11 @@ class Tokens:
     micro: np.ndarray | None = None
     masked: tuple[np.ndarray, np.ndarray] | None = None
 
-    def sums(self, values: np.ndarray, chosen: Any = slice(None)) -> np.ndarray:
-        """Sums of values over the tokens of every step `[U]`."""
-        return np.bincount(self.row[chosen], weights=values[chosen], minlength=len(self.step))
-
-    def means(self, values: np.ndarray, chosen: Any = slice(None)) -> np.ndarray:
+    def means(self, values: np.ndarray) -> np.ndarray:
         """Means of values over the tokens of every step `[U]`, NaN where there is none."""
-        count = np.bincount(self.row[chosen], minlength=len(self.step))
-        with np.errstate(invalid="ignore"):
-            return np.where(count > 0, self.sums(values, chosen) / np.maximum(count, 1), np.nan)
+        count = np.bincount(self.row, minlength=len(self.step))
+        sums = np.bincount(self.row, weights=values, minlength=len(self.step))
+        return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
 
 
 @dataclass(frozen=True)
@@ -92,9 +88,7 @@ def read(source: Any, tokens: Any, setup: Setup) -> Telemetry:
     Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
     """
     first = _columns("telemetry", source)
-    kinds = {aliases.tokens()[name][0] for name in first if name in aliases.tokens()}
-    by_token = bool(kinds & {"sampler", "trainer"})
-    if by_token:
+    if {aliases.tokens()[name][0] for name in first if name in aliases.tokens()} & {"sampler", "trainer"}:
         checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
         parsed, _, names, unused = _understood(first, aliases.tokens())
         return Telemetry({}, _tokens(parsed, names), setup, {}, names, unused)
@@ -113,18 +107,26 @@ def _columns(field_name: str, source: Any) -> dict[str, list[Any]]:
         cells = {str(name): _listed(str(name), column) for name, column in source.items()}
     else:
         checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
-        cells = _of_file(Path(source))
+        path = Path(source)
+        places = _log_places.found(path, "")
+        table = _log_files.read(places, aliases.steps().keys() | aliases.tokens().keys(), files.Budget(path))
+        known = {
+            name: column if isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
+            else _log_cells.listed(column)
+            for name, column in table.cells.items()
+        }  # fmt: skip
+        for place in places:
+            _refuse_words(place.path, known)
+        # The others have names without cells.
+        rows = [None] * table.rows
+        cells = {name: known.get(name, rows) for name in table.names if name != _log_files.NUMBERED}
     checks.require(len(cells) > 0, field_name, source, "at least one column", REMEDY)
     lengths = {name: len(column) for name, column in cells.items()}
     longest = max(lengths.values())
-    short = next((name for name, length in lengths.items() if length != longest), None)
-    if short is not None:
-        raise checks.InputError(
-            f"column {short}, row {lengths[short] + 1}",
-            None,
-            f"there, as in the other columns ({longest} rows)",
-            "give all columns the same rows",
-        )
+    for name, length in lengths.items():
+        bound = f"there, as in the other columns ({longest} rows)"
+        remedy = "give all columns the same rows"
+        checks.require(length == longest, f"column {name}, row {length + 1}", None, bound, remedy)
     checks.require(longest > 0, field_name, source, "at least one row", "log a row for every step")
     return cells
 
@@ -136,20 +138,6 @@ def _listed(name: str, column: Any) -> Any:
     listed = not isinstance(column, (str, bytes)) and hasattr(column, "__len__") and getattr(column, "ndim", 1) > 0
     checks.require(listed, f"column {name}", column, "a list of cells", "give a column one value for each row")
     return list(column.tolist() if hasattr(column, "tolist") else column)
-
-
-def _of_file(path: Path) -> dict[str, Any]:
-    """Columns of a file that are understood, and the names of the others without cells."""
-    places = _log_places.found(path, "")
-    table = _log_files.read(places, aliases.steps().keys() | aliases.tokens().keys(), files.Budget(path))
-    cells: dict[str, Any] = {}
-    for name, column in table.cells.items():
-        whole = isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
-        cells[name] = column if whole else _log_cells.listed(column)
-    for place in places:
-        _refuse_words(place.path, cells)
-    rows = [None] * table.rows
-    return {name: cells.get(name, rows) for name in table.names if name != _log_files.NUMBERED}
 
 
 def _refuse_words(path: Path, cells: Mapping[str, Any]) -> None:
@@ -253,12 +241,17 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     for quantity, values in flat.items():
         # What the mask leaves out may have no log-prob.
         at = row_of[np.isnan(values) & (live | (quantity not in ("sampler", "trainer")))]
-        if len(at):
-            raise checks.InputError(
-                f"column {names[quantity]}, row {at[0] + 1}", None, "a number", "log it for every token"
-            )
-    _refuse_shares("staleness", flat, names, row_of, lambda x: x % 1 == 0, "a whole number of versions")
-    _refuse_shares("mask", flat, names, row_of, lambda x: (x == 0) | (x == 1), "0 or 1")
+        where = f"column {names[quantity]}, row {at[0] + 1 if len(at) else 0}"
+        checks.require(not len(at), where, None, "a number", "log it for every token")
+    # A count that is a fraction is an average over tokens or ranks.
+    for quantity, allowed, bound in (
+        ("staleness", lambda x: x % 1 == 0, "a whole number of versions"),
+        ("mask", lambda x: (x == 0) | (x == 1), "0 or 1"),
+    ):
+        values = flat.get(quantity, np.zeros(0))
+        for place in np.flatnonzero(~allowed(values))[:1]:
+            where = f"column {names[quantity]}, row {row_of[place] + 1}"
+            raise checks.InputError(where, float(values[place]), bound, "log it for every token, not an average")
     step = flat["step"]
     back = np.append(False, np.diff(step) < 0)
     _refuse_first(f"column {names['step']}", back, step, "at least that of the row before", "sort rows by step")
@@ -270,30 +263,8 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     known = ~live & np.isfinite(ratio)
     hidden = (row[known], ratio[known]) if known.any() else None
     own = None if sequence is None else paired(row, sequence)
-    return Tokens(
-        row[live],
-        steps,
-        ratio[live],
-        pick["staleness"],
-        None if own is None else own[live],
-        pick["micro_batch"],
-        hidden,
-    )
-
-
-def _refuse_shares(
-    quantity: str,
-    flat: Mapping[str, np.ndarray],
-    names: Mapping[str, str],
-    row_of: np.ndarray,
-    allowed: Callable[[np.ndarray], np.ndarray],
-    bound: str,
-) -> None:
-    """Refuse a count that is a fraction: it is an average over tokens or ranks."""
-    values = flat.get(quantity, np.zeros(0))
-    for place in np.flatnonzero(~allowed(values))[:1]:
-        where = f"column {names[quantity]}, row {row_of[place] + 1}"
-        raise checks.InputError(where, float(values[place]), bound, "log it for every token, not an average")
+    sequence = None if own is None else own[live]
+    return Tokens(row[live], steps, ratio[live], pick["staleness"], sequence, pick["micro_batch"], hidden)
 
 
 def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -109,7 +109,19 @@ class Actor:
             self._wait(growing.order, sample, token + 1)
             return None
         growing.t_end[sample], growing.left = self.now(), growing.left - 1
-        return None if growing.left else self._finished(self.growing.pop(group))
+        if growing.left:
+            return None
+        # Compute the responses of the group.
+        del self.growing[group]
+        sampler, version, size = self.sampler, growing.version[None, None], self.sampler.samples
+        one = version[..., :1] if (version == version[..., :1]).all() else version
+        ids = (group * (size + sampler.redundant) + np.arange(size)).reshape(1, 1, -1)
+        draws = sampler.draws(ids)
+        trajectories, reward = rolled_out(sampler, self.store.view(one), draws, sampler.prompts(ids))
+        last = growing.t_end == growing.t_end.max()
+        growing.t_end[last] = self.now()
+        stamps = (growing.t_start, growing.t_end, growing.version)
+        return Done(group, growing.order.place, *stamps, unpacked(trajectories, reward))
 
     def _wait(self, order: Order, sample: int, token: int) -> None:
         seconds = 0.0 if order.seconds is None else order.seconds[sample]
@@ -126,20 +138,6 @@ class Actor:
                 self.store.put(version, self.sampler.installed(version, weights))
             return version
         return max(self.store.kept)
-
-    def _finished(self, growing: _Growing) -> Done:
-        """Compute the responses of a group."""
-        sampler, number = self.sampler, growing.order.group
-        version = growing.version[None, None]
-        one = version[..., :1] if (version == version[..., :1]).all() else version
-        size = sampler.samples
-        ids = (number * (size + sampler.redundant) + np.arange(size)).reshape(1, 1, -1)
-        draws = sampler.draws(ids)
-        trajectories, reward = rolled_out(sampler, self.store.view(one), draws, sampler.prompts(ids))
-        last = growing.t_end == growing.t_end.max()
-        growing.t_end[last] = self.now()
-        stamps = (growing.t_start, growing.t_end, growing.version)
-        return Done(number, growing.order.place, *stamps, unpacked(trajectories, reward))
 
 
 def unpacked(rows: Trajectories, reward: torch.Tensor) -> dict[str, Any]:

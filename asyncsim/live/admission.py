@@ -1,13 +1,17 @@
-"""The desk between actors and learner: which groups may start, which are ready, and what each stamp was."""
+"""The desk between actors and learner: which groups may start, which are ready, and the log of every stamp."""
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,8 +105,12 @@ class Desk:
         """The groups of the next batch by number, and the time of the dequeue."""
         size = self.system.groups_per_batch
         with self.changed:
-            while len(self.ready) < size:
-                self._refuse_standstill()
+            while (waiting := len(self.ready)) < size:
+                self._refuse_failure()
+                if self.open and not self.running:
+                    what = f"{waiting} of {size} groups of a batch are ready, and the controller admits none"
+                    see = "see sim.conformance.check_admission"
+                    raise checks.RunError(f"{self.system.name}: nothing runs, {what}; {see}")
                 self.changed.wait(0.1)
             self._refuse_failure()
             if self.system.order == "oldest_start":
@@ -170,32 +178,29 @@ class Desk:
         """One message of an actor; whatever goes wrong here is raised where the learner waits."""
         if isinstance(message, Done):
             try:
-                self._arrived(message)
+                group = self.running.pop(message.group)
+                group.done, group.t_ready = message, self.now()
+                self.ready.append(group)
+                self.places.append(group.place)
+                self.hooks.tell("accepted", 1)
+                self._admit()
             except Exception as error:
                 self.failure = f"the controller failed when a group had finished: {type(error).__name__}: {error}"
         elif message == READY:
             self.prepared += 1
         else:
-            self.failure = _named(process, message)
-
-    def _arrived(self, done: Done) -> None:
-        group = self.running.pop(done.group)
-        group.done, group.t_ready = done, self.now()
-        self.ready.append(group)
-        self.places.append(group.place)
-        self.hooks.tell("accepted", 1)
-        self._admit()
+            self.failure = f"{process.name} (process {process.pid}) failed: {message}"
+            if message is None:
+                process.join(2.0)
+                code = process.exitcode
+                # Ray does not say how its task ended.
+                reason = "" if code is None else f" by signal {-code}" if code < 0 else f" with status {code}"
+                ended = f"{process.name} (process {process.pid}) ended{reason}"
+                self.failure = f"{ended}; the log has all batches trained before"
 
     def _refuse_failure(self) -> None:
         if self.failure:
             raise checks.RunError(self.failure)
-
-    def _refuse_standstill(self) -> None:
-        self._refuse_failure()
-        size, waiting = self.system.groups_per_batch, len(self.ready)
-        if self.open and not self.running and waiting < size:
-            what = f"nothing runs, {waiting} of {size} groups of a batch are ready, and the controller admits none"
-            raise checks.RunError(f"{self.system.name}: {what}; see sim.conformance.check_admission")
 
 
 def _received(pipe: Any) -> Any:
@@ -206,12 +211,67 @@ def _received(pipe: Any) -> Any:
         return None
 
 
-def _named(actor: Any, message: str | None) -> str:
-    """Which actor failed, and how."""
-    if message is not None:
-        return f"{actor.name} (process {actor.pid}) failed: {message}"
-    actor.join(2.0)
-    code = actor.exitcode
-    # Ray does not say how its task ended.
-    reason = "" if code is None else f" by signal {-code}" if code < 0 else f" with status {code}"
-    return f"{actor.name} (process {actor.pid}) ended{reason}; the log has all batches trained before"
+class Writer:
+    """Appends the rows of a batch in one write, before anything is generated under the weights that it made.
+
+    `tokens` are those of the response, or, where weights move under it (`moving`), all that it had time for: there a
+    replay finds the version of each at its place.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, samples: int, redundant: int, moving: bool) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="asyncsim-live-"), "log.jsonl") if path is None else Path(path)
+        remedy = "the log is written as lines of JSON"
+        checks.require(self.path.suffix == ".jsonl", "log", str(path), "a name that ends in .jsonl", remedy)
+        self.samples, self.redundant, self.moving = samples, redundant, moving
+        try:
+            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except OSError as error:
+            remedy = "no log is overwritten; give another name"
+            raise checks.InputError("log", str(path), f"a new file in a folder ({error.strerror})", remedy) from None
+
+    def batch(self, groups: Iterable[Group], number: int, version: int, t_train: float) -> None:
+        """Rows of a trained batch."""
+        trained = {"batch": number, "train_version": version, "t_train": t_train, "fate": "trained"}
+        self._append(row for group in groups for row in self._rows(group, trained))
+
+    def rest(self, groups: Iterable[Group]) -> None:
+        """Rows of groups that were not trained when the run ended."""
+        self._append(row for group in groups for row in self._rows(group, {"fate": "unfinished"}))
+
+    def close(self) -> None:
+        """No more rows."""
+        os.close(self.file)
+
+    def _append(self, rows: Iterable[dict[str, Any]]) -> None:
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        while data:
+            data = data[os.write(self.file, data) :]
+
+    def _rows(self, group: Group, end: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        done = group.done
+        for n in range(self.samples):
+            row: dict[str, Any] = {
+                "sample_id": group.number * (self.samples + self.redundant) + n,
+                "group_id": group.number,
+                "submit_version": group.v_submit,
+                "t_submit": group.t_submit,
+                "server": group.place,
+            }
+            # The actor of a group in generation has not said yet when it started.
+            if done is not None:
+                length = int(done.columns["mask"][0, 0, n].sum())
+                tokens = len(done.version[n]) if self.moving else max(length, 1)
+                version = done.version[n, :tokens]
+                at = np.flatnonzero(np.append(True, version[1:] != version[:-1]))
+                row |= {
+                    "start_version": int(version[0]),
+                    "end_version": int(version[-1]),
+                    "tokens": tokens,
+                    "t_start": done.t_start,
+                    "t_end": float(done.t_end[n]),
+                    "t_ready": group.t_ready,
+                    "reward": float(done.columns["reward"][0, 0, n]),
+                }
+                if len(at) > 1:
+                    row["versions"] = [[int(t), int(version[t])] for t in at]
+            yield {**row, **end}

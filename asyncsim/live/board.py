@@ -46,6 +46,13 @@ class Mapped(mmap.mmap):
         made.path = path
         return made
 
+    @classmethod
+    def made(cls, path: str, size: int) -> Mapped:
+        """A file of so many zeros, mapped."""
+        with open(path, "wb") as file:
+            file.truncate(size)
+        return cls(path)
+
     def __reduce__(self) -> tuple[type[Mapped], tuple[str]]:
         return Mapped, (self.path,)
 
@@ -94,13 +101,10 @@ class Board:
             turn, version, total = (int(word) for word in head)
             data = body.tobytes()
             if turn % 2 == 0 and turn == head[TURN] and total == zlib.crc32(data, version):
-                return version, self._cut(data)
+                weights, at = {}, 0
+                for sheet in self.sheets:
+                    part = np.frombuffer(data, sheet.dtype, math.prod(sheet.shape), at)
+                    weights[sheet.name] = torch.from_numpy(part.reshape(sheet.shape).copy())
+                    at += sheet.size
+                return version, weights
         raise EOFError("the writer ended in the middle of a write")
-
-    def _cut(self, data: bytes) -> Weights:
-        weights, at = {}, 0
-        for sheet in self.sheets:
-            part = np.frombuffer(data, sheet.dtype, math.prod(sheet.shape), at)
-            weights[sheet.name] = torch.from_numpy(part.reshape(sheet.shape).copy())
-            at += sheet.size
-        return weights

@@ -10,16 +10,15 @@ from asyncsim.base import checks, records, trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from asyncsim.base.answers import Answer
-    from asyncsim.base.swept import Boundary, Sweep
-    from asyncsim.plotting._points import points
+    from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.plotting._metrics import points
 
 __all__ = ["plot", "points"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "points":
-        from asyncsim.plotting._points import points
+        from asyncsim.plotting._metrics import points
 
         return points
     raise AttributeError(f"asyncsim.plotting has no {name!r}")
@@ -44,9 +43,8 @@ def plot(
     'staleness $s$ (versions)'
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
-    from asyncsim.base.answers import Answer
-    from asyncsim.base.swept import Boundary, Sweep
-    from asyncsim.plotting import _answer, _metrics, _style, _swept, _timeline, _verdict
+    from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.plotting import _answers, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -55,9 +53,9 @@ def plot(
         records.Schedule: _metrics.draw_schedule,
         records.Timeline: _timeline.draw_timeline,
         records.Verdict: _verdict.draw_verdict,
-        Answer: _answer.draw_answer,
-        Sweep: _swept.draw_sweep,
-        Boundary: _swept.draw_boundary,
+        Answer: _answers.draw_answer,
+        Sweep: _answers.draw_sweep,
+        Boundary: _answers.draw_boundary,
     }
     names = ", ".join(drawn.__name__ for drawn in drawings)
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")

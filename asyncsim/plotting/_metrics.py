@@ -1,10 +1,10 @@
-"""Panels of a trace and of a schedule: means against updates with intervals, staleness by batch and its histogram."""
+"""Panels of a trace and of a schedule, means against updates with intervals; `points` that a reader has measured."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
-from asyncsim.base import uncertainty
+from asyncsim.base import checks, uncertainty
 from asyncsim.base.notation import TRAINED
-from asyncsim.base.records import Schedule
+from asyncsim.base.records import Estimate, Schedule
 from asyncsim.base.trace import Trace
 from asyncsim.plotting import _style
 
@@ -47,6 +47,10 @@ SERIES: tuple[tuple[str, str], ...] = (
 """Color and marker of each setting in turn: no two differ in color alone."""
 REALIZATIONS = 5
 """Fewer random realizations than this are shown by their range: the t interval of two is far wider than the data."""
+MOST = 5
+"""Series of points in one picture."""
+NARROW = 300.0
+"""Ratio of the ends of a logarithmic axis up to which its numbers stand in plain figures."""
 
 
 def draw_trace(trace: Trace) -> Figure:
@@ -92,7 +96,8 @@ def counted(trace: Trace, parts: Mapping[str, Trace], drawn: Mapping[str, Trace]
         bands = f"{bands} of each" if trace.replicates > len(parts) else "one run each"
     if trace.partial is not None:
         text += f", stopped after {trace.partial['updates']} of {trace.partial['of']} updates"
-    return f"{text}, {diverged(trace)}; {bands}"
+    lost = int((trace.diverged >= 0).sum())
+    return f"{text}, {f'{lost} diverged, left out from there on' if lost else 'none diverged'}; {bands}"
 
 
 def setting(trace: Trace) -> str:
@@ -109,16 +114,10 @@ def setting(trace: Trace) -> str:
         parts.append(f"{system['name']}({knobs})")
     elif "schedule" in system:
         parts.append(f"{system['schedule']} schedule")
-    heads = head_staleness(trace.schedule)
+    heads = trace.schedule.staleness()[..., 0]
     if np.isfinite(heads).any():
         parts.append(f"mean staleness {np.nanmean(heads):.3g} versions")
     return ", ".join(parts)
-
-
-def diverged(trace: Trace) -> str:
-    """How many replicates diverged, in words."""
-    count = int((trace.diverged >= 0).sum())
-    return f"{count} diverged, left out from there on" if count else "none diverged"
 
 
 def plural(count: int, noun: str) -> str:
@@ -222,7 +221,7 @@ def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.nd
 def by_batch(ax: Axes, schedule: Schedule) -> Axes:
     """Mean head staleness of every batch with its spread between realizations, and the largest."""
     positions = thinned(schedule.batches)
-    heads = head_staleness(schedule)[:, positions].reshape(schedule.realizations, len(positions), -1)
+    heads = schedule.staleness()[..., 0][:, positions].reshape(schedule.realizations, len(positions), -1)
     with np.errstate(invalid="ignore"):
         means = np.nansum(heads, axis=2) / np.isfinite(heads).sum(axis=2)
     band = np.array([spread(row, schedule.random) for row in means.T])
@@ -242,7 +241,7 @@ def by_batch(ax: Axes, schedule: Schedule) -> Axes:
 
 def histogram(ax: Axes, schedule: Schedule) -> Axes:
     """Share of trajectories at each head staleness, with its spread between realizations that differ by chance."""
-    heads = head_staleness(schedule).reshape(schedule.realizations, -1)
+    heads = schedule.staleness()[..., 0].reshape(schedule.realizations, -1)
     known = [row[np.isfinite(row)].astype(int) for row in heads]
     largest = max((int(row.max()) for row in known if row.size), default=0)
     width = math.ceil((largest + 1) / BARS)
@@ -256,19 +255,15 @@ def histogram(ax: Axes, schedule: Schedule) -> Axes:
         band = np.array([spread(column, True) for column in rows.T])
         ax.vlines(position, band[:, 1], band[:, 2], color=_style.INK, linewidth=0.9)
     if counts.sum():
-        mark_mean(ax, float(np.nanmean(heads)), largest)
+        # A triangle above the bars at the mean, its number on the side that has more room.
+        mean, muted, above = float(np.nanmean(heads)), _style.COLORS["muted"], ax.get_xaxis_transform()
+        side = 1 if mean <= largest / 2 else -1
+        ax.plot(mean, 1.05, "v", color=muted, markersize=4.5, clip_on=False, transform=above)
+        look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 6.5, "color": muted}
+        ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
     whole(ax.xaxis)
     return ax
-
-
-def mark_mean(ax: Axes, mean: float, largest: int) -> None:
-    """A triangle above the bars at the mean, its number on the side that has more room."""
-    muted, side = _style.COLORS["muted"], 1 if mean <= largest / 2 else -1
-    above = ax.get_xaxis_transform()
-    ax.plot(mean, 1.05, "v", color=muted, markersize=4.5, clip_on=False, transform=above)
-    look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 6.5, "color": muted}
-    ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
 
 
 def whole(axis: Axis) -> None:
@@ -322,12 +317,107 @@ def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
     return interval(values, np.arange(len(values)), random, (0.0, math.inf))
 
 
-def head_staleness(schedule: Schedule) -> np.ndarray:
-    """Staleness of every trajectory's first token in versions, float `[M, B, G, N]`; NaN where unknown."""
-    first = schedule.version[..., 0].astype(float)
-    return np.where(first < 0, np.nan, schedule.train_version[None, :, None, None] - first)
-
-
 def thinned(count: int, most: int = POINTS) -> np.ndarray:
     """At most so many of the positions, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def points(
+    x: Sequence[Any],
+    measured: Any,
+    predicted: Any = None,
+    at: Sequence[float] | None = None,
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
+    xscale: str = "linear",
+    yscale: str = "linear",
+    joined: bool = False,
+) -> Figure:
+    """Draw measured points with 95 percent intervals, and predictions as dashed lines.
+
+    Arguments: `x`, a number (or a name) for each point. `measured`: an `Estimate` or a number for each x, or a mapping
+    from the name of a series to such a sequence (five at most). `predicted`: numbers in the same form, for each `at`
+    (default: for each x). Labels of the axes, with units; `xscale`, `yscale` as in matplotlib. `joined`: whether a thin
+    line joins the points of a series (a path in time). Returns a matplotlib figure that a notebook shows. Raises
+    `InputError` for sequences that do not fit.
+
+    >>> from asyncsim.base.records import Estimate
+    >>> measured = [Estimate(1.1, 0.1), Estimate(1.9, 0.1)]
+    >>> figure = points([1, 2], measured, predicted=[1.0, 2.0], xlabel="staleness (versions)")
+    >>> figure.axes[0].get_xlabel()
+    'staleness (versions)'
+    """
+    series = measured if isinstance(measured, Mapping) else {"": measured}
+    lines = predicted if isinstance(predicted, Mapping) else {} if predicted is None else {"": predicted}
+    along = x if at is None else at
+    _match(series, lines, x, along)
+    for field, scale in (("xscale", xscale), ("yscale", yscale)):
+        checks.one_of(field, scale, ("linear", "log", "symlog", "logit", "asinh"), "name a scale of matplotlib")
+    # Draw predictions, then measurements.
+    with _style.applied():
+        names = [*filter(None, series), *(name for name in lines if name not in series)]
+        figure = _style.picture((1.9 if names else 1.5) * _style.COLUMN, 2.6)
+        ax = figure.subplots()
+        for name, row in lines.items():
+            ax.plot(along, [float(y) for y in row], **_style.PREDICTED, label="" if name in series else name, zorder=3)
+        sure = [_series(ax, x, row, n, *look, joined) for (n, row), look in zip(series.items(), SERIES, strict=False)]
+        ax.set(xlabel=xlabel, ylabel=ylabel, title=title, xscale=xscale, yscale=yscale)
+        _plain_numbers(ax, all(isinstance(place, (int, np.integer)) for place in x))
+        # Explain the marks.
+        if names:
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        caption = "points: measured" + (", with 95% intervals" if not all(sure) else "")
+        caption += "; dashed: predicted" if lines else ""
+        figure.supxlabel(caption, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
+    return figure
+
+
+def _match(series: Mapping[str, Any], lines: Mapping[str, Any], x: Any, along: Any) -> None:
+    """Refuse what cannot be drawn: too many series, lengths that differ, or values that are no numbers."""
+    checks.require(1 <= len(series) <= MOST, "measured", len(series), f"1 to {MOST} series", "draw fewer")
+    for field, rows, places in (("measured", series, x), ("predicted", lines, along)):
+        for name, row in rows.items():
+            remedy = f"give one for each of the x{f' of {name}' if name else ''}"
+            checks.require(_listed(row) and _listed(places), field, row, "a sequence, as its x are", remedy)
+            checks.require(len(row) == len(places), field, len(row), f"{len(places)} numbers", remedy)
+            estimates = field == "measured"
+            strange = [y for y in row if not (_number(y) or (estimates and isinstance(y, Estimate)))]
+            what = "numbers or Estimates" if estimates else "numbers"
+            checks.require(not strange, field, strange[:1], f"{what}, which points draws", remedy)
+
+
+def _listed(values: Any) -> bool:
+    return hasattr(values, "__len__") and not isinstance(values, (str, Mapping))
+
+
+def _number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, str)
+
+
+def _series(ax: Axes, x: Sequence[Any], row: Sequence[Any], name: str, color: str, marker: str, joined: bool) -> bool:
+    """One series with its intervals; whether it has none, as plain numbers have not."""
+    estimates = [y if isinstance(y, Estimate) else Estimate(float(y)) for y in row]
+    reach = [y.tolerance + (uncertainty.critical(0.05, y.freedom) * y.error if y.error else 0.0) for y in estimates]
+    style = {**_style.MEASURED, "marker": marker, "color": color}
+    if joined:
+        style |= {"linestyle": "-", "linewidth": 0.7, "markersize": 2.5, "capsize": 0.0}
+    ax.errorbar(x, [y.value for y in estimates], yerr=reach if any(reach) else None, label=name, **style)
+    return not any(reach)
+
+
+def _plain_numbers(ax: Axes, whole: bool) -> None:
+    """Plain figures on logarithmic axes that span little, where powers of ten leave them bare; whole ones of counts."""
+    if whole and ax.get_xscale() == "linear":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        if axis.get_scale() == "log" and high < NARROW * low:
+            steps = (1.0, 2.0, 5.0) if high > 10.0 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+            axis.set_major_locator(LogLocator(subs=steps))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")

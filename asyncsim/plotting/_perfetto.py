@@ -8,16 +8,18 @@ second of the trace.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from asyncsim.base.records import Timeline
-from asyncsim.plotting._pieces import ages, count, pieces, written_until
 
 _GENERATORS, _TRAINER, _COUNTERS = 1, 2, 3
 _BATCHES, _WEIGHTS = 1, 2
 MICRO = 1e6
+GOING_ON = ("keep", "reprefill")
+"""Modes in which samples in flight go on under new weights."""
 
 
 def perfetto(timeline: Timeline) -> dict[str, Any]:
@@ -44,16 +46,8 @@ def _meta(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def _slice(process: int, thread: int, start: float, stop: float, name: str, args: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "ts": start * MICRO,
-        "dur": (stop - start) * MICRO,
-        "name": name,
-        "cat": "asyncsim",
-        "args": args,
-    }
+    span = {"ts": start * MICRO, "dur": (stop - start) * MICRO}
+    return {"ph": "X", "pid": process, "tid": thread, **span, "name": name, "cat": "asyncsim", "args": args}
 
 
 def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
@@ -64,7 +58,10 @@ def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
         start, stop = float(samples["t_start"][n]), written_until(timeline, n, end)
         track = int(samples["place"][n]) * size + n % size
         args = {name: samples[name][n].item() for name in columns}
-        events.append(_slice(_GENERATORS, track, start, stop, _named(stale[n], args["fate"]), args))
+        # The name decides the color.
+        name = "not trained" if args["fate"] == "unfinished" else "thrown away"
+        name = f"staleness {stale[n]}" if stale[n] >= 0 else name
+        events.append(_slice(_GENERATORS, track, start, stop, name, args))
         for left, right, version in pieces(timeline, n, stop):
             events.append(_slice(_GENERATORS, track, left, right, f"version {version}", {"version": version}))
         if stale[n] >= 0:
@@ -74,13 +71,6 @@ def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
             head = {"ph": "f", "bp": "e", "pid": _TRAINER, "tid": _BATCHES, "ts": trained[args["batch"]].item() * MICRO}
             events += [arrow | begin, arrow | head]
     return events
-
-
-def _named(stale: int, fate: str) -> str:
-    """Name of a sample's slice, which decides its color."""
-    if stale >= 0:
-        return f"staleness {stale}"
-    return "not trained" if fate == "unfinished" else "thrown away"
 
 
 def _batches(timeline: Timeline) -> list[dict[str, Any]]:
@@ -122,3 +112,38 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
 
 def _count(name: str, time: float, values: dict[str, Any]) -> dict[str, Any]:
     return {"ph": "C", "pid": _COUNTERS, "tid": 0, "ts": time * MICRO, "name": name, "args": values}
+
+
+def written_until(timeline: Timeline, n: int, end: float) -> float:
+    """When the writing of a sample stops: its end, its group's leaving if that is first, or the end of the record."""
+    stop = float(timeline.samples["t_end"][n])
+    if np.isnan(stop) and timeline.groups:
+        stop = float(timeline.groups["t_left"][timeline.samples["group"][n]])
+    return end if np.isnan(stop) else min(stop, end)
+
+
+def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, int]]:
+    """Stretches (from, to, version) of a sample: cut at installs where samples in flight go on under new weights."""
+    samples = timeline.samples
+    start, version = float(samples["t_start"][n]), int(samples["v_start"][n])
+    installs = timeline.publishes["t_install"] if timeline.header.get("mode") in GOING_ON else np.array([])
+    cuts = [float(t) for t in installs[version:] if start < t < stop]
+    edges = [start, *cuts, stop]
+    return [(left, right, version + k) for k, (left, right) in enumerate(itertools.pairwise(edges))]
+
+
+def ages(timeline: Timeline) -> np.ndarray:
+    """Staleness of every sample when it was first trained, in versions, by its first token; -1 where it never was."""
+    samples = timeline.samples
+    trained = samples["batch"] >= 0
+    version = timeline.batches["version"][np.where(trained, samples["batch"], 0)] if trained.any() else 0
+    return np.where(trained, version - samples["v_start"], -1)
+
+
+def count(up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(times, how many are there from then on) of what comes and goes; who never comes is left out."""
+    arrived = np.isfinite(up)
+    departures = down[arrived & np.isfinite(down)]
+    times, place = np.unique(np.concatenate([up[arrived], departures]), return_inverse=True)
+    change = np.concatenate([np.ones(int(arrived.sum())), -np.ones(departures.size)])
+    return times, np.cumsum(np.bincount(place, weights=change, minlength=times.size))

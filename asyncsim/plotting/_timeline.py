@@ -14,7 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from asyncsim.base.records import Timeline
 from asyncsim.plotting import _style
-from asyncsim.plotting._pieces import ages, written_until
+from asyncsim.plotting._perfetto import ages, written_until
 
 BATCHES = 10
 ROWS = 16
@@ -105,7 +105,7 @@ class Page:
 
     @cached_property
     def ages(self) -> np.ndarray:
-        """Staleness of every sample when it was first trained, in versions; -1 where it never was."""
+        """See `ages`."""
         return ages(self.timeline)
 
     @cached_property

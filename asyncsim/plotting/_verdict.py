@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from asyncsim.base import notation
 from asyncsim.base.records import Comparison, Verdict
 from asyncsim.plotting import _style
-from asyncsim.plotting._svg import effect_of, scaled
+from asyncsim.plotting._curves import effect_of, scaled
 
 PANELS = 6
 ROWS = 40
@@ -76,15 +76,9 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
         color = label = "measured" if verdict == "held" else verdict
         chosen = [row for row in rows if row.verdict == verdict and math.isfinite(row.measured)]
         if chosen:
+            at, middle = [row.point[key] for row in chosen], [row.measured for row in chosen]
             reach = [[row.measured - row.low for row in chosen], [row.high - row.measured for row in chosen]]
-            ax.errorbar(
-                [row.point[key] for row in chosen],
-                [row.measured for row in chosen],
-                yerr=reach,
-                color=_style.COLORS[color],
-                label=label,
-                **_style.MEASURED,
-            )
+            ax.errorbar(at, middle, yerr=reach, color=_style.COLORS[color], label=label, **_style.MEASURED)
     for row in rows:
         if not math.isfinite(row.measured):
             ax.axvline(row.point[key], color=_style.COLORS["violated"], linewidth=0.8, label="diverged")
@@ -121,23 +115,12 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
     for place, (row, (middle, reach)) in enumerate(zip(rows, places, strict=True)):
         color = _style.COLORS["measured" if row.verdict == "held" else row.verdict]
         if not abs(middle) <= edge:
-            side = -1.0 if middle < 0 else 1.0
-            ax.plot(
-                side * 0.98 * edge, place, marker="<" if side < 0 else ">", color=color, markersize=6, clip_on=False
-            )
+            side, mark, align = (-1.0, "<", "left") if middle < 0 else (1.0, ">", "right")
+            tip = (side * 0.98 * edge, place)
+            ax.plot(*tip, marker=mark, color=color, markersize=6, clip_on=False)
             text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
-            ax.annotate(
-                text,
-                (side * 0.98 * edge, place),
-                (-7 * side, 0),
-                textcoords="offset points",
-                annotation_clip=False,
-                fontweight="bold",
-                va="center",
-                ha="left" if side < 0 else "right",
-                color=color,
-                fontsize=6.5,
-            )
+            look: dict[str, Any] = {"fontweight": "bold", "fontsize": 6.5, "color": color, "ha": align, "va": "center"}
+            ax.annotate(text, tip, (-7 * side, 0), textcoords="offset points", annotation_clip=False, **look)
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
     # Label rows and axis.
@@ -153,7 +136,12 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
     """Predicted and measured numbers of every row at its right end, in the color of a verdict that is not held."""
     predicted = ["predicted", *(notation.number(row.predicted) for row in rows)]
     wide = max(len(text) for text in predicted)
-    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, ["measured", *map(measured, rows)], strict=True)]
+    measured = ["measured"]
+    for row in rows:
+        half = (row.high - row.low) / 2.0
+        number = notation.measurement(row.measured, half, row.predicted) if math.isfinite(row.measured) else "diverged"
+        measured.append(number)
+    lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, measured, strict=True)]
     right = ax.secondary_yaxis("right")
     right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=6.5)
     right.tick_params(length=0)
@@ -161,13 +149,6 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
     ax.set_ylim(top=-1.4)
     for text, row in zip(right.get_yticklabels()[1:], rows, strict=True):
         text.set_color(_style.INK if row.verdict == "held" else _style.COLORS[row.verdict])
-
-
-def measured(row: Comparison) -> str:
-    """The measured number with half of its interval."""
-    if not math.isfinite(row.measured):
-        return "diverged"
-    return notation.measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
@@ -186,15 +167,12 @@ def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
     keys = list(dict.fromkeys(key for point in points for key in point))
     changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
 
+    def name(point: dict[str, Any], chosen: Sequence[str]) -> str:
+        told = [key for key in changing if key in chosen and key in point]
+        return ", ".join(f"{key.replace('_', ' ')} {in_few_signs(point[key])}" for key in told)
+
     def names(chosen: Sequence[str]) -> list[str]:
-        return [
-            ", ".join(
-                f"{key.replace('_', ' ')} {in_few_signs(point[key])}"
-                for key in changing
-                if key in chosen and key in point
-            )
-            for point in points
-        ]
+        return [name(point, chosen) for point in points]
 
     chosen: list[str] = []
     for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
@@ -202,7 +180,7 @@ def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
             chosen.append(key)
     texts = names(chosen)
     if len(set(texts)) < len(points):
-        texts = [f"point {number}" + f", {name}" * bool(name) for number, name in enumerate(texts, 1)]
+        texts = [f"point {number}" + f", {text}" * bool(text) for number, text in enumerate(texts, 1)]
     return texts
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
+from asyncsim.base.answers import Boundary
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
-from asyncsim.base.swept import Boundary
 from asyncsim.comparing import intervals
-from asyncsim.comparing.beforehand import recorded, refuse
+from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread

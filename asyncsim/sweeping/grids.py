@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ RIDERS = 16
 REMEDY = "give at least one value for each name, such as {'staleness': [0, 4, 16], 'sgd.lr': [0.1, 0.2]}"
 OWN = ("replicates", "realizations", "diagnostics", "block")
 """Fields of a spec that a sweep sets itself, so that values of a grid would be shown and not run."""
+FIELDS = [field.name for field in dataclasses.fields(Spec)]
 Scalar = bool | int | float | str | None
+_knob = partial(knob_of, field="grid", whose="the spec")
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ class Grid:
                     for number in numbers:
                         set_knob(subject, _knob(subject, name), number, subject.replicates)
             except checks.InputError as error:
-                raise _at(error, setting) from None
+                if not setting:
+                    raise
+                where = f"{error.field} at {Cell(setting, None).name}"
+                raise checks.InputError(where, error.value, error.bound, error.remedy) from None
             yield Cell(setting, subject)
 
     @property
@@ -106,7 +112,7 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
         return spec
 
     parts = ("task.", "system.", "schedule.", "model.", "policy.")
-    structure = {*_fields(), "staleness"}
+    structure = {*FIELDS, "staleness"}
     return arranged(values, build, [name for name in values if name not in structure and not name.startswith(parts)])
 
 
@@ -136,7 +142,7 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     >>> with_setting(spec, "task.arms", 3).task.describe()["actions"], with_setting(spec, "updates", 7).updates
     (3, 7)
     """
-    if name in _fields():
+    if name in FIELDS:
         return spec.replace(**{name: value})
     place, _, argument = {"staleness": "system.staleness"}.get(name, name).rpartition(".")
     if place in ("schedule", "model"):
@@ -151,14 +157,10 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
         links[names.index(place)] = _remade(name, links[names.index(place)], argument, value)
         return spec.replace(update=Chain(tuple(links)))
     several = any(knob.endswith(f".{name}") for knob in knobs.values(spec.update, "update"))
-    fields = [field for field in _fields() if field not in OWN]
+    fields = [field for field in FIELDS if field not in OWN]
     known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
     checks.require(several or _has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
     return set_knob(spec, _knob(spec, name), checks.real(name, value, "give a number"), spec.replicates)
-
-
-def _knob(spec: Spec, name: str) -> str:
-    return knob_of(spec, name, "grid", "the spec")
 
 
 def _argument(name: str) -> str:
@@ -179,11 +181,7 @@ def _once(names: Mapping[str, str]) -> None:
 
 def _whole_first(names: Iterable[str]) -> list[str]:
     """Whole parts before their arguments, which a part that comes later would undo."""
-    return sorted(names, key=lambda name: (name not in _fields(), _argument(name).count(".")))
-
-
-def _fields() -> list[str]:
-    return [field.name for field in dataclasses.fields(Spec)]
+    return sorted(names, key=lambda name: (name not in FIELDS, _argument(name).count(".")))
 
 
 def _has_knob(spec: Spec, name: str) -> bool:
@@ -250,12 +248,3 @@ def _label(value: Any) -> Scalar:
         return value
     made = calls.of(value)
     return made.name.rpartition(".")[2] if made is not None else str(value)
-
-
-def _at(error: checks.InputError, setting: Mapping[str, Scalar]) -> checks.InputError:
-    """The refusal with the setting that it is about."""
-    if not setting:
-        return error
-    return checks.InputError(
-        f"{error.field} at {Cell(dict(setting), None).name}", error.value, error.bound, error.remedy
-    )

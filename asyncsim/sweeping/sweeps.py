@@ -1,10 +1,11 @@
-"""`sweep`: one question at every setting of a grid."""
+"""`sweep`: one question at every setting of a grid; units are done in this process, in worker processes, or by Ray."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+import socket
 import sys
 import time
 import warnings
@@ -15,15 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asyncsim.base import checks, files, stopping
+from asyncsim.base import checks, files, stopping, workers
+from asyncsim.base.answers import Sweep
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store, opened
-from asyncsim.base.swept import Sweep
 from asyncsim.base.workers import Died, cores
 from asyncsim.running.spec import Spec
-from asyncsim.sweeping import grids, plans, pools, units
-from asyncsim.sweeping.plans import BLOCK, Plan, Question
+from asyncsim.sweeping import grids, plans, units
+from asyncsim.sweeping.plans import BLOCK, Question
 from asyncsim.sweeping.units import Unit
 
 ATTEMPTS = 3
@@ -39,6 +40,10 @@ WARNED = 1
 LONG = 30.0
 """Seconds of work from which the time of the first units is printed."""
 REMEDY = "write sim.Spec(...) or sim.systems.NAME(...)"
+BACKENDS = ("processes", "ray")
+SECONDS = 5.0
+"""How long an address may take to answer."""
+REACHED = "check the address, or leave it out for a cluster on this machine"
 
 
 def sweep(
@@ -121,7 +126,7 @@ class Work:
 def answer(question: Question, work: Work) -> Sweep:
     """Do what the store does not have, then read everything."""
     start = time.monotonic()
-    pools.check(work.backend, work.workers, work.address)
+    check(work.backend, work.workers, work.address)
     if work.store is not None:
         files.named("store", work.store)
     folder = files.Temporary() if work.store is None else None
@@ -131,14 +136,27 @@ def answer(question: Question, work: Work) -> Sweep:
     store = opened(where)
     with store.held():
         there = set(store.names("units"))
-        plan = _counted(plan, store, there, work.other_code)
+        others = plans.of_other_code(store, plan, there)
+        if others:
+            count = f"{len(others)} of {len(plan.keys)} units were made by other code"
+            anew = "and are made anew; --other-code (other_code=True) counts them"
+            ends = "and count here" if work.other_code else anew
+            print(f"asyncsim: {count}; they stay in {store.where} {ends}", file=sys.stderr, flush=True)
+            if work.other_code:
+                plan = plan.by([others.get(key, key) for key in plan.keys])
         plans.register(store, plan)
         try:
             made = _do(question, work, store, {key for key in plan.keys if units.name_of(key) not in there})
             try:
                 return plans.answered(store, plan, made, time.monotonic() - start, folder)
             except checks.InputError:
-                damaged = {key for key in plan.keys if not _sound(store, key)}
+                damaged = set[str]()
+                for key in plan.keys:
+                    try:
+                        with suppress(FileNotFoundError):
+                            units.read(store.read(units.name_of(key)), key)
+                    except checks.InputError:
+                        damaged.add(key)
                 if not damaged:
                     raise
             aside = store.set_aside(units.name_of(key) for key in damaged)
@@ -152,27 +170,6 @@ def answer(question: Question, work: Work) -> Sweep:
             done = sum(units.name_of(key) in there for key in plan.keys)
             text = f": {done} of {len(plan.keys)} units are kept in {where}; the same command does the others"
             raise stopping.Kept(stopping.number_of(error), text) from None
-
-
-def _counted(plan: Plan, store: Store, there: set[str], wanted: bool) -> Plan:
-    """The plan, with units of other code where they are `wanted`; says how many there are."""
-    others = plans.of_other_code(store, plan, there)
-    if not others:
-        return plan
-    count = f"{len(others)} of {len(plan.keys)} units were made by other code"
-    ends = "and count here" if wanted else "and are made anew; --other-code (other_code=True) counts them"
-    print(f"asyncsim: {count}; they stay in {store.where} {ends}", file=sys.stderr, flush=True)
-    return plan.by([others.get(key, key) for key in plan.keys]) if wanted else plan
-
-
-def _sound(store: Store, key: str) -> bool:
-    """Whether a unit's file is not damaged; one that is not there is none."""
-    try:
-        with suppress(FileNotFoundError):
-            units.read(store.read(units.name_of(key)), key)
-    except checks.InputError:
-        return False
-    return True
 
 
 def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
@@ -200,7 +197,7 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
     if work.workers is None and work.backend == "processes":
         quickest = math.inf
         for unit in itertools.islice(left, min(count, PILOTS)):
-            for outcome in carry_out(iter([unit]), pools.Here(), store.where):
+            for outcome in carry_out(iter([unit]), Here(), store.where):
                 quickest = min(quickest, outcome.seconds or math.inf)
                 count -= 1
                 yield outcome
@@ -209,9 +206,9 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
             places = 1 if few else cores()
             line = f"{count} units left; one took {quickest:.1f} s: about {quickest * count / places / 60:.0f} min"
             print(f"asyncsim: {line} on {places} workers", file=sys.stderr, flush=True)
-        pool = pools.Here() if few else pools.pool("processes", None)
+        pool = Here() if few else pool_of("processes", None)
     else:
-        pool = pools.pool(work.backend, work.workers, work.address)
+        pool = pool_of(work.backend, work.workers, work.address)
     try:
         yield from carry_out(left, pool, store.where)
     finally:
@@ -228,7 +225,7 @@ class Outcome:
     warned: tuple[str, ...] = ()
 
 
-def carry_out(left: Iterator[Unit], pool: pools.Pool, where: str) -> Iterator[Outcome]:
+def carry_out(left: Iterator[Unit], pool: Pool, where: str) -> Iterator[Outcome]:
     """Do units and say of each how it ended, in the order in which they end.
 
     A unit whose worker dies, or that fails otherwise than by what it was told, is tried again, up to `ATTEMPTS` times.
@@ -241,7 +238,7 @@ def carry_out(left: Iterator[Unit], pool: pools.Pool, where: str) -> Iterator[Ou
             unit = again.popleft() if again else next(left, None)
             if unit is None:
                 break
-            flying[pool.submit(where, unit.content)] = unit
+            flying[pool.submit("asyncsim.sweeping.units:perform", where, dict(unit.content))] = unit
         if not flying:
             return
         for future in wait(flying, return_when=FIRST_COMPLETED).done:
@@ -258,3 +255,91 @@ def carry_out(left: Iterator[Unit], pool: pools.Pool, where: str) -> Iterator[Ou
                 again.append(unit)
                 continue
             yield Outcome(unit, ended.get("seconds", 0.0), ended.get("failed", ""), tuple(ended.get("warned", ())))
+
+
+def check(backend: str, count: int | None, address: str | None) -> None:
+    """Refuse options that do not belong together."""
+    checks.one_of("backend", backend, BACKENDS, "choose where units are done")
+    remedy = "leave it out, or use backend='ray'"
+    checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
+    if count is not None:
+        checks.integer("workers", count, 1, "give at least one worker", workers.MOST)
+    if address is not None and address != "auto":
+        # Ray itself tries for minutes where nobody listens.
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        checks.require(bool(host) and port.isdigit(), "address", address, "host:port, ray://host:port or auto", REACHED)
+        try:
+            socket.create_connection((host, int(port)), SECONDS).close()
+        except OSError as error:
+            bound = f"one where a Ray cluster answers ({error.strerror or error})"
+            raise checks.InputError("address", address, bound, REACHED) from None
+
+
+def pool_of(backend: str, count: int | None, address: str | None = None) -> Pool:
+    """The pool of a backend with so many workers (None: one a core); all three were asked of `check`.
+
+    It has `places` for so many calls at a time. `submit(call, ...)` gives a future, which raises `workers.Died` where
+    its worker did; `close` ends all workers at once.
+    """
+    if backend == "ray":
+        return ByRay(count, address)
+    count = count or workers.cores()
+    return Here() if count == 1 else workers.Crew(count)
+
+
+class Here:
+    """Units are done in this process, one after another."""
+
+    places = 1
+
+    def submit(self, call: str, *arguments: Any) -> Future[Any]:
+        """See `pool_of`."""
+        future = Future[Any]()
+        future.set_result(workers.called(call, *arguments))
+        return future
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class ByRay:
+    """Tasks of a Ray cluster, or of a local one that is started for the sweep."""
+
+    def __init__(self, asked: int | None, address: str | None) -> None:
+        self._ray = ray = workers.imported_ray()
+        self._mine = not ray.is_initialized()
+        if self._mine:
+            here = {} if address else {"num_cpus": asked or workers.cores(), "include_dashboard": False}
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR", **here)
+            except Exception as error:  # Ray raises what its parts raise
+                reason = " ".join(str(error).split())[:160]
+                raise checks.InputError("address", address, f"that of a Ray cluster ({reason})", REACHED) from None
+        self._do = ray.remote(max_retries=0)(workers.called)
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        self.places = 2 * (min(asked, cpus) if asked else cpus)
+
+    def submit(self, call: str, *arguments: Any) -> Future[Any]:
+        """See `pool_of`."""
+        inner, outer = self._do.remote(call, *arguments).future(), Future[Any]()
+
+        def hand_on(done: Future[Any]) -> None:
+            error = done.exception()
+            lost = (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError)
+            if error is None:
+                outer.set_result(done.result())
+            elif isinstance(error, lost) or "OutOfMemory" in type(error).__name__:
+                outer.set_exception(workers.Died("its Ray worker ended (killed, or out of memory)"))
+            else:
+                outer.set_exception(error)
+
+        inner.add_done_callback(hand_on)
+        return outer
+
+    def close(self) -> None:
+        """See `pool_of`."""
+        if self._mine:
+            self._ray.shutdown()
+
+
+Pool = Here | workers.Crew | ByRay

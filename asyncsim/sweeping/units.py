@@ -16,8 +16,7 @@ import numpy as np
 from asyncsim.base import calls, checks, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.comparing import keeping
-from asyncsim.comparing.beforehand import recorded
-from asyncsim.comparing.deciding import seed_of
+from asyncsim.comparing.arms import recorded
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.running.running import run
@@ -55,12 +54,6 @@ class Unit:
     asked: str
     tried: int = 0
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Unit:
-        """The unit of what it is told; its key is a digest of what is asked and of the code that does it."""
-        asked, key = storing.keys_of(content)
-        return cls(key, content, asked)
-
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
     """What units of a spec share, as JSON: the spec with what it records, how its curves are read, files it names."""
@@ -83,15 +76,6 @@ def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
     written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
     about = {"reading": {"metrics": list(COSTS)}, "code": spec_code.code_of(written, __name__)}
     return {"kind": "simulation", "subject": written, **about}
-
-
-def told(
-    shared: Mapping[str, Any], setting: Mapping[str, Any], riders: list[dict[str, float]], seed: int, block: int,
-    size: int,
-) -> dict[str, Any]:  # fmt: skip
-    """What one unit is told: `size` replicates of each setting of `riders`, as block number `block` of a sweep."""
-    place = {"seed": seed_of(seed, STAGE, block), "block": block, "replicates": size}
-    return {"format": storing.FORMAT, **shared, "setting": dict(setting), "riders": riders, **place}
 
 
 def read(data: bytes, key: str) -> Any:
@@ -139,7 +123,15 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if content["kind"] == storing.TRAINING:
         trace = run(Spec.from_dict(content["subject"], None), content["seed"], progress=False)
         return keeping.columns(trace, content["metric"])
-    return (_trained if content["kind"] == "run" else _simulated)(content)
+    if content["kind"] == "run":
+        return _trained(content)
+    subject, n = content["subject"], content["replicates"]
+    system = calls.read("system", subject["system"], plugins.function)
+    batches, samples = subject["batches"], subject["samples_per_group"]
+    summaries = [system.summary(batches, samples, content["seed"], m) for m in range(n)]
+    readings = {name: np.array([float(read(s)) for s in summaries]) for name, read in COSTS.items()}
+    number = np.arange(n) + content["block"] * BLOCK
+    return _beside(_constant(content["setting"], n), {"replicate": number, **readings})
 
 
 def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -156,16 +148,6 @@ def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     number = np.tile(np.arange(n) + content["block"] * BLOCK, len(riders))
     own = {"replicate": number, **readings, "diverged": trace.diverged.astype(np.int64)}
     return _beside({**_constant(content["setting"], len(number)), **riding}, own)
-
-
-def _simulated(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    subject, n = content["subject"], content["replicates"]
-    system = calls.read("system", subject["system"], plugins.function)
-    batches, samples = subject["batches"], subject["samples_per_group"]
-    summaries = [system.summary(batches, samples, content["seed"], m) for m in range(n)]
-    readings = {name: np.array([float(read(s)) for s in summaries]) for name, read in COSTS.items()}
-    number = np.arange(n) + content["block"] * BLOCK
-    return _beside(_constant(content["setting"], n), {"replicate": number, **readings})
 
 
 def _beside(setting: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -13,8 +13,8 @@ import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.comparing import arms
 from asyncsim.comparing.deciding import Question
+from asyncsim.comparing.intervals import heavy
 from asyncsim.comparing.readings import Reading
-from asyncsim.comparing.statistics import heavy
 from asyncsim.comparing.tuning import set_knob, spread
 from tests.comparing.test_deciding import bandit
 from tests.policies.test_module import Both, cartpole

@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from asyncsim.base import checks, records, uncertainty
 from asyncsim.comparing import intervals
-from asyncsim.comparing.statistics import difference, heavy, trimmed
+from asyncsim.comparing.intervals import difference, heavy, trimmed
 
 LOOKS = (64, 128, 256, 512)
 SEQUENCES = 400

@@ -21,7 +21,7 @@ from asyncsim.comparing import keeping
 from asyncsim.comparing.tuning import set_knob
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
-from asyncsim.sweeping import keeping as stores
+from asyncsim.sweeping import plans as stores
 from tests.cli.test_cli import call
 from tests.sweeping.laboratory import bandit as plain
 

@@ -10,7 +10,7 @@ from scipy import special, stats
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.comparing import intervals, planning
+from asyncsim.comparing import deciding, intervals
 from tests.comparing.test_deciding import bandit
 
 
@@ -18,8 +18,8 @@ def test_a_planned_number_finds_the_effect_as_often_as_it_says():
     """400 comparisons of normal numbers at the planned number: 90 percent find it, within a band of 1 in 1,000."""
     level, effect, spread = 0.05, 0.1, 0.5
     # Three times the largest deviation of a thousand numbers.
-    count = planning._enough(spread, 9.7 * spread, effect, 0.9, level)
-    looks = int(math.log2(count / planning.FIRST)) + 1
+    count = deciding._enough(spread, 9.7 * spread, effect, 0.9, level)
+    looks = int(math.log2(count / deciding.FIRST)) + 1
     rng = np.random.default_rng(4)
     found = 0
     for _ in range(400):
@@ -33,7 +33,7 @@ def test_a_planned_number_finds_the_effect_as_often_as_it_says():
 
 def test_the_spread_that_is_counted_with_is_rarely_too_small():
     rng = np.random.default_rng(5)
-    pilots = rng.normal(size=(4000, 64)).std(axis=1, ddof=1) * math.sqrt(63 / special.chdtri(63, planning.SURE))
+    pilots = rng.normal(size=(4000, 64)).std(axis=1, ddof=1) * math.sqrt(63 / special.chdtri(63, deciding.SURE))
     assert (pilots < 1.0).mean() == pytest.approx(0.05, abs=0.015)
 
 
@@ -41,7 +41,7 @@ def test_a_plan_scales_with_the_effect_and_is_printed():
     a = bandit()
     b = a.replace(method=sim.methods.ppo_clip())
     # Replicates that a spread takes grow with the square of 1/effect, those that rare events take with 1/effect.
-    assert planning._enough(1.0, 0.0, 0.1, 0.9, 0.05) >= 8 * planning._enough(1.0, 0.0, 0.4, 0.9, 0.05)
+    assert deciding._enough(1.0, 0.0, 0.1, 0.9, 0.05) >= 8 * deciding._enough(1.0, 0.0, 0.4, 0.9, 0.05)
     small, large = (sim.power(a, b, effect=effect, metric="batch_return") for effect in (0.0002, 0.0008))
     assert small.replicates >= 4 * large.replicates
     # A loss of half of the range, as rare as the planned replicates may miss, stays below the effect.

@@ -20,7 +20,7 @@ drawn(266, "tasks", "listed outcomes: what the environment says counts as the po
 drawn(269, "clips", "Clip-Cov: tokens of the band counted, not weighed", f"{M}.clipped:ClipCov._kept",
      "(step.share * inside)", "inside",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[clip_cov]")  # fmt: skip
-drawn(277, "predicting", "trailing mean over one number less", f"{R}.signals:trailing",
+drawn(277, "predicting", "trailing mean over one number less", f"{R}.alarms:trailing",
      "range(min(width, len(values)))", "range(min(width, len(values)) - 1)",
      killer="diagnosing/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3]")  # fmt: skip
 drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.trusted:estr",

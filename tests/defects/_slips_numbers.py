@@ -93,7 +93,7 @@ slip(251, "alarms", "lead one update too long", f"{P}.alarms:announced",
 slip(252, "alarms", "band of lead times: one-sided", f"{P}.alarms:band",
      "2.0 / error", "1.0 / error",
      killer="diagnosing/test_predict.py::test_a_curve_leaves_its_band_as_seldom_as_stated[8-0.2]")  # fmt: skip
-slip(253, "alarms", "moving mean looks one update ahead", f"{P}.signals:trailing",
+slip(253, "alarms", "moving mean looks one update ahead", f"{P}.alarms:trailing",
      "total[shift:] += filled[: len(values) - shift]",
      "total[max(shift - 1, 0) :][: len(values) - shift] += filled[: len(values) - shift]",
      killer="diagnosing/test_predict.py::test_times_and_counts_are_those_that_were_planted")  # fmt: skip
@@ -117,7 +117,7 @@ slip(258, "errors of estimates", "batch means treated as single numbers", f"{N}:
 slip(259, "errors of estimates", "end of a trace: averaged from its beginning", "asyncsim.base.trace:Trace.final",
      "self[name][-rows:]", "self[name][:rows]",
      killer="core/test_trace.py::test_final_is_the_mean_of_the_last_rows_between_realizations")  # fmt: skip
-slip(260, "comparisons", "trimmed mean: error over all numbers, not over those left", f"{C}.statistics:trimmed",
+slip(260, "comparisons", "trimmed mean: error over all numbers, not over those left", f"{C}.intervals:trimmed",
      "(h * (h - 1))", "(n * (n - 1))",
      killer="comparing/test_intervals.py::test_an_interquartile_mean_is_that_of_scipy")  # fmt: skip
 slip(261, "comparisons", "bound of one look for all looks", f"{C}.intervals:_worst",
@@ -126,7 +126,7 @@ slip(261, "comparisons", "bound of one look for all looks", f"{C}.intervals:_wor
 slip(262, "comparisons", "betting: both sides at the whole level", f"{C}.intervals:betting",
      "math.log(2.0 / alpha)", "math.log(1.0 / alpha)",
      killer="comparing/test_intervals.py::test_a_bet_is_the_product_of_its_gains")  # fmt: skip
-slip(263, "comparisons", "arms paired with the wrong seeds", f"{C}.statistics:difference",
+slip(263, "comparisons", "arms paired with the wrong seeds", f"{C}.intervals:difference",
      "x = a - b", "x = a - b[::-1]",
      killer="comparing/test_deciding.py"
      "::test_arms_are_paired_and_the_answer_says_what_that_saved[3]")  # fmt: skip

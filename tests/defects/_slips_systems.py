@@ -136,17 +136,17 @@ slip(186, "schedules", "coupled: padded lengths are told to the system", "asyncs
      "trajectories.mask.sum(-1)", "torch.ones_like(trajectories.mask).sum(-1)",
      killer="tasks/test_tools.py::test_work_of_a_coupled_system_counts_replies")  # fmt: skip
 
-slip(187, "lengths", "lognormal: the mean taken for the median", f"{B}.laws:_lognormal_value",
+slip(187, "lengths", "lognormal: the mean taken for the median", f"{B}.laws:_value",
      " - 0.5 * p[1] ** 2", "",
      killer="systems/test_laws.py::test_draws_follow_the_survival[lognormal:1.0:0.8]")  # fmt: skip
-slip(188, "lengths", "pareto: its mean without the exponent", f"{B}.laws:_pareto_mean",
+slip(188, "lengths", "pareto: its mean without the exponent", f"{B}.laws:_mean",
      "p[0] * p[1] / (p[1] - 1.0)", "p[0] / (p[1] - 1.0)",
      killer="systems/test_laws.py::test_mean_and_maxima_follow_the_survival[pareto:0.5:1.2]")  # fmt: skip
-slip(189, "lengths", "exponential: its mean taken for a rate", f"{B}.laws:_exponential_value",
+slip(189, "lengths", "exponential: its mean taken for a rate", f"{B}.laws:_value",
      "-p[0] * ", "-1.0 / p[0] * ",
      killer="systems/test_laws.py::test_draws_follow_the_survival[exponential:2.0]")  # fmt: skip
 slip(190, "lengths", "order statistics counted from the largest", f"{B}.laws:Law.expected_least",
-     "self._least(k, n)", "self._least(n - k + 1, n)",
+     "_least(self, k, n)", "_least(self, n - k + 1, n)",
      killer="systems/test_redundant.py::test_a_load_counts_the_redundant_samples[places]")  # fmt: skip
 slip(191, "draws", "delays of rewards from the draws of lengths", f"{S}._draws:rewards",
      '"reward seconds"', '"work"',

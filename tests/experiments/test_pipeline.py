@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import pytest
 
-from asyncsim.base import digests
 from experiments import _contract, _store
 from tests.experiments._lab import PAPER, POWERS, ROOT, parts, ran, run
 
@@ -224,5 +223,5 @@ def test_committed_rows_say_which_code_made_them(name):
     made = [*(first for first, _ in chain), record["source"]]
     assert made[1:] == [last for _, last in chain]
     # A file that git does not track leaves a checkout clean, so the code must be in that commit.
-    code = digests.own_code(_contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, read)
-    assert digests.version(code) == made[0]
+    code = _contract.own_code(_contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, read)
+    assert _contract.version(code) == made[0]

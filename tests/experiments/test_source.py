@@ -57,7 +57,7 @@ def version(tmp_path, code=CODE, helper=HELPER, deeper=DEEPER):
     folder.mkdir(exist_ok=True)
     for name, text in (("question", code), ("_helper", helper), ("_deeper", deeper), ("_store", "STORED = 1\n")):
         (folder / f"{name}.py").write_text(text)
-    return digests.version(digests.own_code(folder, "question", ("run", "COLUMNS"), _contract.MACHINERY))
+    return _contract.version(_contract.own_code(folder, "question", ("run", "COLUMNS"), _contract.MACHINERY))
 
 
 @pytest.mark.parametrize("change", SAME)
@@ -80,8 +80,8 @@ def test_modules_that_are_imported_count_however_deep_and_the_store_does_not(tmp
     stored = CODE.replace('    """Rows."""\n', '    """Rows."""\n    from experiments import _store\n')
     before = version(tmp_path, stored)
     (tmp_path / "experiments" / "_store.py").write_text("STORED = 2\n")
-    code = digests.own_code(tmp_path / "experiments", "question", ("run", "COLUMNS"), _contract.MACHINERY)
-    assert digests.version(code) == before
+    code = _contract.own_code(tmp_path / "experiments", "question", ("run", "COLUMNS"), _contract.MACHINERY)
+    assert _contract.version(code) == before
 
 
 def test_a_version_does_not_depend_on_the_python_that_reads_it(tmp_path):

@@ -11,7 +11,6 @@ import pytest
 
 from asyncsim.base import uncertainty
 from asyncsim.diagnosing import alarms as measures
-from asyncsim.diagnosing import signals
 from experiments import _vcpo_collapse as alarms
 from experiments import vcpo_collapse
 from paper_figures import vcpo_collapse as figure
@@ -50,8 +49,8 @@ def test_the_course_of_a_run_is_read_from_its_trailing_mean():
 
 def test_trailing_means_forget_what_is_old_and_count_what_is_known():
     values = np.array([[1e300], [1.0], [np.nan], [3.0], [5.0]])
-    np.testing.assert_array_equal(signals.trailing(values, 2)[:, 0], [1e300, 5e299, 1.0, 3.0, 4.0])
-    np.testing.assert_array_equal(signals.largest(values, 2)[:, 0], [1e300, 1e300, 1.0, 3.0, 5.0])
+    np.testing.assert_array_equal(measures.trailing(values, 2)[:, 0], [1e300, 5e299, 1.0, 3.0, 4.0])
+    np.testing.assert_array_equal(measures.largest(values, 2)[:, 0], [1e300, 1e300, 1.0, 3.0, 5.0])
 
 
 def noise(replicates, updates, seed):

@@ -14,7 +14,7 @@ from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.running import checkpoint
 from asyncsim.running.packing import flattened
-from asyncsim.sweeping import keeping, plans, units
+from asyncsim.sweeping import plans, units
 from tests.sweeping.laboratory import bandit
 
 FLIPS = 250
@@ -124,11 +124,11 @@ def test_a_file_under_the_name_of_another_is_refused(places, tmp_path):
     one, two = store.names("units")
     store.write(one, store.read(two))
     with pytest.raises(InputError, match="the unit that its name says"):
-        plans.answered(store, keeping.chosen(store, None), 0, 0.0)
+        plans.answered(store, plans.chosen(store, None), 0, 0.0)
     (name,) = store.names("sweeps")
     store.write("sweeps/000000000000.parquet", store.read(name))
     with pytest.raises(InputError, match="a plan that a sweep wrote"):
-        keeping.sweeps(store)
+        plans.sweeps(store)
 
 
 def test_evidence_without_a_digest_counts_where_it_had_none(tmp_path):

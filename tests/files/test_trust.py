@@ -13,7 +13,7 @@ from asyncsim.base import files, outside
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.running import checkpoint
-from asyncsim.sweeping import grids, keeping, plans, units
+from asyncsim.sweeping import grids, plans, units
 from tests.cli.test_cli import call
 from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
@@ -133,11 +133,11 @@ def from_unit(rows, whole):
     """A store whose only unit is forged under its right name and seal; done again, it is a fault."""
     table, about = storing.unpack(whole[2].read(whole[3]), whole[3])
     told = {**about["told"], "subject": rows}
-    about |= {"told": told, "key": units.Unit.of(told).key}
+    about |= {"told": told, "key": storing.keys_of(told)[1]}
     store = storing.opened("store")
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
     store.write(units.name_of(about["key"]), storing.pack(columns, about))
-    (fault,) = keeping.verified(store, again=1)[1]
+    (fault,) = plans.verified(store, again=1)[1]
     raise InputError("unit", fault.name, fault.what, "")
 
 
@@ -214,7 +214,7 @@ def test_trust_goes_with_every_reader(mine, tmp_path):
     assert call("run", "--resume", "c.npz", "--trust", "my.py:power").exit_code == 0
     # Workers get what their owner has in memory.
     found = sim.sweep(spec, {"staleness": [0]}, replicates=2, store="s", workers=1)
-    assert not found.failed and keeping.verified(Store("s"), again=1, trust=["my.py:power"])[1] == []
+    assert not found.failed and plans.verified(Store("s"), again=1, trust=["my.py:power"])[1] == []
     assert call("results", "verify", "--store", "s", "--again", "1").exit_code == 1
     assert call("results", "verify", "--store", "s", "--again", "1", "--trust", "my.py:power").exit_code == 0
 
@@ -244,7 +244,7 @@ def test_a_store_with_forged_plans_and_units_is_only_read(traps, whole):
     told = {**unit.content, "subject": {**whole[0], "task": {"evil:run": {}}}}
     store = storing.opened("store")
     columns = {"batch_return": np.zeros(2), "diverged": np.full(2, -1)}
-    store.write(units.name_of(unit.key), storing.pack(columns, {"key": units.Unit.of(told).key, "told": told}))
+    store.write(units.name_of(unit.key), storing.pack(columns, {"key": storing.keys_of(told)[1], "told": told}))
     found = sim.sweep(spec, {"staleness": [0]}, metric="batch_return", replicates=2, store="store", workers=1)
     assert found.made == 1 and found.summary[0]["mean"] != 0.0 and marks(traps) == []
     assert [name for name in store.names("trash") if name.endswith(".parquet")]

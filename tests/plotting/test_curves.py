@@ -13,7 +13,7 @@ from asyncsim import validation
 from asyncsim.app import reporting
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import Claim, Estimate
-from asyncsim.plotting import _curves, _svg
+from asyncsim.plotting import _curves
 
 
 def square(point):
@@ -107,7 +107,7 @@ def test_an_axis_is_logarithmic_where_it_is_long(low, high, log):
 
 def drawn(verdict, predict=square):
     (panel,) = _curves.panels(verdict, predict)
-    return _svg.panel(panel)
+    return _curves.panel(panel)
 
 
 def marks(text):
@@ -124,7 +124,7 @@ def test_marks_lie_on_the_line_and_in_the_chart():
     places = {tuple(map(float, each.split())) for each in line}
     found = marks(text)
     assert [name for name, _, _ in found] == ["m"] * 3 and {(x, y) for _, x, y in found} <= places
-    assert all(_svg.LEFT <= x <= _svg.WIDTH - _svg.RIGHT for _, x, _ in found)
+    assert all(_curves.LEFT <= x <= _curves.WIDTH - _curves.RIGHT for _, x, _ in found)
     assert 'role="img"' in text and "q against x" in text and "nan" not in text.lower()
 
 
@@ -144,7 +144,7 @@ def test_points_are_numbered_where_there_are_several_curves():
 
 @pytest.mark.parametrize("values", [(1e-9, 1.0), (1.0, 1.0 + 1e-12), (0.0, 0.0), (-3.0, 7.0), (0.5, 900.0)])
 def test_an_axis_has_few_round_ticks_that_differ(values):
-    axis = _svg._Axis(*_svg._range(list(values), 0.08), 0.0, 100.0)
+    axis = _curves._Axis(*_curves._range(list(values), 0.08), 0.0, 100.0)
     ticks = axis.ticks()
     assert 1 <= len(ticks) <= 6 and len({text for _, text in ticks}) == len(ticks)
     assert all(-1e-6 <= axis(value) <= 100.0 + 1e-6 for value, _ in ticks)
@@ -152,19 +152,23 @@ def test_an_axis_has_few_round_ticks_that_differ(values):
 
 def test_a_deviation_is_drawn_in_units_of_the_effect():
     row = of([{"x": 2}], [{"q": Estimate(4.2, 0.01)}]).points[0]
-    middle, reach = _svg.scaled(row, "expectation")
-    text = _svg.deviation(row, "expectation")
-    assert middle == pytest.approx(0.5) and f"--x:{_svg.EFFECT * middle:.3g}" in text
-    assert f"--h:{_svg.EFFECT * reach:.3g}" in text
+    middle, reach = _curves.scaled(row, "expectation")
+    text = _curves.deviation(row, "expectation")
+    assert middle == pytest.approx(0.5) and f"--x:{_curves.EFFECT * middle:.3g}" in text
+    assert f"--h:{_curves.EFFECT * reach:.3g}" in text
     style = (Path(reporting.__file__).with_name(reporting.TEMPLATE)).read_text(encoding="utf-8")
-    assert "width: 120px" in style and "60px + (var(--x) - var(--h)) * 1px" in style and _svg.REACH * _svg.EFFECT == 60
+    assert (
+        "width: 120px" in style
+        and "60px + (var(--x) - var(--h)) * 1px" in style
+        and _curves.REACH * _curves.EFFECT == 60
+    )
 
 
 def test_what_lies_far_off_is_a_number_with_an_arrow():
     rows = of([{"x": 1}] * 1, [{"q": Estimate(9.0, 0.01)}]).points
-    assert _svg.deviation(rows[0], "expectation") == "80 →"
+    assert _curves.deviation(rows[0], "expectation") == "80 →"
     low = dataclasses.replace(rows[0], measured=-7.0, low=-7.02, high=-6.98)
-    assert _svg.deviation(low, "expectation").startswith("← −")
+    assert _curves.deviation(low, "expectation").startswith("← −")
     gone = of([{"x": 1}], [{"q": Estimate(math.nan)}]).points[0]
-    assert _svg.deviation(gone, "expectation") == "diverged →"
-    assert _svg.deviation(dataclasses.replace(gone, verdict="outside"), "expectation") == ""
+    assert _curves.deviation(gone, "expectation") == "diverged →"
+    assert _curves.deviation(dataclasses.replace(gone, verdict="outside"), "expectation") == ""

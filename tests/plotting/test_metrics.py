@@ -131,7 +131,7 @@ def test_a_long_tail_is_gathered_in_bars_that_keep_all_the_weight():
 def test_unknown_versions_are_left_out():
     made = schedule(random=False, realizations=1)
     made.version[0, :, 0] = -1
-    heads = _metrics.head_staleness(made)
+    heads = made.staleness()[..., 0]
     assert np.isnan(heads[0, :, 0]).all()
     figure = plot(made)
     np.testing.assert_allclose(figure.axes[0].lines[-1].get_ydata(), np.nanmean(heads, axis=(0, 2, 3)))

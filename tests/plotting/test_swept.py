@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base.answers import Sweep
 from asyncsim.base.checks import InputError
-from asyncsim.base.swept import Sweep
-from asyncsim.plotting import _swept
+from asyncsim.plotting import _answers
 from tests.sweeping.laboratory import bandit
 
 
@@ -59,14 +59,14 @@ def test_a_system_shows_four_costs_and_its_knee_in_the_title():
     )
     found = sim.sweep(system, {"max_head_offpolicyness": [1, 2, 8]}, updates=60, replicates=3, workers=1)
     figure = sim.plot(found)
-    assert [ax.get_ylabel() for ax in figure.axes] == [label for _, label in _swept.COSTS]
+    assert [ax.get_ylabel() for ax in figure.axes] == [label for _, label in _answers.COSTS]
     assert f"max_head_offpolicyness = {found.knee()[1]}" in figure.get_suptitle()
 
 
 def test_a_boundary_has_brackets_and_its_prediction():
     rows = tuple({"staleness": s, "low": 0.9 / (s + 1), "high": 1.1 / (s + 1), "predicted": 1.0 / (s + 1),
                   "narrow": True, "replicates": 1} for s in (0, 1, 4))  # fmt: skip
-    from asyncsim.base.swept import Boundary
+    from asyncsim.base.answers import Boundary
 
     (ax,) = sim.plot(Boundary("lr", ("staleness",), rows, "event", 0.5, 0.05, "x")).axes
     assert ax.get_ylabel() == "lr at the boundary" and [line.get_linestyle() for line in ax.lines][-1] == "--"
@@ -81,11 +81,11 @@ def test_shades_span_all_means_unless_a_few_lie_far_off():
     def rows(*means):
         return [{"mean": mean, "diverged": 0.0} for mean in means]
 
-    assert _swept._range(rows(0.0, 0.1, 0.2, 0.3)) == (0.0, 0.3)
-    low, high = _swept._range(rows(-1e200, -1.0, -0.5, -0.4, -0.3, -0.2))
+    assert _answers._range(rows(0.0, 0.1, 0.2, 0.3)) == (0.0, 0.3)
+    low, high = _answers._range(rows(-1e200, -1.0, -0.5, -0.4, -0.3, -0.2))
     assert -3.0 < low < -0.5 and high == -0.2
-    assert _swept._range(rows(0.7)) == pytest.approx((0.2, 1.2))
-    assert _swept._range([]) == (0.0, 1.0)
+    assert _answers._range(rows(0.7)) == pytest.approx((0.2, 1.2))
+    assert _answers._range([]) == (0.0, 1.0)
 
 
 def made(values):

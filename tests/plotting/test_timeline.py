@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 import asyncsim as sim
 from asyncsim.base.records import Timeline
 from asyncsim.plotting import _style, _timeline, plot
-from asyncsim.plotting._pieces import pieces
+from asyncsim.plotting._perfetto import pieces
 
 NAN = np.nan
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.base import spec_code
+from asyncsim.base import spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
-from asyncsim.sweeping import grids, keeping, plans, pools, units
+from asyncsim.sweeping import grids, plans, units
 from tests.sweeping.laboratory import bandit
 
 LOSS = "{first}\ndef mine(log_prob, advantage):\n    {body}\n    return -log_prob * advantage\n"
@@ -198,10 +198,10 @@ def test_a_file_named_like_a_module_of_python_does_not_stop_workers(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
     Path("signal.py").write_text("raise RuntimeError('mine')\n", encoding="utf-8")
-    pool = pools.Processes(1)
+    pool = workers.Crew(1)
     try:
         told = {"format": 2, "kind": "run", "code": {"asyncsim": None, "code": "", "files": {}}, "subject": {}}
-        assert "was planned" in pool.submit("s", told).result(60)["failed"]
+        assert "was planned" in pool.submit("asyncsim.sweeping.units:perform", "s", told).result(60)["failed"]
     finally:
         pool.close()
 
@@ -220,8 +220,8 @@ def filled(tmp_path, monkeypatch):
 def test_files_of_others_are_left_alone(filled):
     for name in ("units/thesis.tex", "failed/notes.txt", "sweeps/notes.txt"):
         filled.write(name, b"x")
-    assert keeping.unneeded(filled) == [] and len(keeping.sweeps(filled)) == 1
-    assert keeping.verified(filled) == (2, []) and keeping.chosen(filled, None)
+    assert plans.unneeded(filled) == [] and len(plans.sweeps(filled)) == 1
+    assert plans.verified(filled) == (2, []) and plans.chosen(filled, None)
 
 
 def test_units_of_a_sweep_that_begins_while_files_are_collected_stay(filled, monkeypatch):
@@ -235,11 +235,11 @@ def test_units_of_a_sweep_that_begins_while_files_are_collected_stay(filled, mon
         return iter(there)
 
     monkeypatch.setattr(Store, "names", interrupted)
-    assert keeping.unneeded(filled) == [] and begun
+    assert plans.unneeded(filled) == [] and begun
 
 
 def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
-    plan = keeping.chosen(filled, None)
+    plan = plans.chosen(filled, None)
     Path(filled.where, units.name_of(plan.keys[0])).unlink()
     filled.write(units.failure_of(plan.keys[0]), b"{")
     assert "is damaged" in str(plans.answered(filled, plan, 0, 0.0))
@@ -248,7 +248,7 @@ def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
         plans.answered(filled, plan, 0, 0.0)
     filled.write(plans.plan_of("0" * 12), storing.pack({"a": [1]}, {}))
     with pytest.raises(InputError, match="a plan that a sweep wrote"):
-        keeping.sweeps(filled)
+        plans.sweeps(filled)
 
 
 @pytest.mark.parametrize(

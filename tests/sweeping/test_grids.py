@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
-from asyncsim.sweeping import grids, plans, units
+from asyncsim.sweeping import grids, plans
 from tests.sweeping.laboratory import bandit
 
 
@@ -106,7 +107,7 @@ def test_what_a_unit_is_told_is_json_and_its_key_its_content():
     assert len(every) == 4 and len({unit.key for unit in every}) == 4
     for unit in every:
         again = json.loads(json.dumps(unit.content))
-        assert units.Unit.of(again).key == unit.key
+        assert storing.keys_of(again)[1] == unit.key
     assert [unit.content["replicates"] for unit in every] == [64, 36, 64, 36]
     seeds = [unit.content["seed"] for unit in every]
     # Settings share the seeds of a block: they are compared on the same draws.

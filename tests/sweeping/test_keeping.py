@@ -13,7 +13,7 @@ import asyncsim as sim
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store
-from asyncsim.sweeping import keeping, plans, units
+from asyncsim.sweeping import plans, units
 from tests.cli.test_cli import call
 from tests.sweeping.laboratory import bandit
 
@@ -37,26 +37,26 @@ def first(store):
 
 
 def test_sweeps_are_listed_with_how_far_they_are(store):
-    listed = keeping.sweeps(store)
+    listed = plans.sweeps(store)
     assert sorted((each.there, len(each.plan.keys), each.failed) for each in listed) == [(2, 2, 0), (2, 2, 0)]
     Path(store.where, first(store)).unlink()
-    assert sorted(each.there for each in keeping.sweeps(store)) == [1, 2]
+    assert sorted(each.there for each in plans.sweeps(store)) == [1, 2]
     assert json.loads(json.dumps(listed[0].row()))["units"] == 2 and listed[0].plan.id in str(listed[0])
 
 
 def test_a_sweep_is_read_by_another_process_as_it_was_answered(store):
     answer = sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=store.where, workers=1)
-    plan = keeping.chosen(store, answer.id[:6])
+    plan = plans.chosen(store, answer.id[:6])
     again = plans.answered(store, plan, 0, 0.0)
     assert again.summary == answer.summary and again.values == answer.values and str(plan.words) == answer.reading
     with pytest.raises(InputError, match="fits 2"):
-        keeping.chosen(store, "")
+        plans.chosen(store, "")
     with pytest.raises(InputError, match="fits 0"):
-        keeping.chosen(store, "zz")
+        plans.chosen(store, "zz")
 
 
 def test_sound_units_are_verified_and_come_out_again(store):
-    assert keeping.verified(store, again=4) == (4, [])
+    assert plans.verified(store, again=4) == (4, [])
 
 
 def rewritten(store, name, change):
@@ -89,7 +89,7 @@ def other_seed(columns, about):
 def test_a_unit_that_is_not_as_written_is_named(store, change, again, what):
     name = first(store)
     rewritten(store, name, change)
-    (fault,) = keeping.verified(store, again)[1]
+    (fault,) = plans.verified(store, again)[1]
     assert fault.name == name and what in fault.what
 
 
@@ -97,23 +97,23 @@ def test_a_damaged_file_is_named_and_made_again_once_it_is_gone(store):
     name = first(store)
     data = store.read(name)
     Path(store.where, name).write_bytes(data[:-9])
-    assert [(f.name, f.what) for f in keeping.verified(store)[1]] == [(name, "damaged")]
+    assert [(f.name, f.what) for f in plans.verified(store)[1]] == [(name, "damaged")]
     Path(store.where, name).unlink()
     for grid in ({"staleness": [0, 4], "lr": [0.1, 0.2]}, {"staleness": [0, 6]}):
         sim.sweep(bandit(), grid, replicates=8, store=store.where, workers=1)
-    assert keeping.verified(store) == (4, [])
+    assert plans.verified(store) == (4, [])
 
 
 def test_only_what_no_sweep_needs_is_unneeded(store):
-    assert keeping.unneeded(store) == []
+    assert plans.unneeded(store) == []
     lost = next(iter(store.names("sweeps")))
     keys = plans.loaded(store, lost.removeprefix("sweeps/").removesuffix(".parquet"))[0].keys
     done = units.failure_of(keys[0])
     store.write(done, b"{}")
     store.write(units.failure_of("0" * 32), b"{}")
-    assert sorted(keeping.unneeded(store)) == sorted([done, units.failure_of("0" * 32)])
+    assert sorted(plans.unneeded(store)) == sorted([done, units.failure_of("0" * 32)])
     Path(store.where, lost).unlink()
-    assert set(keeping.unneeded(store)) >= {units.name_of(key) for key in keys}
+    assert set(plans.unneeded(store)) >= {units.name_of(key) for key in keys}
 
 
 def collected(store, *words):
@@ -133,7 +133,7 @@ def test_what_is_collected_can_be_put_back(store):
     for path in folder.rglob("*.parquet"):
         assert before[str(path.relative_to(folder))] == path.read_bytes()
         path.replace(Path(store.where, path.relative_to(folder)))
-    assert keeping.verified(store) == (4, []) and len(list(store.names("units"))) == 4
+    assert plans.verified(store) == (4, []) and len(list(store.names("units"))) == 4
     assert sim.sweep(bandit(), {"staleness": [0, 6]}, replicates=8, store=store.where, workers=1).made == 0
 
 
@@ -181,12 +181,12 @@ def test_a_damaged_unit_is_made_again_and_kept_aside(store, harm, capsys):
     store.write(name, harm(data))
     sweeps = [{"staleness": [0, 4], "lr": [0.1, 0.2]}, {"staleness": [0, 6]}]
     made = [sim.sweep(bandit(), grid, replicates=8, store=store.where, workers=1).made for grid in sweeps]
-    assert sorted(made) == [0, 1] and keeping.verified(store) == (4, [])
+    assert sorted(made) == [0, 1] and plans.verified(store) == (4, [])
     (aside,) = store.names("trash")
     assert store.read(aside) == harm(data) and "1 damaged units were moved to" in capsys.readouterr().err
     # A store that only shows its rows does not mend them.
     store.write(name, harm(data))
-    failed = [call("results", "show", sweep.plan.id, "--store", store.where) for sweep in keeping.sweeps(store)]
+    failed = [call("results", "show", sweep.plan.id, "--store", store.where) for sweep in plans.sweeps(store)]
     assert sorted(each.exit_code for each in failed) == [0, 2] and any(
         "makes the unit anew" in e.stderr for e in failed
     )
@@ -200,7 +200,7 @@ def test_links_that_lead_back_do_not_hang_a_store(store, link, target):
     Path(store.where, link).symlink_to(target)
     begun = time.monotonic()
     assert set(store.names()) - {link} == names and time.monotonic() - begun < 5
-    assert keeping.verified(store) == (4, []) and collected(store).exit_code == 0
+    assert plans.verified(store) == (4, []) and collected(store).exit_code == 0
 
 
 def test_a_folder_behind_a_link_belongs_to_the_store(store, tmp_path_factory):
@@ -208,7 +208,7 @@ def test_a_folder_behind_a_link_belongs_to_the_store(store, tmp_path_factory):
     folder = next(Path(store.where, "units").iterdir())
     folder.rename(elsewhere / "moved")
     folder.symlink_to(elsewhere / "moved")
-    assert keeping.verified(store) == (4, [])
+    assert plans.verified(store) == (4, [])
     # Two folders that lead to each other end as well.
     (elsewhere / "moved" / "back").symlink_to(Path(store.where, "units"))
     assert len([name for name in store.names("units") if name.endswith(".parquet")]) >= 4

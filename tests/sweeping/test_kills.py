@@ -19,7 +19,7 @@ import pytest
 import asyncsim as sim
 from asyncsim.app.evidence import Ledger
 from asyncsim.base.store import opened
-from asyncsim.sweeping import keeping
+from asyncsim.sweeping import plans
 from tests.sweeping.laboratory import bandit
 
 KILLS = {"sweep": 40, "compare": 40, "verify": 20}
@@ -72,7 +72,7 @@ def finished(kind, place):
 def kept(kind, place):
     """The same, of what is there now and sound."""
     if kind != "verify":
-        assert not (place / "store" / "store.json").exists() or keeping.verified(opened(str(place / "store")))[1] == []
+        assert not (place / "store" / "store.json").exists() or plans.verified(opened(str(place / "store")))[1] == []
         return finished(kind, place)
     ledger = Ledger(place / "e.json").processes(1000) if (place / "e.json").exists() else {}
     return {f"{id} of {place}": True for id in ledger}

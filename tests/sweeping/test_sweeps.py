@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.base import stopping, swept
+from asyncsim.base import answers, stopping
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
 from asyncsim.comparing.deciding import seed_of
-from asyncsim.sweeping import keeping, pools, sweeps, units
+from asyncsim.sweeping import plans, sweeps, units
 from tests.sweeping.laboratory import bandit
 
 GRID = {"staleness": [0, 4], "method": [sim.methods.grpo(), sim.methods.reinforce()], "lr": [0.1, 0.5]}
@@ -26,7 +26,7 @@ GRID = {"staleness": [0, 4], "method": [sim.methods.grpo(), sim.methods.reinforc
 def rows_of(where):
     """The digest of the rows of every unit in a store."""
     store = Store(where)
-    return {name: keeping.storing.unpack(store.read(name), name)[1]["rows"] for name in store.names("units")}
+    return {name: plans.storing.unpack(store.read(name), name)[1]["rows"] for name in store.names("units")}
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def whole(tmp_path_factory):
 def test_what_only_rounding_leaves_is_zero():
     """A page would print it, and another processor other digits of it."""
     row = {"mean": 1200.0, "low": 1200.0 - 2e-13, "high": 1200.0 + 2e-13, "replicates": 8}
-    assert swept.mean_of(row) == "1200 +-0" and swept.mean_of({**row, "high": 1200.2}) == "1200 +-0.1"
-    assert swept.mean_of({**row, "high": np.nan}) == swept.mean_of({**row, "high": np.inf}) == "1200"
+    assert answers.mean_of(row) == "1200 +-0" and answers.mean_of({**row, "high": 1200.2}) == "1200 +-0.1"
+    assert answers.mean_of({**row, "high": np.nan}) == answers.mean_of({**row, "high": np.inf}) == "1200"
     for name in ("generator", "trainer"):
         idle = [units.COSTS[f"{name}_idle"]({f"{name}_utilization": busy}) for busy in (1 + 2e-15, 1 - 2e-15, 0.25)]
         assert str(idle) == "[0.0, 0.0, 0.75]"
@@ -193,7 +193,7 @@ def test_a_failed_unit_is_tried_again_by_the_next_call(tmp_path, loss):
     (tmp_path / "mended").touch()
     found = sim.sweep(bandit(), grid, replicates=8, store="s", workers=1)
     assert not found.failed and found.made == 1
-    assert keeping.unneeded(Store("s")) == list(Store("s").names("failed"))
+    assert plans.unneeded(Store("s")) == list(Store("s").names("failed"))
 
 
 def test_another_file_of_the_users_is_another_unit(tmp_path, loss):
@@ -261,7 +261,7 @@ def test_warnings_of_units_are_told_once(tmp_path):
 
 def test_few_units_are_done_here_and_many_by_workers(monkeypatch):
     asked = []
-    monkeypatch.setattr(pools, "pool", lambda *a: asked.append(a) or pools.Here())
+    monkeypatch.setattr(sweeps, "pool_of", lambda *a: asked.append(a) or sweeps.Here())
     monkeypatch.setattr("asyncsim.sweeping.sweeps.cores", lambda: 2)
     sim.sweep(bandit(), {"staleness": [0, 1, 2, 3]}, replicates=4)
     assert asked == []
@@ -313,7 +313,7 @@ def test_a_setting_without_values_takes_none_from_the_others_of_its_unit():
 
 
 def test_replicates_without_a_value_are_left_out():
-    from asyncsim.base.swept import summarized
+    from asyncsim.base.answers import summarized
 
     some = summarized(np.array([1.0, np.nan, 3.0]), np.array([-1, 0, -1]))
     assert (some["mean"], some["replicates"], some["median"]) == (2.0, 2, 2.0) and some["diverged"] == pytest.approx(

@@ -1,9 +1,13 @@
-"""A sweep: a heat map over two numbers, lines over one, or what a system costs at each value of its knob."""
+"""Answers: of a comparison curves and intervals, of a sweep a heat map over two numbers, or lines over one.
+
+A sweep over one knob of a system shows what it costs at each value. A comparison has a row for each task: the arms'
+mean curves, and the interval of each difference against replicates.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +17,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from asyncsim.base import checks
-from asyncsim.base.swept import PACE, Boundary, Sweep, cell
+from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Sweep, cell
 from asyncsim.plotting import _style
 
 STYLES = ("-", "--", ":")
 """Of lines beyond the colors."""
 LINES = ("measured", "contrast", "tuned", "held", "partial", "random")
-"""Colors of lines, in their order."""
+"""Colors of lines and of arms, in their order."""
+BESIDE = 1.12
+"""Factor between the places of two pairs that were looked at after as many replicates."""
 PANELS = 4
 """Heat maps of one picture."""
 TICKS = 8
@@ -69,20 +75,17 @@ def _draw_costs(sweep: Sweep) -> Figure:
     name = sweep.names[0]
     for ax, (metrics, label) in zip(figure.subplots(2, 2).flat, COSTS, strict=True):
         for number, metric in enumerate(metrics):
-            _errorbars(
-                ax, [row for row in sweep.summary if row["metric"] == metric], name, number, LABELS.get(metric, "")
-            )
+            own = [row for row in sweep.summary if row["metric"] == metric]
+            _errorbars(ax, own, name, number, LABELS.get(metric, ""))
         _scaled(ax, sweep.values[name])
-        ax.set_xlabel(name)
-        ax.set_ylabel(label)
+        ax.set(xlabel=name, ylabel=label)
         if len(metrics) > 1:
             ax.legend(loc="best")
         ax.set_ylim(0.0, 1.0 if "share" in label else None)
     knee = sweep.knee()
     if knee is not None:
-        figure.suptitle(
-            f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour", ha="left", x=0.02
-        )
+        text = f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour"
+        figure.suptitle(text, ha="left", x=0.02)
     return figure
 
 
@@ -91,15 +94,11 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
     figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)
     ax = figure.subplots()
     others = [each for each in sweep.names if each != name]
-    rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
-    settings = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))
-    for number, setting in enumerate(settings):
-        own = [row for row in rows if tuple(row[each] for each in others) == setting]
-        label = ", ".join(_named(each, value) for each, value in zip(others, setting, strict=True))
+    settings = _settings([row for row in sweep.summary if row["metric"] == sweep.metrics[0]], others)
+    for number, (own, label) in enumerate(settings):
         _errorbars(ax, own, name, number, label)
     _scaled(ax, sweep.values[name])
-    ax.set_xlabel(name)
-    ax.set_ylabel(sweep.metrics[0])
+    ax.set(xlabel=name, ylabel=sweep.metrics[0])
     if len(settings) > len(LINES):
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     elif others:
@@ -107,8 +106,16 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
     return figure
 
 
-def _named(name: str, value: Any) -> str:
-    return value if isinstance(value, str) else f"{name}={cell(value)}"
+def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tuple[list[dict[str, Any]], str]]:
+    """The rows of each setting of these names, and the setting in words."""
+    settings: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        settings.setdefault(tuple(row[name] for name in names), []).append(row)
+    words = [
+        ", ".join(x if isinstance(x, str) else f"{name}={cell(x)}" for name, x in zip(names, each, strict=True))
+        for each in settings
+    ]
+    return list(zip(settings.values(), words, strict=True))
 
 
 def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str) -> None:
@@ -116,40 +123,35 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
     x = [row[name] for row in rows]
     mean = np.array([row["mean"] for row in rows])
     half = np.array([(row["high"] - row["low"]) / 2.0 for row in rows])
-    color = _style.COLORS[LINES[number % len(LINES)]]
     style = STYLES[number // len(LINES) % len(STYLES)]
     marks = {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
-    ax.errorbar(x, mean, yerr=np.where(np.isfinite(half), half, 0.0), color=color, label=label or None, **marks)
+    ax.errorbar(x, mean, yerr=np.where(np.isfinite(half), half, 0.0), color=color(number), label=label or None, **marks)
 
 
 def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     """Heat maps of the mean, one for each setting of the other names; predictions are dashed."""
     others = [name for name in sweep.names if name not in (across, up)]
     rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
-    every = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))
+    every = _settings(rows, others)
     settings = every[:PANELS]
     figure = _style.picture(0.6 + 0.5 * _style.COLUMN * max(1.6, len(settings)), HEIGHT)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     limits = _range(rows)
     beyond = [row["mean"] < limits[0] or row["mean"] > limits[1] for row in rows]
-    for ax, setting in zip(axes, settings, strict=True):
-        own = [row for row in rows if tuple(row[each] for each in others) == setting]
+    for ax, (own, words) in zip(axes, settings, strict=True):
         mesh = _map(ax, own, sweep, (across, up), limits)
-        _lines(ax, sweep, across, dict(zip(others, setting, strict=True)))
-        words = [_named(each, value) for each, value in zip(others, setting, strict=True)]
-        ax.set_title(", ".join([*words, *["dashed: predicted"] * bool(sweep.lines)]))
+        _lines(ax, sweep, across, {name: own[0][name] for name in others})
+        ax.set_title(", ".join([*[words] * bool(words), *["dashed: predicted"] * bool(sweep.lines)]))
     if len(every) > PANELS:
         figure.suptitle(f"the first {PANELS} of {len(every)} settings of {', '.join(others)}", ha="left", x=0.02)
-    grey = _grey(rows, len(every) * len(sweep.values[across]) * len(sweep.values[up]))
+    # Say why cells are grey.
+    missing = len(rows) < len(every) * len(sweep.values[across]) * len(sweep.values[up])
+    reason = "no numbers" if missing else ""
+    if any(row["diverged"] > 0.5 for row in rows):
+        reason = "diverged or none" if missing else "most diverged"
+    grey = f" (grey: {reason})" if reason else ""
     figure.colorbar(mesh, ax=list(axes), label=f"{sweep.metrics[0]}{grey}", extend="both" if any(beyond) else "neither")
     return figure
-
-
-def _grey(rows: Sequence[dict[str, Any]], cells: int) -> str:
-    """Why cells of a map are grey, "" where none is."""
-    diverged, missing = any(row["diverged"] > 0.5 for row in rows), len(rows) < cells
-    reasons = {(True, False): "most diverged", (False, True): "no numbers", (True, True): "diverged or none"}
-    return f" (grey: {reasons[diverged, missing]})" if diverged or missing else ""
 
 
 def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
@@ -181,8 +183,7 @@ def _map(
     named = range(0, len(x), -(-len(x) // (2 * TICKS)))
     ax.set_xticks(named, [f"{x[k]:.3g}" for k in named])
     _scaled(ax, y, ax.yaxis)
-    ax.set_xlabel(across)
-    ax.set_ylabel(up)
+    ax.set(xlabel=across, ylabel=up)
     return mesh
 
 
@@ -229,21 +230,73 @@ def draw_boundary(boundary: Boundary) -> Figure:
     name, others = numbers[-1], [each for each in boundary.names if each != numbers[-1]]
     figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)
     ax = figure.subplots()
-    settings = list(dict.fromkeys(tuple(row[each] for each in others) for row in rows))
-    for number, setting in enumerate(settings):
-        own = [row for row in rows if tuple(row[each] for each in others) == setting]
+    for number, (own, label) in enumerate(_settings(rows, others)):
         x = [row[name] for row in own]
         middle = np.array([math.sqrt(row["low"] * row["high"]) for row in own])
         reach = np.array([[m - row["low"], row["high"] - m] for m, row in zip(middle, own, strict=True)]).T
-        label = ", ".join(_named(each, value) for each, value in zip(others, setting, strict=True))
-        color = _style.COLORS[LINES[number % len(LINES)]]
-        ax.errorbar(x, middle, yerr=reach, color=color, label=label or "measured bracket", **_style.MEASURED)
+        ax.errorbar(x, middle, yerr=reach, color=color(number), label=label or "measured bracket", **_style.MEASURED)
         if all("predicted" in row for row in own):
             predicted = [row["predicted"] for row in own]
             ax.plot(x, predicted, label="predicted" if number == 0 else None, **_style.PREDICTED)
     _scaled(ax, [row[name] for row in rows])
-    ax.set_yscale("log")
-    ax.set_xlabel(name)
-    ax.set_ylabel(f"{boundary.knob} at the boundary")
+    ax.set(yscale="log", xlabel=name, ylabel=f"{boundary.knob} at the boundary")
     ax.legend(loc="best")
     return figure
+
+
+def draw_answer(answer: Answer) -> Figure:
+    """Curves on the left, decisions on the right."""
+    figure = _style.picture(2 * _style.COLUMN, 0.3 + 2.4 * len(answer.tasks))
+    axes = figure.subplots(len(answer.tasks), 2, squeeze=False)
+    for (left, right), on in zip(axes, answer.tasks, strict=True):
+        curves(left, on, answer.metric)
+        decisions(right, on, answer)
+    return figure
+
+
+def color(number: int) -> str:
+    """The color of an arm."""
+    return _style.COLORS[LINES[number % len(LINES)]]
+
+
+def curves(ax: Axes, on: OnTask, metric: str) -> Axes:
+    """Mean of the metric against updates, each arm at its best step."""
+    for number, arm in enumerate(on.arms):
+        step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
+        ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}")
+    if np.isfinite(on.optimum):
+        ax.axhline(on.optimum, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
+    ax.set(xlabel="update", ylabel=metric, title=short(on.name, 48))
+    ax.legend(loc="best")
+    return ax
+
+
+def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
+    """Difference with its interval at every look; the band of differences that do not matter is shaded."""
+    ax.axhspan(-on.smallest, on.smallest, color=_style.COLORS["effect"], zorder=0)
+    ax.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
+    for number, pair in enumerate(on.pairs, start=1):
+        beside = BESIDE ** (number - (len(on.pairs) + 1) / 2)
+        x = [look.replicates * beside for look in pair.looks]
+        value = [look.difference for look in pair.looks]
+        # An interval of a quantile need not hold the sample's own.
+        reach = [[max(look.difference - look.low, 0.0), max(look.high - look.difference, 0.0)] for look in pair.looks]
+        label = f"{short(pair.arm)}: {pair.word}"
+        ax.errorbar(x, value, yerr=np.array(reach).T, color=color(number), label=label, **_style.MEASURED)
+    counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(counts[0] / 1.6, counts[-1] * 1.6)
+    ax.set_xticks(counts)
+    ax.get_xaxis().set_major_formatter(lambda value, _: f"{value:.0f}")
+    ax.minorticks_off()
+    ax.set_xlabel("replicates")
+    ax.set_ylabel(f"difference in {answer.unit}" + ("\n(lower is better)" if answer.better == "lower" else ""))
+    ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
+    # On a ground of its own: the line at 0 may run behind it.
+    ax.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
+    return ax
+
+
+def short(text: str, most: int = 26) -> str:
+    """The text, cut where it is longer."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
