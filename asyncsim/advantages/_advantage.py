@@ -66,7 +66,6 @@ class Baseline:
         """Accept any group size."""
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         return {"advantage": plugins.name_of(self), **vars(self)}
 
 
@@ -91,22 +90,18 @@ class Remembering(Baseline):
         raise NotImplementedError
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N]` with what is remembered."""
         return self.apply(step, self._state(step))[0]
 
     def behind(self, step: Step) -> State:
-        """What is remembered behind the batch of a step."""
         return self.apply(step, self._state(step))[1]
 
     def recalling(self, memory: State) -> Self:
-        """The same in front of another batch."""
         return dataclasses.replace(self, memory=memory)
 
     def _state(self, step: Step) -> State:
         return self.init(step.reward.shape[0]) if self.memory is None else self.memory
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         return {name: value for name, value in super().describe().items() if name != "memory"}
 
 

@@ -50,7 +50,6 @@ class returns_to_go(Baseline):
     once = True
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         returns = self.targets(step)
         return returns if self.baseline == "none" else mask_out(returns - moments(step, returns)[0], step.batch.mask)
 
@@ -85,7 +84,6 @@ class reinforce_plus_plus(GroupBaseline):
     finishes = True
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         return self.finished(step, self.estimate(step))
 
     def estimate(self, step: Step) -> Tensor:
@@ -139,7 +137,6 @@ class gae(Baseline):
     outputs = ("value",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         return self.finished(step, self.estimate(step))
 
     @property
@@ -185,7 +182,6 @@ class n_step(Baseline):
     outputs = ("value",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
         value = recorded_value(batch, "n_step")
         return mask_out(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
@@ -221,7 +217,6 @@ class vtrace(Baseline):
     reads = ("value",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         trajectory, shift = self._corrections(step)
         after = following(trajectory, trajectory.value + per_sample(self.trace) * shift)
         error = trajectory.reward + per_sample(self.discount) * after - trajectory.value
@@ -265,7 +260,6 @@ class retrace(Baseline):
     reads = ("action_value", "action_values", "log_probs")
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         return mask_out(self.targets(step) - state_value(step), step.mask)
 
     def targets(self, step: Step) -> Tensor:

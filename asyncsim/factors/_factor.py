@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from asyncsim.base import parts, plugins
 from asyncsim.base.knobs import per_sample
-from asyncsim.base.parts import choice, number
+from asyncsim.base.parts import T, choice, number
 from asyncsim.step.step import Step
 
-T = TypeVar("T")
 RATIO = choice("r", "h", words="pi/mu or pi_prox/mu", remedy="r is pi/mu, h is pi_prox/mu")
 LOW, HIGH = (
     number(
@@ -35,7 +34,6 @@ class Factor:
 
     @property
     def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
         return getattr(self, "ratio", "r") != "r"
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
@@ -43,7 +41,6 @@ class Factor:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         return {"factor": plugins.name_of(self), **settings}
 
@@ -124,10 +121,4 @@ def ages(step: Step) -> tuple[Tensor, Tensor]:
 
 def factor(source: str, *, shape: str = "T or 1") -> Callable[[type[T]], type[T]]:
     """A factor of a page: a class of its name; becomes the public function that checks its knobs."""
-
-    def make(body: Any) -> Any:
-        name, own = body.__name__, parts.declared(body)
-        kind, returns = parts.kind_of(body, own, ()), f"a factor `[R, G, N, {shape}]`"
-        return parts.public(name, body, own, kind, returns, "settings outside their range", source)
-
-    return make
+    return parts.page(source, f"a factor `[R, G, N, {shape}]`")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from asyncsim.fusing import elementary
+from asyncsim.fusing.elementary import ELEMENT, Name, Writer
 from asyncsim.fusing.graph import Unfit, Var
-from asyncsim.fusing.writing import ELEMENT, Name, Writer
 
 STORED = {"f": "double", "i": "i64", "b": "i8"}
 NAME = "program"
@@ -92,14 +92,12 @@ class Registers:
         return self._everywhere(self.head, self.head.line(f"load double, ptr {place}"), "f")
 
     def _everywhere(self, w: Writer, single: Name, kind: str) -> Name:
-        """One number in all replicates."""
         vector = w.type(kind)
         start = w.line(f"insertelement {vector} poison, {ELEMENT[kind]} {single}, i32 0")
         zeros = f"<{', '.join(['i32 0'] * w.width)}>"
         return w.line(f"shufflevector {vector} {start}, {vector} poison, <{w.width} x i32> {zeros}")
 
     def _replicates(self) -> Name:
-        """Numbers of the replicates at hand."""
         return self.w.two("add", self._everywhere(self.w, "%r", "i"), self.w.each(range(self.w.width)), "i")
 
     def _load(self, var: Var) -> Lanes:

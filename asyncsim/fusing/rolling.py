@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from asyncsim.fusing import elementary
+from asyncsim.fusing.elementary import Name
 from asyncsim.fusing.emitting import COMPARED, INLINE, NAME, STORED, TREES, Lanes, Registers, applied
 from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.stages import ALIGNED, LOOP, REDUCTIONS, REGISTERS, ROWS, Node, Plan, Read, lane_bytes, told
-from asyncsim.fusing.writing import Name
 
 HELD = (16, 8, 4, 2, 1)
 """Lanes of a value up to which it is held in registers: the most that leave a short program."""
@@ -124,7 +124,6 @@ class Body(Registers):
         w.lines.append(f"{self.block}:")
 
     def _sum(self, a: Name, b: int) -> Name:
-        """An integer plus a known one."""
         return self._scaled(a, 1, b)
 
     def _scaled(self, a: Name, by: int, plus: int = 0) -> Name:
@@ -145,7 +144,6 @@ class Body(Registers):
         return self.w.line(f"sext i32 {self.w.line(f'load i32, ptr {place}, align 4')} to i64")
 
     def _table_of(self, numbers: np.ndarray) -> Name:
-        """Known integers in the program."""
         key = np.asarray(numbers, dtype=np.int64).tobytes()
         if key not in self.named:
             name = self.named[key] = f"@table{len(self.named)}"
@@ -201,7 +199,6 @@ class Body(Registers):
                     self._lane(read.sources[0], int(read.places[0]))
 
     def _lanes_of(self, read: Read) -> Lanes:
-        """All lanes of a small value."""
         pairs = zip(read.which.tolist(), read.places.tolist(), strict=True)
         return [self._lane(read.sources[which], place) for which, place in pairs]
 
@@ -252,7 +249,6 @@ class Body(Registers):
                     self._into(node.offset, node.var.kind, i, value)
 
     def _one(self, node: Node, operands: list[Name], i: Name) -> Name:
-        """One lane of an operation."""
         var = node.var
         if var.operation == "take":
             start = self._entry(np.frombuffer(var.about[0], dtype=np.int64), i)
@@ -340,7 +336,6 @@ class Body(Registers):
             chunk(str(var.lanes - var.lanes % each), var.lanes % each)
 
     def _stored(self, node: Node) -> None:
-        """Lanes as rows of replicates."""
         read, count, each = node.reads[0], len(node.reads[0].places), 8
         target, kind = self.targets[node.var.about], node.var.kind
         if node.how == REGISTERS:

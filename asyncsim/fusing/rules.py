@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.fusing import primitives
 from asyncsim.fusing.graph import Unfit, Var
-from asyncsim.fusing.tape import Rule, Tape, rule
+from asyncsim.fusing.tape import Rule, Tape, repeated, rule
 
 # Elementwise.
 
@@ -516,7 +515,7 @@ def _index(tape: Tape, out: Tensor, a: Tensor, indices: Any) -> Var:
     if var.axis is not None or any(x is None or x.dtype == torch.bool for x in indices):
         raise Unfit("index")
     if len(indices) == 1 and a.ndim == 2:
-        return primitives.repeated(tape, out, var, tape.var(indices[0]), "local")
+        return repeated(tape, out, var, tape.var(indices[0]), "local")
     values = [tape.var(x) for x in indices]
     axes = {v.axis + out.ndim - len(v.shape) for v in values if v.axis is not None}
     if len(indices) != a.ndim or len(axes) != 1:

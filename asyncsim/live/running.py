@@ -22,11 +22,10 @@ from asyncsim.live.admission import Desk, Group, Permits
 from asyncsim.live.board import Board
 from asyncsim.live.log import Writer
 from asyncsim.running.blocks import Block, Shared, computing
-from asyncsim.running.joining import trace_of
 from asyncsim.running.running import Interrupted
-from asyncsim.running.sources import Cut, Source
+from asyncsim.running.sources import Cut, Source, trace_of
 from asyncsim.running.spec import Spec
-from asyncsim.running.standing import Standing
+from asyncsim.running.updating import Standing
 from asyncsim.schedules.imposed import fixed
 from asyncsim.schedules.replay import Replay, replay
 from asyncsim.step.batch import Batch

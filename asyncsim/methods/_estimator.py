@@ -115,10 +115,12 @@ def _public(
         if joint is not None:
             joint(**given)
         made = {n: value(**numbers) if callable(value) else value for n, value in fields.items()}
-        made |= _fields(given)
+        # Fields of a method that have a name of their own among its arguments.
+        made |= {n: given[n] for n in ("anchor", "critic", "at") if n in given}
+        made |= {"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {}
         baseline, mean = given["advantage"], given["aggregator"]
         if baseline is None:
-            baseline = compared(**numbers) if compared else _usual(advantage)
+            baseline = compared(**numbers) if compared else advantage()
         if callable(aggregator):
             mean = mean or aggregator(**numbers)
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
@@ -134,16 +136,6 @@ def _public(
         example=f">>> {name}().name\n{name!r}",
     )
     return parts.factory(name, body, every, build, doc)
-
-
-def _usual(advantage: Callable[[], Any]) -> Any:
-    return advantage()
-
-
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a method that have a name of their own among its arguments."""
-    made = {n: given[n] for n in ("anchor", "critic", "at") if n in given}
-    return made | ({"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {})
 
 
 def ones(step: Step, **_: Any) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,14 +11,42 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.base import checks
-from asyncsim.base.knobs import Number, knob, per_sample
+from asyncsim.base.knobs import MARK, Number, knob, per_sample
 from asyncsim.base.parts import choice, flag, number
 from asyncsim.methods._estimator import AT, CRITIC, ENTROPY, estimator, method, ones
 from asyncsim.methods._method import Method
-from asyncsim.methods._regression import Residual, closed
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual(Weight):
+    """c = A - tau x, x the log ratio to the anchor of the token or of the sequence (`level`)."""
+
+    level: str
+    tau: Any = field(metadata=MARK)
+
+    anchored: ClassVar[bool] = True
+
+    def applied(self, step: Step) -> Tensor:
+        return torch.ones_like(step.mask[..., :1])
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        gap = step.sequence(step.anchored) if self.level == "sequence" else step.anchored
+        return closed(step, advantage - per_sample(self.tau) * gap)
+
+
+def closed(step: Step, residual: Tensor) -> Tensor:
+    """Residuals with 0 where they are not finite; how many of the samples (or tokens) those are is reported.
+
+    A residual enters linearly, so finite ones are used as they are, however large.
+    """
+    finite = residual.isfinite()
+    missing = ~finite & (step.mask > 0) if residual.shape[-1] > 1 else ~finite
+    step.statistics["residual_nonfinite"] = missing.sum((1, 2, 3)).double()
+    return torch.where(finite, residual, torch.zeros_like(residual))
+
 
 _TAU = number(0.1, "price of squared nats in units of reward", 0.0)
 _BETA = number(
@@ -160,7 +189,6 @@ class kimi(Residual):
     half: bool = flag("the penalty is tau/2 L^2", True)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """A less the slope of the squared log ratio of the sequence."""
         strength = per_sample(self.tau) * (1.0 if self.half else 2.0)
         return closed(step, advantage - strength * step.sequence(step.anchored))
 

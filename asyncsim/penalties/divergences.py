@@ -28,11 +28,9 @@ class k1(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """1."""
         return torch.ones_like(gap)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """D."""
         return gap
 
 
@@ -58,7 +56,6 @@ class k2(Sampled):
             checks.one_of("ratio", ratio, ("none", "sequence"), remedy)
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """D, or its sum over the sequence."""
         return gap if self.level == "token" else step.sequence(gap).expand(gap.shape)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
@@ -80,11 +77,9 @@ class k3(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """1 - exp(-D)."""
         return 1.0 - ratios.usable(-gap)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """exp(-D) - 1 + D."""
         return k3_value(gap)
 
 
@@ -98,11 +93,9 @@ class straight_through(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """D."""
         return gap
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """exp(-D) - 1 + D."""
         return k3_value(gap)
 
 
@@ -118,11 +111,9 @@ class reward(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """The log ratios from each token to the end of its sample."""
         return gap if gap.shape[-1] == 1 else gap.flip(-1).cumsum(-1).flip(-1)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """D."""
         return gap
 
 

@@ -22,8 +22,7 @@ from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.fusing.graph import Unfit
 from asyncsim.fusing.program import Program
 from asyncsim.fusing.tape import Varies
-from asyncsim.running.standing import Standing
-from asyncsim.running.updating import Now, Updater, When
+from asyncsim.running.updating import Now, Standing, Updater, When
 from asyncsim.sampling.drawing import Late
 from asyncsim.sampling.rollouts import COLUMNS, Sampler, Trajectories, generate, monte_carlo
 from asyncsim.step import versions

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim.base import rng
 from asyncsim.fusing import tape
-from asyncsim.fusing.primitives import drawn, primitive
+from asyncsim.fusing.tape import drawn, primitive
 from asyncsim.step.versions import View, tensor
 
 Outputs = dict[str, Tensor]

@@ -97,7 +97,7 @@ drawn(282, "schedules", "log: trainers' versions taken for steps counted from on
 drawn(283, "programs", "the program of a batch's first update serves the later ones",
      "asyncsim.running.fused:Fused.__call__",
      "key = (start is None, recorded)", "key = (recorded,)")  # fmt: skip
-drawn(284, "baselines", "mean of the others: own reward kept without its weight", f"{A}._baselines:others",
+drawn(284, "baselines", "mean of the others: own reward kept without its weight", f"{A}.optimal:_others",
      "remaining * weight * relative", "remaining * relative")  # fmt: skip
 drawn(285, "factors", "factors forgotten where a part spreads over all actions", f"{M}._method:Method._of_scores",
      "None if spread is None else masked(spread, factor.unsqueeze(-1))", "spread")  # fmt: skip
@@ -140,6 +140,6 @@ drawn(301, "policies", "feedback: density at the newest gain, not at the sample'
 drawn(302, "staleness", "every token as old as the oldest of its sample", "asyncsim.step.step:Step.staleness",
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)",
      killer="methods/test_metrics_of_steps.py::test_staleness_of_mixed_trajectories")  # fmt: skip
-drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}._surrogates:square",
+drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}.trusted:_square",
      "2.0 * np.asarray(kl)", "np.asarray(kl)",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[dppo_prime]")  # fmt: skip

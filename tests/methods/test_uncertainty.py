@@ -11,7 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._covariance import covariance
+from asyncsim.methods.clipped import covariance
 from asyncsim.step.step import given
 from tests.contracts.laboratory import case
 
