@@ -65,13 +65,8 @@ class opob(GroupBaseline):
     standardize: bool = flag("rewards are divided by their standard deviation")
 
     def __post_init__(self) -> None:
-        checks.require(
-            self.robust == "none" or not self.leave_one_out,
-            "robust",
-            self.robust,
-            "'none' with leave_one_out=True",
-            "choose one of the two",
-        )
+        fits = self.robust == "none" or not self.leave_one_out
+        checks.require(fits, "robust", self.robust, "'none' with leave_one_out=True", "choose one of the two")
 
     def __call__(self, step: Step) -> Tensor:
         pool = _pooled(step, step.score_norm, self.scope)

@@ -53,10 +53,6 @@ class returns_to_go(Baseline):
         returns = self.targets(step)
         return returns if self.baseline == "none" else mask_out(returns - moments(step, returns)[0], step.batch.mask)
 
-    def targets(self, step: Step) -> Tensor:
-        """What a critic should say: the sums without baseline, `[R, G, N, T]`."""
-        return traced(tokens(step, None), self.discount, 1.0)
-
 
 @advantage(
     "2501.03262, equations 8 to 10 of version 8; verl, `reinforce_plus_plus_baseline`, for the baseline form",
@@ -105,10 +101,6 @@ class reinforce_plus_plus(GroupBaseline):
         # Rounding of equal returns is no spread.
         scale = torch.where(deviation > 1e-8, deviation, torch.ones_like(deviation))
         return mask_out((advantages - mean) / scale, step.mask)
-
-    def targets(self, step: Step) -> Tensor:
-        """Return from each token on, `[R, G, N, T]`."""
-        return traced(tokens(step, None), self.discount, 1.0)
 
     def check(self, samples_per_group: float) -> None:
         """With the group's mean, a group of one has nothing to compare with."""

@@ -58,7 +58,9 @@ class Mask(Factor):
 
 
 class Band(Mask):
-    """Keeps a ratio inside [low, high]; a subclass says of what: the log ratio of tokens, sequences or their mean."""
+    """Keeps a ratio inside [low, high]; a subclass says of what: tokens, sequences, or their geometric mean."""
+
+    level = "token"
 
     low: Any = LOW
     high: Any = HIGH
@@ -66,12 +68,8 @@ class Band(Mask):
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the ratio is inside its band, bounds included."""
-        value = self.value(step, log_ratio(step, self.ratio))
+        value = at_level(step, log_ratio(step, self.ratio), self.level)
         return (value >= log_bound(self.low)) & (value <= log_bound(self.high))
-
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        """Log of the ratio in question, `[R, G, N, T or 1]`, from token log ratios `[R, G, N, T]`."""
-        raise NotImplementedError
 
 
 class Bounded(Mask):
@@ -98,6 +96,13 @@ class Bounded(Mask):
 def log_ratio(step: Step, ratio: str) -> Tensor:
     """Token log ratios, `[R, G, N, T]`: of r = pi/mu, or of h = pi_prox/mu."""
     return step.behavior_log_ratio if ratio == "h" else step.log_ratio
+
+
+def at_level(step: Step, of_tokens: Tensor, level: str) -> Tensor:
+    """Log ratios of tokens as they are, or their sum or mean over the sequence in float64, `[R, G, N, T or 1]`."""
+    if level == "token":
+        return of_tokens
+    return step.sequence(of_tokens.double()) if level == "sequence" else step.geometric(of_tokens.double())
 
 
 def log_bound(bound: Any) -> Any:

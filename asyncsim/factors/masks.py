@@ -9,7 +9,7 @@ from torch import Tensor
 
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number
-from asyncsim.factors._factor import HIGH, LOW, RATIO, Band, Bounded, Mask, factor, log_bound, log_ratio
+from asyncsim.factors._factor import HIGH, LOW, RATIO, Band, Bounded, Mask, at_level, factor, log_bound, log_ratio
 from asyncsim.step.step import Step
 
 
@@ -24,9 +24,6 @@ class token_mask(Band):
     policies agree. Published bands: 0.5 to 2, 0.5 to 5.
     """
 
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        return of_tokens
-
 
 @factor("verl, documentation of rollout correction, rejection by seq_sum_k1", shape="1")
 class sequence_mask(Band):
@@ -38,8 +35,7 @@ class sequence_mask(Band):
     log W grows with the length.
     """
 
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        return step.sequence(of_tokens.double())
+    level = "sequence"
 
 
 @factor("verl, documentation of rollout correction, rejection by seq_mean_k1", shape="1")
@@ -52,11 +48,10 @@ class geometric_mask(Band):
     gradient is then exactly 0, and `kept_tokens` of the trace says so. What is not finite is dropped.
     """
 
+    level = "geometric"
+
     low: Any = LOW.but(0.999)
     high: Any = HIGH.but(1.001)
-
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        return step.geometric(of_tokens.double())
 
 
 @factor("verl, documentation of rollout correction, rejection by k2")
@@ -161,9 +156,7 @@ class log_clamp(Mask):
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         each = step.drift if self.ratio == "u" else log_ratio(step, self.ratio)
-        if self.level != "token":
-            each = step.sequence(each.double()) if self.level == "sequence" else step.geometric(each.double())
-        return each.abs() <= per_sample(self.limit)
+        return at_level(step, each, self.level).abs() <= per_sample(self.limit)
 
 
 @factor("open-instruct, `rho_mask_tv_divergence`, as released (signed, h, its upper bound)")

@@ -31,7 +31,7 @@ class Writer:
 
     def number(self, value: float | int | bool, kind: str = "f") -> Name:
         """A constant in all replicates."""
-        text = _hexadecimal(float(value)) if kind == "f" else str(int(value))
+        text = "0x" + struct.pack(">d", float(value)).hex().upper() if kind == "f" else str(int(value))
         return f"<{', '.join([f'{ELEMENT[kind]} {text}'] * self.width)}>"
 
     def each(self, values: Sequence[int]) -> Name:
@@ -86,10 +86,6 @@ class Writer:
     def isnan(self, x: Name) -> Name:
         """Whether numbers are NaN."""
         return self.compare("uno", x, x)
-
-
-def _hexadecimal(value: float) -> str:
-    return "0x" + struct.pack(">d", value).hex().upper()
 
 
 _LN2_HIGH = float.fromhex("0x1.62e42feep-1")

@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.fusing import elementary
 from asyncsim.fusing.elementary import Name
-from asyncsim.fusing.emitting import COMPARED, INLINE, NAME, STORED, TREES, Lanes, Registers, applied
+from asyncsim.fusing.emitting import INLINE, NAME, STORED, TREES, Lanes, Registers
 from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.stages import ALIGNED, LOOP, REDUCTIONS, REGISTERS, ROWS, Node, Plan, Read, lane_bytes, told
 
@@ -255,11 +255,7 @@ class Body(Registers):
             return self._looked_up(node, operands[0], start)
         if var.operation == "cast":
             return self._cast(var, operands)[0]
-        kind = var.operands[0].kind if var.operation in (*COMPARED, "isnan", "isinf") else var.kind
-        if var.operation in elementary.FUNCTIONS:
-            self.functions.add(var.operation)
-            self.calls += 1
-        return applied(self.w, var.operation, kind, operands)
+        return self._applied(var, [operands])[0]
 
     def _looked_up(self, node: Node, index: Name, start: Name) -> Name:
         """An entry of a table, one for each replicate."""

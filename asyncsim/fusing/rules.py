@@ -127,11 +127,6 @@ def _where(tape: Tape, out: Tensor, condition: Tensor, a: Any, b: Any) -> Var:
     return together(tape, "where", out, [tape.var(condition), *chosen])
 
 
-@forms("clamp_max")
-def _clamp_max(tape: Tape, out: Tensor, a: Tensor, max: Any) -> Var:
-    return _clamp(tape, out, a, None, max)
-
-
 @forms("clamp", "", "Tensor")
 @forms("clamp_min")
 def _clamp(tape: Tape, out: Tensor, a: Tensor, min: Any = None, max: Any = None) -> Var:
@@ -140,6 +135,9 @@ def _clamp(tape: Tape, out: Tensor, a: Tensor, min: Any = None, max: Any = None)
         if bound is not None:
             var = together(tape, operation, out, [tape.graph.cast(x, kind) for x in (var, tape.var(bound))])
     return var
+
+
+forms("clamp_max")(lambda tape, out, a, max: _clamp(tape, out, a, None, max))
 
 
 @forms("pow", "Tensor_Scalar", "Tensor_Tensor", "Scalar")

@@ -6,10 +6,7 @@ from asyncsim.advantages._advantage import Advantage
 from asyncsim.base.knobs import Number
 from asyncsim.methods._from_loss import from_loss as from_loss
 from asyncsim.methods._method import Method
-from asyncsim.methods.clipped import covariance as covariance
-from asyncsim.methods.importance import at_level as at_level
 from asyncsim.methods.regression import asymre as asymre
-from asyncsim.methods.regression import closed as closed
 from asyncsim.methods.regression import gradient as gradient
 
 def a2c(

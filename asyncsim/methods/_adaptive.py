@@ -192,8 +192,8 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
     room = torch.zeros_like(first[0])
     if step.unit is not None:
         # A cell stands for several samples: the next one is left in part, by whole tokens where there are such.
-        excess = after.double().square() - flat(tau)
-        short = flat(tau) * smallest(number, masses()) - smallest(number, square, first[1])
+        excess = after.double().square() - per_sample(tau, 2)
+        short = per_sample(tau, 2) * smallest(number, masses()) - smallest(number, square, first[1])
         room = torch.where(excess > 0, short.clamp(min=0.0) / excess, room)
         room = torch.where(step.unit > 0, (room / step.unit).floor() * step.unit, room)
         room = torch.where(number > 0, room, torch.maximum(room, step.unit)) if below else room
@@ -207,11 +207,6 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
         part = (smallest(number, mass) + room - lower) / (upper - lower)
         share = torch.where(whole | (upper <= lower), share, part)
     return Cut(value.masked_fill(whole, math.inf), share)
-
-
-def flat(value: Any) -> Any:
-    """A bound knob for numbers of parts `[R, K]`; a plain number as it is."""
-    return per_sample(value, 2)
 
 
 def outward(log_ratio: Tensor, advantage: Tensor) -> Tensor:
@@ -335,7 +330,7 @@ def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
     """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
     device = step.mask.device
     start, cap, rise = (
-        torch.as_tensor(flat(x), dtype=torch.float64, device=device).reshape(-1, 1) for x in (start, cap, rise)
+        torch.as_tensor(per_sample(x, 2), dtype=torch.float64, device=device).reshape(-1, 1) for x in (start, cap, rise)
     )
     # A last step that only rounding asks for is none.
     steps = int(((cap - start) / rise - 1e-9).ceil().clamp(min=0).max())

@@ -115,12 +115,10 @@ def _public(
         if joint is not None:
             joint(**given)
         made = {n: value(**numbers) if callable(value) else value for n, value in fields.items()}
-        # Fields of a method that have a name of their own among its arguments.
-        made |= {n: given[n] for n in ("anchor", "critic", "at") if n in given}
-        made |= {"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {}
+        made |= _fields(given)
         baseline, mean = given["advantage"], given["aggregator"]
         if baseline is None:
-            baseline = compared(**numbers) if compared else advantage()
+            baseline = compared(**numbers) if compared else _usual(advantage)
         if callable(aggregator):
             mean = mean or aggregator(**numbers)
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
@@ -136,6 +134,16 @@ def _public(
         example=f">>> {name}().name\n{name!r}",
     )
     return parts.factory(name, body, every, build, doc)
+
+
+def _usual(advantage: Callable[[], Any]) -> Any:
+    return advantage()
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a method that have a name of their own among its arguments."""
+    made = {n: given[n] for n in ("anchor", "critic", "at") if n in given}
+    return made | ({"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {})
 
 
 def ones(step: Step, **_: Any) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage, or_default
+from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, outside
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.methods._weights import Weight
@@ -135,7 +135,8 @@ def from_loss(
     weight = Loss(loss, asked, averages, vectorized)
     over = "sequence_sum" if averages else aggregator or "token_mean"
     called = name or str(getattr(loss, "__name__", "loss"))
-    return Method(called, or_default(advantage, advantages.group_mean()), weight, over, on_policy="not stated")
+    baseline = advantages.group_mean() if advantage is None else advantage
+    return Method(called, baseline, weight, over, on_policy="not stated")
 
 
 def _asked(loss: Callable[..., Tensor]) -> tuple[str, ...]:

@@ -309,10 +309,9 @@ def evaluate(
     how many passes the policy does it.
     """
     view = {"current": versions.current(weights), "behavior": batch.view}[method.at]
+    remedy = "use drawing='late', which keeps weights"
     if view is None:
-        raise checks.InputError(
-            "at", method.at, "current with early drawing", "use drawing='late', which keeps weights"
-        )
+        raise checks.InputError("at", method.at, "current with early drawing", remedy)
     names, at_current = tuple(dict.fromkeys((*method.outputs, *also))), method.at == "current"
     asked, whole = names if at_current else (), micro_batches == 1
     passed = policy.forward(view, batch, asked) if whole else forward(policy, view, batch, asked, micro_batches)

@@ -11,7 +11,7 @@ from torch import Tensor
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number
 from asyncsim.methods import _adaptive
-from asyncsim.methods._adaptive import Adaptive, Searched, flat, rising
+from asyncsim.methods._adaptive import Adaptive, Searched, rising
 from asyncsim.methods._estimator import HIGH, LOW, estimator
 from asyncsim.methods._weights import band, by_sign, clipped, times
 from asyncsim.step import ratios
@@ -98,7 +98,7 @@ class m2po_waterfill(Adaptive):
         """Bound theta of each part `[R, K]`, infinite where no clip is needed, and where there is no statistic."""
         masses, squares = order.masses(), order.squares()
         total, second = masses[..., -1], squares[..., -1]
-        goal = flat(self.tau) * total
+        goal = per_sample(self.tau, 2) * total
         # Sum of mass min(v, v_k) with v = (log rho)^2: what is left if everything above v_k is lowered to it.
         filled = (total.unsqueeze(-1) - masses).mul_(order.value.to(torch.float64, copy=True).square_()).add_(squares)
         before = (filled < goal.unsqueeze(-1)).sum(-1) - 1
@@ -178,7 +178,7 @@ class sat(Adaptive):
         masses = order.masses()
         goal = per_sample(self.quantile, 3) * masses[..., -1:] * (1.0 - _ROUNDING)
         # At 1 it is the largest, whatever its mass.
-        all_of_them = torch.as_tensor(flat(self.quantile) == 1.0)
+        all_of_them = torch.as_tensor(per_sample(self.quantile, 2) == 1.0)
         place = torch.where(all_of_them, order.number[..., 0] - 1, (masses < goal).sum(-1))
         quantile = order.at(order.value, place)
         quantile = torch.where(masses[..., -1] > 0, quantile, torch.zeros_like(quantile))
@@ -276,7 +276,7 @@ _SEARCH: dict[str, Any] = {
 
 def _reaches(target: Any) -> Any:
     """A target beside sums `[R, K, n]`."""
-    target = flat(target)
+    target = per_sample(target, 2)
     return target if isinstance(target, float) else target.unsqueeze(-1)
 
 

@@ -41,10 +41,6 @@ _ROUNDING = 1e-12
 """A log ratio, or a difference of covariances, that is 0 but for rounding."""
 
 
-def _ratio(step: Step, **_: Any) -> Tensor:
-    return ratios.usable(step.anchored)
-
-
 def _geometric(step: Step, **_: Any) -> Tensor:
     """Geometric means of the token ratios to the anchor, `[R, G, N, 1]`."""
     return ratios.usable(step.geometric(step.anchored))
@@ -270,13 +266,11 @@ class CispoWith(Cispo):
 
 
 def _once(anchor: str) -> None:
-    checks.require(
-        anchor != "behavior",
-        "cap",
+    told, bound = (
         "a rollout weight beside anchor='behavior'",
         "left out: the ratio to behavior contains that weight already",
-        "use anchor='proximal', or cap=None",
     )
+    checks.require(anchor != "behavior", "cap", told, bound, "use anchor='proximal', or cap=None")
 
 
 def _bounds(name: str, mask: Any) -> tuple[Any, ...]:
@@ -361,7 +355,7 @@ class clip_cov(Clip):
     def _kept(self, step: Step, advantage: Tensor) -> Tensor:
         """1 outside the band; inside 1 - share / (mass of the band), or 0 where the band has less than that."""
         lowest, highest = band(self.low, self.high)
-        together = covariance(step, advantage)
+        together = _covariance(step, advantage)
         inside = ((together > per_sample(self.lower)) & (together < per_sample(self.upper))).to(together.dtype)
         del together
         inside.mul_(movable(self.applied(step), advantage, lowest, highest))
@@ -403,7 +397,7 @@ class kl_cov(Weight):
 
     def _selected(self, step: Step, advantage: Tensor) -> Tensor:
         """Part of each token that is selected: of largest covariance, and away from the anchor; `[R, G, N, T]`."""
-        together, away = covariance(step, advantage), step.anchored.abs() > _ROUNDING
+        together, away = _covariance(step, advantage), step.anchored.abs() > _ROUNDING
         flat, share = together.flatten(1), step.share.flatten(1)
         held, least = self._held(step, flat, share)
         # Of equal ones it does not matter which are selected: each is in part.
@@ -435,7 +429,7 @@ class kl_cov(Weight):
         return wanted, torch.where(broken, torch.full_like(least, torch.nan), least)
 
 
-def covariance(step: Step, advantage: Tensor) -> Tensor:
+def _covariance(step: Step, advantage: Tensor) -> Tensor:
     """(A_t - mean A)(log pi_t - mean log pi), `[R, G, N, T]`, means over the step's tokens; NaN on masked tokens.
 
     Where a log-prob that counts is not finite, no token of the replicate has a covariance.

@@ -28,7 +28,7 @@ class BoundedRatio(Weight):
     floor: Any = field(default=0.0, metadata=MARK)
 
     def applied(self, step: Step) -> Tensor:
-        return at_least(at_most(ratios.usable(at_level(step, self.level)), self.cap), self.floor)
+        return at_least(at_most(ratios.usable(_at_level(step, self.level)), self.cap), self.floor)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class NormalizedRatio(Weight):
     normalize: str = "tokens"
 
     def truncated(self, step: Step) -> Tensor:
-        return at_most(ratios.usable(at_level(step, self.level)), self.cap)
+        return at_most(ratios.usable(_at_level(step, self.level)), self.cap)
 
     def applied(self, step: Step) -> Tensor:
         """Truncated ratios over their mean, `[R, G, N, T or 1]`; 0 in a replicate whose mean is not finite."""
@@ -99,13 +99,8 @@ class PerDecision(Weight):
             return self.applied(step) * advantage
         ended, mask = step.batch.ended, step.mask
         several = ended is not None and bool((ended & (next_generated(mask, mask) > 0)).any())
-        checks.require(
-            not several,
-            "method",
-            "per_decision_is",
-            "given one episode in each row",
-            "use tasks with trajectory='episode'",
-        )
+        bound, remedy = "given one episode in each row", "use tasks with trajectory='episode'"
+        checks.require(not several, "method", "per_decision_is", bound, remedy)
         to_go = torch.where(step.mask > 0, advantage, torch.zeros_like(advantage))
         paid = torch.where(mask > 0, to_go - next_generated(to_go, mask), torch.zeros_like(to_go))
         weighted = ratios.usable(step.log_ratio.cumsum(-1)) * paid
@@ -122,7 +117,7 @@ class BoundedClip(TruncatedClip):
         return at_least(super().carried(step), self.floor)
 
 
-def at_level(step: Step, level: str) -> Tensor:
+def _at_level(step: Step, level: str) -> Tensor:
     """Log ratio to behavior of the tokens, of the sequence, or its mean over the sequence, `[R, G, N, T or 1]`."""
     if level == "token":
         return step.log_ratio

@@ -34,10 +34,10 @@ class Residual(Weight):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         gap = step.sequence(step.anchored) if self.level == "sequence" else step.anchored
-        return closed(step, advantage - per_sample(self.tau) * gap)
+        return _closed(step, advantage - per_sample(self.tau) * gap)
 
 
-def closed(step: Step, residual: Tensor) -> Tensor:
+def _closed(step: Step, residual: Tensor) -> Tensor:
     """Residuals with 0 where they are not finite; how many of the samples (or tokens) those are is reported.
 
     A residual enters linearly, so finite ones are used as they are, however large.
@@ -119,13 +119,9 @@ def asymre(dv: Number = -0.1, value: Number | None = None, aggregator: str = "se
         shift, level = (
             np.asarray(knob(name, number, "give a finite value")) for name, number in (("dv", dv), ("value", value))
         )
-        checks.require(
-            shift.ndim == 0 or level.ndim == 0 or shift.shape == level.shape,
-            "value",
-            checks.shown(value),
-            f"one number, or as many as dv ({shift.size})",
-            "give one per replicate of both",
-        )
+        fits = shift.ndim == 0 or level.ndim == 0 or shift.shape == level.shape
+        bound = f"one number, or as many as dv ({shift.size})"
+        checks.require(fits, "value", checks.shown(value), bound, "give one per replicate of both")
         advantage = advantages.offset(shift + level)
     return Method("asymre", advantage, NoRatio(), aggregator, on_policy="policy gradient in mean")
 
@@ -190,7 +186,7 @@ class kimi(Residual):
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         strength = per_sample(self.tau) * (1.0 if self.half else 2.0)
-        return closed(step, advantage - strength * step.sequence(step.anchored))
+        return _closed(step, advantage - strength * step.sequence(step.anchored))
 
 
 @estimator(
@@ -214,7 +210,7 @@ def oapl(step: Step, a: Tensor, beta: Any = _BETA) -> Tensor:
     `soft_value(beta)`; the trace has residual_nonfinite.
     """
     beta = per_sample(beta)
-    return closed(step, 2.0 * beta * (a - beta * step.sequence(step.log_ratio)))
+    return _closed(step, 2.0 * beta * (a - beta * step.sequence(step.log_ratio)))
 
 
 @estimator(
@@ -242,4 +238,4 @@ def tba(step: Step, a: Tensor, beta: Any = _BETA.but(0.014)) -> Tensor:
     # An infinite gap has no mean: it closes its group, samples without mass do not.
     counted = torch.where(mass > 0, mass * gap, torch.zeros_like(gap))
     residual = a / beta - (gap - counted.sum(2, keepdim=True))
-    return closed(step, 2.0 * residual)
+    return _closed(step, 2.0 * residual)

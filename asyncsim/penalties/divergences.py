@@ -141,7 +141,11 @@ class exact(Penalty):
 
     def spread(self, step: Step) -> Tensor:
         """What it adds to e, `[R, G, N, T, A]`."""
-        rows, other = step.current["log_probs"], self._other(step)
+        rows = step.current["log_probs"]
+        if self.to == "reference":
+            other = step.current["reference_log_probs"]
+        else:
+            other = step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]
         above, below = (other, rows) if self.reverse else (rows, other)
         prob = above.exp()
         # An action that both find impossible is not far from itself; 0 times an infinite gap counts 0.
@@ -155,8 +159,3 @@ class exact(Penalty):
         weight, beta = self.carried(step), self.coefficient
         term = term if weight is None else term * weight.unsqueeze(-1)
         return term * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
-
-    def _other(self, step: Step) -> Tensor:
-        if self.to == "reference":
-            return step.current["reference_log_probs"]
-        return step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]

@@ -409,24 +409,14 @@ class Spec:
         saved = isinstance(self.system, records.Schedule)
         system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()
         names = ("samples_per_group", "updates", "replicates", "sampling", "device")
-        return {
-            **self.fitted_task.describe(),
-            **policy.describe(),
-            "system": system,
-            **self.method.describe(),
-            "update": self.update.describe(),
-            **{name: getattr(self, name) for name in names},
-            "epochs": self.rounds,
-            **(
-                {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}
-                if self.parts > 1
-                else {}
-            ),
-            **({} if self.rewards is None else {"rewards": self.rewards.describe()}),
-            **({} if self.evaluation is None else {TRAINED: str(self.evaluation)}),
-            "drawing": self.drawn,
-            "dtype": self.precision,
-        }
+        header = {**self.fitted_task.describe(), **policy.describe(), "system": system, **self.method.describe()}
+        header |= {"update": self.update.describe(), **{name: getattr(self, name) for name in names}}
+        header["epochs"] = self.rounds
+        if self.parts > 1:
+            header |= {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}
+        header |= {} if self.rewards is None else {"rewards": self.rewards.describe()}
+        header |= {} if self.evaluation is None else {TRAINED: str(self.evaluation)}
+        return header | {"drawing": self.drawn, "dtype": self.precision}
 
 
 def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray | None:

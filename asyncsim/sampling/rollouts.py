@@ -156,10 +156,9 @@ class Sampler:
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
-            where, remedy = f"replicate {self.replicates[r]}, group {g}, sample {n}", "mend the task's reward, or map "
-            raise checks.InputError(
-                f"reward[{where}]", reward[r, g, n].item(), "finite", remedy + "failures to a number"
-            )
+            where = f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]"
+            remedy = "mend the task's reward, or map failures to a number"
+            raise checks.InputError(where, reward[r, g, n].item(), "finite", remedy)
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
             if self.policy.mismatched:

@@ -53,7 +53,7 @@ class Step:
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
     were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`;
     `measured` has metrics that were computed together with the update. `whole`: what a minibatch was cut from. `fresh`:
-    draws the current policy's mean return `[R]` (`evaluating.Fresh`), None outside of a run.
+    draws the current policy's mean return `[R]` (`drawing.Fresh`), None outside of a run.
     """
 
     method: Any
@@ -254,9 +254,8 @@ class Step:
             return self.behavior[name]
         if self.policy is None or self.batch.view is None:
             more = ", or policy.distributions=True" if hasattr(self.policy, "distributions") else ""
-            raise checks.InputError(
-                f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights" + more
-            )
+            remedy = "use drawing='late', which keeps weights" + more
+            raise checks.InputError(f"behavior {name}", None, "recorded or computable", remedy)
         return self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
 
     # Tokens to sequences and steps.

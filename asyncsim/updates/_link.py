@@ -110,13 +110,8 @@ def chain(*links: Link) -> Chain:
     ['no links: the gradient itself is added, learning rate 1']
     """
     for link in links:
-        checks.require(
-            hasattr(link, "init") and hasattr(link, "apply"),
-            "link",
-            link,
-            "an update link",
-            "write sim.updates.NAME(...)",
-        )
+        fits = hasattr(link, "init") and hasattr(link, "apply")
+        checks.require(fits, "link", link, "an update link", "write sim.updates.NAME(...)")
     return Chain(tuple(links))
 
 
@@ -141,10 +136,9 @@ def advance(
 
 def norm(direction: Tensor) -> Tensor:
     """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
-    pieces = [direction] if direction.shape[1] <= LARGE else direction.split(PIECE, dim=1)
-    lengths = [torch.linalg.vector_norm(piece, dim=-1, keepdim=True, dtype=torch.float64) for piece in pieces]
-    whole = lengths[0] if len(lengths) == 1 else torch.linalg.vector_norm(torch.cat(lengths, 1), dim=-1, keepdim=True)
-    return whole.to(direction.dtype)
+    if direction.shape[1] > LARGE:
+        return norm(torch.cat([norm(piece.double()) for piece in direction.split(PIECE, dim=1)], 1)).to(direction.dtype)
+    return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
 
 
 def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor) -> tuple[Tensor, Tensor]:

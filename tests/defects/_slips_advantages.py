@@ -21,8 +21,8 @@ slip(46, "advantages", "leave_one_out: the sample stays in its baseline", f"{A}.
 slip(47, "advantages", "offset: added instead of subtracted", f"{A}.baselines:offset",
      "step.reward - ", "step.reward + ",
      killer="contracts/test_advantages.py::test_formula[offset]")  # fmt: skip
-slip(48, "advantages", "returns_to_go: discount forgotten", f"{A}.traces:ReturnsToGo.targets",
-     "self.discount, 1.0", "1.0, 1.0",
+slip(48, "advantages", "returns_to_go: discount forgotten", f"{A}._advantage:Baseline.targets",
+     'getattr(self, "discount", 1.0)', "1.0",
      killer="tasks/test_tools.py::test_returns_to_go_of_a_dialog")  # fmt: skip
 slip(49, "advantages", "gae: discount and trace swapped", f"{A}.traces:Gae.estimate",
      "self.discount, self.trace", "self.trace, self.discount",
