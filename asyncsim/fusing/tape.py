@@ -282,9 +282,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-Rule = Callable[..., Var]
-
-
 @contextlib.contextmanager
 def primitive(rule: Rule, *operands: Tensor) -> Iterator[Callable[..., Tensor]]:
     """What is done inside is one operation of the graph; `done(result)` says what it gave, and which of several."""

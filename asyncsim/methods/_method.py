@@ -156,8 +156,8 @@ class Method:
     @property
     def proximal(self) -> bool:
         """Whether the method reads log-probs of the proximal policy."""
-        anchored = self.anchor == "proximal" and self.weight.anchored
-        return anchored or any(part.proximal for part in (self.weight, *self.factors, *self.penalties))
+        parts: tuple[Any, ...] = (self.weight, *self.factors, *self.penalties)
+        return (self.anchor == "proximal" and self.weight.anchored) or any(part.proximal for part in parts)
 
     @property
     def ratio_to(self) -> str:
@@ -287,7 +287,7 @@ class Method:
         baseline = {f"advantage_{k}" if k in weight else k: value for k, value in self.advantage.describe().items()}
         header = {"method": self.name, **baseline, **weight, "aggregator": self.aggregator, "at": self.at}
         header |= {"anchor": self.anchor, "constants": dict(self.constants), "critic": self.critic}
-        parts = {"factors": self.factors, "penalties": self.penalties}
+        parts: dict[str, tuple[Any, ...]] = {"factors": self.factors, "penalties": self.penalties}
         header |= {name: [part.describe() for part in each] for name, each in parts.items() if each}
         return header | ({"drop_equal": True} if self.drop_equal else {})
 

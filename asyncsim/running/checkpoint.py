@@ -208,7 +208,8 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
 
     Weights that are loaded and no part of the parameters are told by their contents.
     """
-    rows, frozen = None, {"weights": getattr(spec.trained_policy, "frozen", None)}
+    rows: dict[str, Any] | None = None
+    frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
     if np.size(spec.initial) <= LARGE:
         with contextlib.suppress(checks.InputError, TypeError, ValueError):
             rows = json.loads(json.dumps(spec.to_dict()))

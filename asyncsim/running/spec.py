@@ -61,6 +61,16 @@ def _switch(name: str, value: Any) -> None:
     checks.require(isinstance(value, bool), name, value, "True, False or None", "leave it out for the default")
 
 
+_SWITCH: Any = Knob(None, "", _switch)
+REQUIRED: dict[str, Any] = {
+    "task": _part("outcomes", "write sim.tasks.NAME(...)"),
+    "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
+    "method": _part("aggregator", "write sim.methods.NAME(...)"),
+    "update": Knob(..., "", _chain),
+}
+"""What checks fields without a usual value."""
+
+
 @dataclass(frozen=True)
 @fields_of
 class Spec:
@@ -91,10 +101,10 @@ class Spec:
     Raises `InputError` when the parts do not fit together, before anything is run.
     """
 
-    task: Task = _part("outcomes", "write sim.tasks.NAME(...)")
-    system: Any = _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule")
-    method: Method = _part("aggregator", "write sim.methods.NAME(...)")
-    update: Chain = Knob(..., "", _chain)
+    task: Task
+    system: Any
+    method: Method
+    update: Chain
     policy: Policy | None = _part(
         "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own", usual=None
     )
@@ -115,14 +125,15 @@ class Spec:
     block: int | None = None
     device: str = choice(*DEVICES, words="where tensors live")
     micro_batches: int = _count(1)
-    compiled: bool | None = Knob(None, "", _switch)
+    compiled: bool | None = _SWITCH
     rewards: Any = _part("arriving", "write sim.rewards.late(...), or leave it out", usual=None)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            knob, value = field.metadata.get("declared"), getattr(self, field.name)
+        declared = {field.name: field.metadata.get("declared") for field in dataclasses.fields(self)}
+        for name, knob in (declared | REQUIRED).items():
+            value = getattr(self, name)
             if knob is not None and (value is not None or knob.usual is not None):
-                knob.check(field.name, value)
+                knob.check(name, value)
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)

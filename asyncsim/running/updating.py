@@ -116,7 +116,7 @@ class Updater:
         record, states = self.update.apply(Record(step.gradient, nobody, step, step.reported), states)
         parameters, diverged = advance(parameters, record.direction, diverged, when.update, self.limit, batch.broken)
         if start is None and memory:
-            memory = method.advantage.behind(step)
+            memory = step.method.advantage.behind(step)
         return step, Now(parameters, self.policy.prepare(parameters), states, diverged, memory), record.statistics
 
     def recalling(self, memory: dict[str, Tensor]) -> Method:
@@ -130,5 +130,5 @@ class Updater:
         whole = Step(method, batch, None, None, self.task, self.policy, now.weights, None, method.outputs)
         whole.update, whole.elapsed, whole.updates_per_version = when.update, when.elapsed, self.updates_per_version
         whole.parameters = now.parameters
-        behind = method.advantage.behind(whole) if now.memory else now.memory
+        behind = whole.method.advantage.behind(whole) if now.memory else now.memory
         return cuts.begin(whole, now.weights), now._replace(memory=behind)

@@ -156,7 +156,8 @@ def population(step: Step) -> Tensor:
     """
     batch, policy = step.batch, step.policy
     remedy = "use drawing='late', which keeps weights"
-    checks.require(batch.view is not None, "diagnostics", "bias", "recorded with late drawing", remedy)
+    if batch.view is None:
+        raise checks.InputError("diagnostics", "bias", "recorded with late drawing", remedy)
     if step.method.proximal and step.start is not None:
         # The opening weights of the batch are not kept, so later updates on it have no population value.
         return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
@@ -175,8 +176,8 @@ def batch_variance(step: Step) -> Tensor:
     if math.isinf(batch.size):
         return torch.zeros(batch.reward.shape[0], dtype=torch.float64)
     bound, remedy = "recorded with one group at one version", "use fixed staleness and one group"
-    single = batch.view is not None and batch.view.single and batch.reward.shape[1] == 1
-    checks.require(single, "diagnostics", "variance", bound, remedy)
+    if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
+        raise checks.InputError("diagnostics", "variance", bound, remedy)
     bound = "recorded with single numbers as the method's knobs"
     remedy = "leave it out, or give one value for all replicates"
     checks.require(next(knobs.bound(step.method), None) is None, "diagnostics", "variance", bound, remedy)

@@ -180,7 +180,7 @@ class Sampler:
         assert drawn.action is not None
         data = (drawn.action, drawn.state, drawn.own, reward, mass, size, drawn.outputs)
         origin = (view, version, train_version, self.realization, trajectory)
-        said = (ledger.get(name) for name in ("reward", "ended", "finished"))
+        said = (ledger.get("reward"), ledger.get("ended"), ledger.get("finished"))
         return Batch(*data, *origin, drawn.index, drawn.full, *said, drawn.broken, drawn.world)
 
 
