@@ -167,7 +167,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
     package is absent: pip install 'asyncsim[tensorboard]'. Source: this package.
     """
     where = files.named("folder", folder)
-    _package("tensorboard", "tensorboard")
+    _package("tensorboard")
     return TensorBoard(str(where))
 
 
@@ -178,7 +178,7 @@ def wandb(**init: Any) -> Tracker:
     with the first record and ends with the run. Raises `InputError` where the package is absent: pip install
     'asyncsim[wandb]'. Source: this package.
     """
-    return Tracker(_package("wandb", "wandb"), init)
+    return Tracker(_package("wandb"), init)
 
 
 def trackio(**init: Any) -> Tracker:
@@ -188,7 +188,7 @@ def trackio(**init: Any) -> Tracker:
     record and ends with the run. Raises `InputError` where the package is absent: pip install 'asyncsim[trackio]'.
     Source: this package.
     """
-    return Tracker(_package("trackio", "trackio"), init)
+    return Tracker(_package("trackio"), init)
 
 
 def live(metric: str | None = None) -> Live:
@@ -205,13 +205,13 @@ def live(metric: str | None = None) -> Live:
     return Live(metric)
 
 
-def _package(name: str, extra: str) -> Any:
+def _package(name: str) -> Any:
     """A package of an extra, imported now: its absence is told before any work."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        remedy = f"pip install 'asyncsim[{extra}]'"
-        raise checks.InputError("callback", extra, f"a package that is installed ({error})", remedy) from None
+        remedy = f"pip install 'asyncsim[{name}]'"
+        raise checks.InputError("callback", name, f"a package that is installed ({error})", remedy) from None
 
 
 READY: dict[str, Callable[[str], Callback]] = {

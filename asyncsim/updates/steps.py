@@ -13,19 +13,8 @@ from asyncsim.base import checks, rng
 from asyncsim.base.parts import choice, flag, number, whole
 from asyncsim.step import ratios
 from asyncsim.step.versions import tensor
-from asyncsim.updates._link import (
-    Record,
-    State,
-    Stateless,
-    adam_step,
-    cosine,
-    forgotten,
-    link,
-    moments,
-    moved,
-    norm,
-    remembered,
-)
+from asyncsim.updates import _link
+from asyncsim.updates._link import Record, State, Stateless, link
 
 LR = number(..., "learning rate in units of parameter per direction", 0.0, remedy="give a non-negative learning rate")
 EPS = number(1e-8, "in units of the gradient", 0.0, varies=False, remedy="use a small non-negative number")
@@ -93,7 +82,9 @@ class adam:
         count = state["count"] + 1.0
         lr, beta1, beta2 = (torch.zeros_like(count) + knob for knob in (self.lr, self.beta1, self.beta2))
         size, scale = lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count)
-        record.direction, first, second = moved(g, state["first"], state["second"], beta1, beta2, size, scale, self.eps)
+        record.direction, first, second = _link.moved(
+            g, state["first"], state["second"], beta1, beta2, size, scale, self.eps
+        )
         return record, {"first": first, "second": second, "count": count}
 
 
@@ -107,7 +98,7 @@ class clip_norm(Stateless):
     limit: Any = number(1.0, "norm in units of the direction", 0.0, above=True, remedy="give a positive norm")
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        length = norm(record.direction)
+        length = _link.norm(record.direction)
         record.statistics["norm_before_clip"] = length[:, 0]
         # A zero direction gives limit / 0 = inf, clamped to 1. A plain number is made a tensor because torch divides it
         # by way of a reciprocal, rounded twice: one limit for all would differ from the same limit for each.
@@ -316,11 +307,11 @@ class align:
         return {"reference": torch.zeros_like(parameters)}
 
     def lost(self, state: State, flag: Tensor) -> State:
-        return {"reference": forgotten(state["reference"], flag)}
+        return {"reference": _link.forgotten(state["reference"], flag)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         g, previous = record.direction, state["reference"]
-        kappa, inner = cosine(g, previous)
+        kappa, inner = _link.cosine(g, previous)
         # NaN (no reference, zero or broken gradient) compares false twice: the update passes as it is.
         skip, project = kappa > self.high, (kappa > self.low) & ~(kappa > self.high)
         applied = torch.where(project, g - self._removed(kappa, inner, previous).to(g.dtype), g)
@@ -329,7 +320,7 @@ class align:
             record.statistics[f"align_{name}"] = which[:, 0].double()
         record.statistics["align_cosine"] = kappa[:, 0]
         record.direction, record.skip = applied, record.skip | skip[:, 0]
-        reference = remembered({"raw": g, "applied": applied}[self.reference])
+        reference = _link.remembered({"raw": g, "applied": applied}[self.reference])
         # A skipped update applies nothing, so it has no applied direction to remember.
         renews = skip.logical_not() | (self.refresh and self.reference == "raw")
         return record, {"reference": torch.where(renews, reference, previous)}
@@ -377,19 +368,19 @@ class gono:
         return {"first": zeros, "second": zeros.clone(), "reference": zeros.clone(), "left1": ones, "left2": ones}
 
     def lost(self, state: State, flag: Tensor) -> State:
-        return {**state, "reference": forgotten(state["reference"], flag)}
+        return {**state, "reference": _link.forgotten(state["reference"], flag)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         g = record.direction
-        kappa, _ = cosine(g, state["reference"])
+        kappa, _ = _link.cosine(g, state["reference"])
         lr, beta1, beta2, low, high = (
             torch.zeros_like(kappa) + knob for knob in (self.lr, self.beta1, self.beta2, self.low, self.high)
         )
         raised = torch.minimum(torch.maximum(beta1 * (1.0 + self.gain * torch.nan_to_num(kappa)), low), high)
         # Weights of a moment with changing factors add up to one minus their product.
         left1, left2 = state["left1"] * raised, state["left2"] * beta2
-        first, second = moments(g, state["first"], state["second"], raised, beta2)
-        record.direction = adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
+        first, second = _link.moments(g, state["first"], state["second"], raised, beta2)
+        record.direction = _link.adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
         record.statistics["gono_cosine"], record.statistics["gono_beta1"] = kappa[:, 0], raised[:, 0]
-        memory = {"reference": remembered(g), "left1": left1, "left2": left2}
+        memory = {"reference": _link.remembered(g), "left1": left1, "left2": left2}
         return record, {"first": first, "second": second, **memory}
