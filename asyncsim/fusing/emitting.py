@@ -293,20 +293,19 @@ def bytes_of(stored: str) -> int:
 # Operations on numbers that stand at the same place: (writer, kind, operands).
 
 
-def _larger(w: Writer, kind: str, a: Name, b: Name) -> Name:
-    """The larger one; NaN where either is."""
-    if kind != "f":
-        return w.select(w.compare("sgt", a, b, kind), a, b, kind)
-    value = w.select(w.compare("ugt", a, b), a, b)
-    return w.select(w.isnan(b), b, value)
+def _extreme(sign: str) -> Callable[..., Name]:
+    """The larger ("gt") or the smaller one ("lt"); NaN where either is."""
+
+    def chosen(w: Writer, kind: str, a: Name, b: Name) -> Name:
+        if kind != "f":
+            return w.select(w.compare(f"s{sign}", a, b, kind), a, b, kind)
+        value = w.select(w.compare(f"u{sign}", a, b), a, b)
+        return w.select(w.isnan(b), b, value)
+
+    return chosen
 
 
-def _smaller(w: Writer, kind: str, a: Name, b: Name) -> Name:
-    """The smaller one; NaN where either is."""
-    if kind != "f":
-        return w.select(w.compare("slt", a, b, kind), a, b, kind)
-    value = w.select(w.compare("ult", a, b), a, b)
-    return w.select(w.isnan(b), b, value)
+_larger, _smaller = _extreme("gt"), _extreme("lt")
 
 
 def _either(name: str) -> Callable[..., Name]:
@@ -366,10 +365,6 @@ def _negative(w: Writer, kind: str, a: Name) -> Name:
     return w.line(f"fneg {w.type('f')} {a}") if kind == "f" else w.two("sub", w.number(0, "i"), a, "i")
 
 
-def _absolute(w: Writer, kind: str, a: Name) -> Name:
-    return w.call("fabs", a) if kind == "f" else _larger(w, kind, a, _negative(w, kind, a))
-
-
 _OPERATIONS: dict[str, Callable[..., Name]] = {
     "add": _either("add"),
     "sub": _either("sub"),
@@ -384,7 +379,7 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
     "same": lambda w, kind, a: a,
     "where": lambda w, kind, c, a, b: w.select(c, a, b, kind),
     "neg": _negative,
-    "abs": _absolute,
+    "abs": lambda w, kind, a: w.call("fabs", a) if kind == "f" else _larger(w, kind, a, _negative(w, kind, a)),
     "sqrt": lambda w, kind, a: w.call("sqrt", a),
     "floor": lambda w, kind, a: w.call("floor", a),
     "square": lambda w, kind, a: _either("mul")(w, kind, a, a),

@@ -123,9 +123,6 @@ class Body(Registers):
         self.block = f"after{n}"
         w.lines.append(f"{self.block}:")
 
-    def _sum(self, a: Name, b: int) -> Name:
-        return self._scaled(a, 1, b)
-
     def _scaled(self, a: Name, by: int, plus: int = 0) -> Name:
         """An integer times a known one plus another."""
         if not a.startswith("%"):
@@ -323,7 +320,7 @@ class Body(Registers):
             start = self.w.line(f"getelementptr {stored}, ptr {base}, i64 {row}")
             start = self.w.line(f"getelementptr {stored}, ptr {start}, i64 {begin}")
             for place, lane in enumerate(self._turned(start, stored, size, var.lanes)):
-                self._into(node.offset, var.kind, self._sum(begin, place), self._loaded(lane, var.kind))
+                self._into(node.offset, var.kind, self._scaled(begin, 1, place), self._loaded(lane, var.kind))
 
         if var.lanes >= each:
             with self._over(var.lanes // each) as i:
@@ -340,7 +337,7 @@ class Body(Registers):
         if count >= each:
             with self._over(count // each) as i:
                 begin = self._scaled(i, each)
-                lanes = [self._fetched(read, self._sum(begin, n)) for n in range(each)]
+                lanes = [self._fetched(read, self._scaled(begin, 1, n)) for n in range(each)]
                 self._store_lanes(target, kind, lanes, begin, count)
         rest = range(count - count % each, count)
         if rest:
@@ -370,14 +367,16 @@ class Body(Registers):
         while count > ROWS:
             half = count // 2
             with self._over(half * each) as i:
-                both = take(i), take(self._sum(i, half * each))
+                both = take(i), take(self._scaled(i, 1, half * each))
                 self._into(node.spare, var.kind, i, combine(self.w, var.kind, *both))
             if count % 2:
                 with self._over(each) as i:
-                    self._into(node.spare, var.kind, self._sum(i, half * each), take(self._sum(i, 2 * half * each)))
+                    self._into(
+                        node.spare, var.kind, self._scaled(i, 1, half * each), take(self._scaled(i, 1, 2 * half * each))
+                    )
             count, take = half + count % 2, spare
         with self._over(each) as i:
-            rows = [take(self._sum(i, row * each)) for row in range(count)]
+            rows = [take(self._scaled(i, 1, row * each)) for row in range(count)]
             while len(rows) > 1:
                 half = len(rows) // 2
                 joined = [combine(self.w, var.kind, rows[n], rows[half + n]) for n in range(half)]
@@ -391,7 +390,7 @@ class Body(Registers):
             self._into(node.offset, var.kind, i, self._fetched(read, i))
         if var.about > 1:
             with self._over(var.lanes - each) as i:
-                place = self._sum(i, each)
+                place = self._scaled(i, 1, each)
                 before, number = self._from(node.offset, var.kind, i), self._fetched(read, place)
                 total = self.w.two("fadd" if var.kind == "f" else "add", before, number, var.kind)
                 self._into(node.offset, var.kind, place, total)
@@ -431,4 +430,4 @@ class Body(Registers):
         with self._over(var.lanes // 2) as i:
             first, second = self._philox(var, [self._fetched(ids, i)], *words)
             self._into(node.offset, "f", i, first)
-            self._into(node.offset, "f", self._sum(i, var.lanes // 2), second)
+            self._into(node.offset, "f", self._scaled(i, 1, var.lanes // 2), second)
