@@ -297,8 +297,8 @@ class align:
     @staticmethod
     def joint(low: Any, high: Any, removal: str, **_: Any) -> None:
         """Thresholds do not cross; shrinking keeps the sign."""
-        crossed = np.any(np.asarray(low) > np.asarray(high))
-        checks.require(not crossed, "low", low, f"at most high = {high}", "projection comes before skipping")
+        crossed, told = np.any(np.asarray(low) > np.asarray(high)), f"{high:g}" if isinstance(high, float) else high
+        checks.require(not crossed, "low", low, f"at most high = {told}", "projection comes before skipping")
         inside = np.all((np.asarray(low) >= 0.0) & (np.asarray(low) < 1.0))
         fits = removal == "project" or bool(inside)
         checks.require(fits, "low", low, "in [0, 1) for removal='shrink'", "shrinking keeps the sign")
