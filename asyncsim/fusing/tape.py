@@ -1,4 +1,4 @@
-"""Recording a function of tensors while it runs, operation by operation."""
+"""Recording a function of tensors while it runs, operation by operation, some of them as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics over the tokens of a step, or of each of its micro-batches, for methods that set thresholds from data."""
+"""Statistics and searches over the tokens of a step or of its micro-batches, for thresholds that are set from data."""
 
 from __future__ import annotations
 

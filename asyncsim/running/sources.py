@@ -1,4 +1,4 @@
-"""The schedule of a run: which realization every replicate reads, and what of it a block is told."""
+"""The schedule of a run and what of it a block is told; the trace of a run from what its blocks left behind."""
 
 from __future__ import annotations
 

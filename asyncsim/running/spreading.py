@@ -1,4 +1,4 @@
-"""Whether blocks are trained in this process alone or in workers beside it, and how large they are then."""
+"""Whether blocks are trained in workers beside this process, how large they are then, and what workers are told."""
 
 from __future__ import annotations
 

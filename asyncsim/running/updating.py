@@ -1,4 +1,4 @@
-"""One update: from where training stands and a batch to where it stands then."""
+"""One update: from where training stands and a batch to where it stands then; and what a block leaves behind."""
 
 from __future__ import annotations
 
