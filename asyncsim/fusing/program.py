@@ -194,12 +194,7 @@ def compiled(description: str, text: Callable[[], str]) -> Any:
     if key not in _compiled:
         code = _shelf().read(key)
         if code is None:
-            # LLVM's cheaper levels gave the same speed here in two thirds of the time.
-            module = binding.parse_assembly(text())
-            module.verify()
-            builder = binding.create_pass_builder(_machine(), binding.create_pipeline_tuning_options(speed_level=1))
-            builder.getModulePassManager().run(module, builder)
-            code = bytes(_machine().emit_object(module))
+            code = _code(text())
             _shelf().write(key, code)
         engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
         engine.add_object_file(binding.ObjectFileRef.from_data(code))
@@ -209,3 +204,12 @@ def compiled(description: str, text: Callable[[], str]) -> Any:
         size = ctypes.CFUNCTYPE(ctypes.c_int64)(engine.get_function_address(SCRATCH))()
         _compiled[key] = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address(NAME)), size
     return _compiled[key]
+
+
+def _code(text: str) -> bytes:
+    """Machine code of a module. LLVM's cheaper levels gave the same speed here in two thirds of the time."""
+    module = binding.parse_assembly(text)
+    module.verify()
+    builder = binding.create_pass_builder(_machine(), binding.create_pipeline_tuning_options(speed_level=1))
+    builder.getModulePassManager().run(module, builder)
+    return bytes(_machine().emit_object(module))

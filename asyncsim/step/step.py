@@ -202,7 +202,7 @@ class Step:
     @cached_property
     def log_ratio(self) -> Tensor:
         """l = log pi - log mu of each token, `[R, G, N, T]`, 0 where masked."""
-        return self._between(self.current["log_prob"], self.behavior["log_prob"])
+        return self._between(self.current["log_prob"], self.batch.behavior["log_prob"])
 
     @cached_property
     def drift(self) -> Tensor:

@@ -80,7 +80,8 @@ class adam:
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         g = record.direction
         count = state["count"] + 1.0
-        lr, beta1, beta2 = (torch.zeros_like(count) + knob for knob in (self.lr, self.beta1, self.beta2))
+        zero = torch.zeros_like(count)
+        lr, beta1, beta2 = zero + self.lr, zero + self.beta1, zero + self.beta2
         size, scale = lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count)
         record.direction, first, second = _link.moved(
             g, state["first"], state["second"], beta1, beta2, size, scale, self.eps
