@@ -12,8 +12,6 @@ from asyncsim.running import running
 from asyncsim.running.spec import Spec
 from asyncsim.schedules.imposed import fixed
 from asyncsim.updates._link import chain
-from asyncsim.updates.adam import adam
-from asyncsim.updates.align import align
 
 ADAM: dict[str, Any] = {
     "none": ({}, {}, 0.9),
@@ -40,14 +38,14 @@ def around_adam(arms: list[str], each: int, lr: np.ndarray) -> Any:
         {name: np.repeat([one[name] for one in listed], each) for name in OFF} for listed in settings
     ]
     beta1 = np.repeat([ADAM[arm][2] for arm in arms], each)
-    return chain(align(**sides[0]), adam(lr, beta1=beta1), align(**sides[1]))
+    return chain(updates.align(**sides[0]), updates.adam(lr, beta1=beta1), updates.align(**sides[1]))
 
 
 def shrinkage(setting: dict[str, Any]) -> dict[str, np.ndarray]:
     """How far the mean's coordinates went under Adam with the projection where an arm has it, `[signals, R]`."""
     signals = np.asarray(setting["signals"])
     control = _projection.projection(setting["reference"], setting["strength"], setting["dimension"])
-    still, moving = (adam(1e-8, beta1, setting["beta2"], 0.0) for beta1 in (0.0, 0.9))
+    still, moving = (updates.adam(1e-8, beta1, setting["beta2"], 0.0) for beta1 in (0.0, 0.9))
     arms = {
         "none": (still,),
         "before": (control, moving),
@@ -66,7 +64,7 @@ def shrinkage(setting: dict[str, Any]) -> dict[str, np.ndarray]:
 def descent(arm: str, steps: np.ndarray, staleness: int, updates_: int) -> Spec:
     """Plain descent from far away under one arm, a step for each replicate."""
     strength = {"none": 0.0, "half": 0.5}.get(arm, 1.0)
-    control = align(low=0.0, high=1.0, strength=strength, reference="applied" if arm == "applied" else "raw")
+    control = updates.align(low=0.0, high=1.0, strength=strength, reference="applied" if arm == "applied" else "raw")
     links = (control, updates.sgd(steps))
     return _projection.far_away(CURVATURE, 1.0, OTHERS, FAR, links, staleness, updates_, len(steps))
 

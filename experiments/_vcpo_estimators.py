@@ -10,8 +10,7 @@ import torch
 
 from asyncsim import advantages, methods, tasks
 from asyncsim.base import uncertainty
-from asyncsim.methods._evaluate import evaluate
-from asyncsim.methods._method import Method
+from asyncsim.methods._method import Method, evaluate
 from asyncsim.policies.tabular import Tabular
 from asyncsim.sampling import oracle
 from asyncsim.sampling.rollouts import Sampler, monte_carlo

@@ -42,11 +42,6 @@ class Advantage(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-def or_default(advantage: Advantage | None, default: Advantage) -> Advantage:
-    """The advantage, or the default of a method where none is given; what is no advantage is refused by `Method`."""
-    return default if advantage is None else advantage
-
-
 class Baseline:
     """Shared defaults of advantages: nothing to check, the class name as header, the return to go for a critic."""
 
@@ -57,16 +52,15 @@ class Baseline:
     """Whether it is `finished(step, estimate(step))`: then a minibatch can finish what was estimated in its batch."""
 
     def targets(self, step: Step) -> Tensor:
-        """Sum of the rewards from each token to the end of its episode, undiscounted, `[R, G, N, T]`."""
+        """Sum of the rewards from each token to the end of its episode, `[R, G, N, T]`, by its own discount, if any."""
         from asyncsim.advantages._traces import tokens, traced
 
-        return traced(tokens(step, None), 1.0, 1.0)
+        return traced(tokens(step, None), getattr(self, "discount", 1.0), 1.0)
 
     def check(self, samples_per_group: float) -> None:
         """Accept any group size."""
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         return {"advantage": plugins.name_of(self), **vars(self)}
 
 
@@ -91,22 +85,18 @@ class Remembering(Baseline):
         raise NotImplementedError
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N]` with what is remembered."""
         return self.apply(step, self._state(step))[0]
 
     def behind(self, step: Step) -> State:
-        """What is remembered behind the batch of a step."""
         return self.apply(step, self._state(step))[1]
 
     def recalling(self, memory: State) -> Self:
-        """The same in front of another batch."""
         return dataclasses.replace(self, memory=memory)
 
     def _state(self, step: Step) -> State:
         return self.init(step.reward.shape[0]) if self.memory is None else self.memory
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         return {name: value for name, value in super().describe().items() if name != "memory"}
 
 
@@ -115,13 +105,11 @@ class GroupBaseline(Baseline):
 
     def check(self, samples_per_group: float) -> None:
         """A group of one has nothing to compare with."""
-        checks.require(
-            samples_per_group >= 2,
-            "samples_per_group",
-            samples_per_group,
+        bound, remedy = (
             "at least 2 for a group advantage",
             "raise samples_per_group, or use advantages.none() or offset()",
         )
+        checks.require(samples_per_group >= 2, "samples_per_group", samples_per_group, bound, remedy)
 
 
 Settings = ParamSpec("Settings")

@@ -29,13 +29,9 @@ class Tokens(NamedTuple):
 
 def recorded_value(batch: Batch, name: str) -> Tensor:
     """The critic's values, recorded when the actions were chosen, for the advantage of that name."""
-    checks.require(
-        "value" in batch.behavior,
-        "advantage",
-        name,
-        "one that needs no critic, for a policy without the output value",
-        "use a policy with a critic, or advantages.returns_to_go()",
-    )
+    bound = "one that needs no critic, for a policy without the output value"
+    remedy = "use a policy with a critic, or advantages.returns_to_go()"
+    checks.require("value" in batch.behavior, "advantage", name, bound, remedy)
     return batch.behavior["value"]
 
 

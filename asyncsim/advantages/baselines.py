@@ -171,7 +171,6 @@ class gdpo(GroupBaseline):
     finishes = True
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N]`."""
         return self.finished(step, self.estimate(step))
 
     def estimate(self, step: Step) -> Tensor:
@@ -214,7 +213,6 @@ class pass_at_k(GroupBaseline):
     standardize: bool = flag("advantages are divided by the deviation of rewards")
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N]`."""
         ordered, order = step.reward.sort(-1)
         mass = step.batch.mass.expand(step.reward.shape).gather(-1, order)
         # Between a reward and the next one that occurs lies a gap; the best of the others is below it or above.
@@ -265,7 +263,6 @@ class running_mean(Remembering):
     decay: Any = number(0.9, "factor per batch; 0 is the batch before alone, 1 the mean of all so far", 0.0, 1.0)
 
     def init(self, replicates: int) -> State:
-        """Nothing was seen: a sum and a weight of 0."""
         nothing = torch.zeros((replicates, 1), dtype=torch.float64)
         return {"sum": nothing, "weight": nothing}
 
@@ -296,7 +293,6 @@ class window_std(Remembering):
     )
 
     def init(self, replicates: int) -> State:
-        """Moments of batches that have not been seen: missing."""
         nothing = torch.full((replicates, self.batches - 1), torch.nan, dtype=torch.float64)
         return {"mean": nothing, "variance": nothing}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from asyncsim.advantages._advantage import GroupBaseline, advantage
-from asyncsim.advantages._baselines import location, others, pooled, spread
 from asyncsim.advantages._traces import mask_out
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, flag
+from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
 ALONE = flag("a sample leaves its own baseline")
@@ -24,8 +26,8 @@ def self_normalized(step: Step, leave_one_out: bool = ALONE) -> Tensor:
     group mean estimates that of the behavior policy); biased O(1/N). Without sample i in its own baseline, the gradient
     is unbiased with the full sequence ratio, and noisy where one weight dominates.
     """
-    pool = pooled(step, step.sample_weight)
-    return step.reward - (others(pool) if leave_one_out else location(pool, "none"))
+    pool = _pooled(step, step.sample_weight)
+    return step.reward - (_others(pool) if leave_one_out else _location(pool, "none"))
 
 
 @advantage("2505.23585")
@@ -36,8 +38,8 @@ def opo(step: Step, leave_one_out: bool = ALONE) -> Tensor:
     The length stands for the squared norm of a summed score, so this is `opob` on-policy for tokens whose scores have
     equal norms and do not add up. It ignores the ratio. Biased O(1/N) where sample i stands in its own baseline.
     """
-    pool = pooled(step, step.lengths.to(step.reward.dtype))
-    return step.reward - (others(pool) if leave_one_out else location(pool, "none"))
+    pool = _pooled(step, step.lengths.to(step.reward.dtype))
+    return step.reward - (_others(pool) if leave_one_out else _location(pool, "none"))
 
 
 @advantage(
@@ -63,20 +65,14 @@ class opob(GroupBaseline):
     standardize: bool = flag("rewards are divided by their standard deviation")
 
     def __post_init__(self) -> None:
-        checks.require(
-            self.robust == "none" or not self.leave_one_out,
-            "robust",
-            self.robust,
-            "'none' with leave_one_out=True",
-            "choose one of the two",
-        )
+        fits = self.robust == "none" or not self.leave_one_out
+        checks.require(fits, "robust", self.robust, "'none' with leave_one_out=True", "choose one of the two")
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N]`."""
-        pool = pooled(step, step.score_norm, self.scope)
-        centered = pool.reward - (others(pool) if self.leave_one_out else location(pool, self.robust))
+        pool = _pooled(step, step.score_norm, self.scope)
+        centered = pool.reward - (_others(pool) if self.leave_one_out else _location(pool, self.robust))
         if self.standardize:
-            centered = centered / spread(pool)
+            centered = centered / _spread(pool)
         return centered.reshape(step.reward.shape)
 
     def check(self, samples_per_group: float) -> None:
@@ -104,7 +100,6 @@ class otb(GroupBaseline):
     outputs = ("log_probs",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
         returns, present = self.targets(step), step.batch.mass.unsqueeze(-1) * batch.mask
         energy = present * self._energy(step, batch.mask)
@@ -127,3 +122,103 @@ class otb(GroupBaseline):
 
 def _or_one(total: Tensor) -> Tensor:
     return torch.where(total > 0, total, torch.ones_like(total))
+
+
+_EDGES = (0.05, 0.95)
+"""Weighted quantiles to which winsorizing limits rewards."""
+_SMALLEST = 1e-8
+"""A spread of rewards from which they are standardized."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rewards, masses (total 1 over the last axis) and weights of what is compared, `[R, G, N]` or `[R, 1, G N]`.
+
+    `one`: mass of a single sample, `[R, G, N]`, 0 in a population.
+    """
+
+    reward: Tensor
+    mass: Tensor
+    weight: Tensor
+    one: Tensor
+
+    @property
+    def relative(self) -> tuple[Tensor, Tensor]:
+        """A reward that occurs `[R, G, 1]` and all rewards less it: equal rewards are then exactly 0."""
+        origin = self.reward.gather(-1, self.mass.argmax(-1, keepdim=True))
+        return origin, self.reward - origin
+
+
+def _pooled(step: Step, weight: Tensor, scope: str = "group") -> Pool:
+    """What a sample is compared with: its group, or the whole step (every group counts alike)."""
+    shape = step.reward.shape
+    mass = step.batch.mass.expand(shape)
+    if scope == "group":
+        return Pool(step.reward, mass, weight, torch.ones_like(mass) / step.peers)
+    one, groups = torch.full_like(mass, 1.0 / step.size), step.groups
+    if step.empty is not None:
+        # Groups that the method drops, and samples without a reward, are no part of the step.
+        mass = step.mass.expand(shape)
+        one = one * (mass > 0)
+    # Both masses in the same operations: what a single sample leaves of its own cell is exactly 0.
+    parts = (step.reward, mass / groups, weight.expand(shape), one / groups)
+    return Pool(*(x.reshape(shape[0], 1, -1) for x in parts))
+
+
+def _location(pool: Pool, robust: str) -> Tensor:
+    """Mean, median or winsorized mean of the rewards under mass times weight, `[R, G, 1]`."""
+    chance = _chance(pool)
+    origin, relative = pool.relative
+    if robust == "median":
+        return _quantile(pool.reward, chance, 0.5)
+    if robust == "winsorized":
+        low, high = (_quantile(relative, chance, edge) for edge in _EDGES)
+        relative = torch.minimum(torch.maximum(relative, low), high)
+    return origin + (chance * relative).sum(-1, keepdim=True)
+
+
+def _others(pool: Pool) -> Tensor:
+    """Weighted mean reward of all samples but the one, `[R, G, N]`; the plain one where their weights vanish.
+
+    A cell of several equal samples loses one of them; a population loses nothing. Sums leave a sample out instead of
+    subtracting it: one of weight 1e8 would take the digits of all others with it.
+    """
+    origin, relative = pool.relative
+    remaining = (pool.mass - pool.one).clamp(min=0.0)
+
+    def mean(weight: Tensor) -> tuple[Tensor, Tensor]:
+        total = _without(pool.mass * weight) + remaining * weight
+        moment = _without(pool.mass * weight * relative) + remaining * weight * relative
+        return moment / torch.where(total > 0, total, torch.ones_like(total)), total
+
+    plain, rest = mean(torch.ones_like(pool.reward))
+    weighted, total = mean(pool.weight)
+    # An only sample has no others: its own reward makes its advantage 0.
+    fallback = torch.where(rest > 0, origin + plain, pool.reward)
+    return torch.where(total > 0, origin + weighted, fallback)
+
+
+def _spread(pool: Pool) -> Tensor:
+    """Population standard deviation of the rewards, 1 where it is at most 1e-8, `[R, G, 1]`."""
+    _, relative = pool.relative
+    centered = relative - (pool.mass * relative).sum(-1, keepdim=True)
+    deviation = (pool.mass * centered**2).sum(-1, keepdim=True).sqrt()
+    return torch.where(deviation > _SMALLEST, deviation, torch.ones_like(deviation))
+
+
+def _chance(pool: Pool) -> Tensor:
+    heavy = pool.mass * pool.weight
+    total = heavy.sum(-1, keepdim=True)
+    return torch.where(total > 0, heavy / torch.where(total > 0, total, torch.ones_like(total)), pool.mass)
+
+
+def _without(values: Tensor) -> Tensor:
+    """Sum over the last axis of all entries but the one."""
+    before, behind = (torch.nn.functional.pad(x.cumsum(-1)[..., :-1], (1, 0)) for x in (values, values.flip(-1)))
+    return before + behind.flip(-1)
+
+
+def _quantile(values: Tensor, chance: Tensor, level: float) -> Tensor:
+    """Smallest value up to which the chances add up to at least `level`, `[R, G, 1]`."""
+    found = ratios.quantile(values.flatten(0, 1), chance.flatten(0, 1), level)
+    return found.reshape(*values.shape[:2], 1).to(values.dtype)

@@ -50,13 +50,8 @@ class returns_to_go(Baseline):
     once = True
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         returns = self.targets(step)
         return returns if self.baseline == "none" else mask_out(returns - moments(step, returns)[0], step.batch.mask)
-
-    def targets(self, step: Step) -> Tensor:
-        """What a critic should say: the sums without baseline, `[R, G, N, T]`."""
-        return traced(tokens(step, None), self.discount, 1.0)
 
 
 @advantage(
@@ -85,7 +80,6 @@ class reinforce_plus_plus(GroupBaseline):
     finishes = True
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         return self.finished(step, self.estimate(step))
 
     def estimate(self, step: Step) -> Tensor:
@@ -107,10 +101,6 @@ class reinforce_plus_plus(GroupBaseline):
         # Rounding of equal returns is no spread.
         scale = torch.where(deviation > 1e-8, deviation, torch.ones_like(deviation))
         return mask_out((advantages - mean) / scale, step.mask)
-
-    def targets(self, step: Step) -> Tensor:
-        """Return from each token on, `[R, G, N, T]`."""
-        return traced(tokens(step, None), self.discount, 1.0)
 
     def check(self, samples_per_group: float) -> None:
         """With the group's mean, a group of one has nothing to compare with."""
@@ -139,7 +129,6 @@ class gae(Baseline):
     outputs = ("value",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         return self.finished(step, self.estimate(step))
 
     @property
@@ -185,7 +174,6 @@ class n_step(Baseline):
     outputs = ("value",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         batch = step.batch
         value = recorded_value(batch, "n_step")
         return mask_out(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
@@ -221,7 +209,6 @@ class vtrace(Baseline):
     reads = ("value",)
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         trajectory, shift = self._corrections(step)
         after = following(trajectory, trajectory.value + per_sample(self.trace) * shift)
         error = trajectory.reward + per_sample(self.discount) * after - trajectory.value
@@ -265,7 +252,6 @@ class retrace(Baseline):
     reads = ("action_value", "action_values", "log_probs")
 
     def __call__(self, step: Step) -> Tensor:
-        """Advantages `[R, G, N, T]`, 0 on masked tokens."""
         return mask_out(self.targets(step) - state_value(step), step.mask)
 
     def targets(self, step: Step) -> Tensor:

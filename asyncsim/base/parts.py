@@ -19,9 +19,11 @@ import math
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from asyncsim.base import checks, knobs
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +170,16 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
     return kind
 
 
+def fields_of(kind: Any) -> Any:
+    """A class whose fields are declared by knobs, as `dataclass` takes it; each knob is `declared` of its field."""
+    for name, knob in declared(kind).items():
+        usual = dataclasses.MISSING if knob.usual is ... else knob.usual
+        field: Any = dataclasses.field(metadata={"declared": knob})
+        field.default = usual
+        setattr(kind, name, field)
+    return kind
+
+
 def bound(name: str, named: inspect.Signature, arguments: Any, settings: Any) -> inspect.BoundArguments:
     """Arguments by name; raises `TypeError` with the name of the function for those that it does not take."""
     try:
@@ -194,6 +206,16 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
     made.__name__, made.__qualname__, made.__doc__ = name, name, doc
     vars(made).update(__signature__=named, knobs=declares)
     return made
+
+
+def page(source: str, returns: str, refused: str = "settings outside their range") -> Callable[[type[T]], type[T]]:
+    """What makes the public function, which checks the knobs, of a class of its name on a page."""
+
+    def make(body: Any) -> Any:
+        name, own = body.__name__, declared(body)
+        return public(name, body, own, kind_of(body, own, ()), returns, refused * bool(own), source)
+
+    return make
 
 
 def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: str, refused: str, source: str) -> Any:

@@ -14,8 +14,7 @@ from asyncsim.diagnostics._ages import over_samples
 from asyncsim.diagnostics._diagnostic import Metric, metric
 from asyncsim.diagnostics._levels import Bound, advantages, masked, named, over_tokens, stopped
 from asyncsim.diagnostics._ranges import SHARE
-from asyncsim.methods._surrogates import DualClip
-from asyncsim.methods._weights import Clip
+from asyncsim.methods._weights import Clip, DualClip
 from asyncsim.step.step import Step
 
 

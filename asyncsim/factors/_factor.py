@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from asyncsim.base import parts, plugins
 from asyncsim.base.knobs import per_sample
-from asyncsim.base.parts import choice, number
+from asyncsim.base.parts import T, choice, number
 from asyncsim.step.step import Step
 
-T = TypeVar("T")
 RATIO = choice("r", "h", words="pi/mu or pi_prox/mu", remedy="r is pi/mu, h is pi_prox/mu")
 LOW, HIGH = (
     number(
@@ -35,7 +34,6 @@ class Factor:
 
     @property
     def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
         return getattr(self, "ratio", "r") != "r"
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
@@ -43,7 +41,6 @@ class Factor:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         return {"factor": plugins.name_of(self), **settings}
 
@@ -61,7 +58,9 @@ class Mask(Factor):
 
 
 class Band(Mask):
-    """Keeps a ratio inside [low, high]; a subclass says of what: the log ratio of tokens, sequences or their mean."""
+    """Keeps a ratio inside [low, high]; a subclass says of what: tokens, sequences, or their geometric mean."""
+
+    level = "token"
 
     low: Any = LOW
     high: Any = HIGH
@@ -69,12 +68,8 @@ class Band(Mask):
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Where the ratio is inside its band, bounds included."""
-        value = self.value(step, log_ratio(step, self.ratio))
+        value = at_level(step, log_ratio(step, self.ratio), self.level)
         return (value >= log_bound(self.low)) & (value <= log_bound(self.high))
-
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        """Log of the ratio in question, `[R, G, N, T or 1]`, from token log ratios `[R, G, N, T]`."""
-        raise NotImplementedError
 
 
 class Bounded(Mask):
@@ -103,6 +98,13 @@ def log_ratio(step: Step, ratio: str) -> Tensor:
     return step.behavior_log_ratio if ratio == "h" else step.log_ratio
 
 
+def at_level(step: Step, of_tokens: Tensor, level: str) -> Tensor:
+    """Log ratios of tokens as they are, or their sum or mean over the sequence in float64, `[R, G, N, T or 1]`."""
+    if level == "token":
+        return of_tokens
+    return step.sequence(of_tokens.double()) if level == "sequence" else step.geometric(of_tokens.double())
+
+
 def log_bound(bound: Any) -> Any:
     """Log of a bound on a ratio; a bound of 0 lets every finite log ratio pass."""
     value = per_sample(bound)
@@ -124,10 +126,4 @@ def ages(step: Step) -> tuple[Tensor, Tensor]:
 
 def factor(source: str, *, shape: str = "T or 1") -> Callable[[type[T]], type[T]]:
     """A factor of a page: a class of its name; becomes the public function that checks its knobs."""
-
-    def make(body: Any) -> Any:
-        name, own = body.__name__, parts.declared(body)
-        kind, returns = parts.kind_of(body, own, ()), f"a factor `[R, G, N, {shape}]`"
-        return parts.public(name, body, own, kind, returns, "settings outside their range", source)
-
-    return make
+    return parts.page(source, f"a factor `[R, G, N, {shape}]`")

@@ -63,13 +63,9 @@ class staleness_weight(Factor):
     @staticmethod
     def joint(rule: str, cutoff: Any, after: Any, average: Any, **_: Any) -> None:
         """The weight at the average age, by which all are divided, is above 0."""
-        checks.require(
-            rule != "threshold" or np.min(after) > 0 or np.max(average) <= np.min(cutoff),
-            "average",
-            average,
-            "of weight above 0",
-            "keep it at most at the cutoff, or give after > 0",
-        )
+        fits = rule != "threshold" or np.min(after) > 0 or np.max(average) <= np.min(cutoff)
+        remedy = "keep it at most at the cutoff, or give after > 0"
+        checks.require(bool(fits), "average", average, "of weight above 0", remedy)
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """Weight of each token by its age, `[R, G, N, T or 1]`, 0 where that is unknown."""

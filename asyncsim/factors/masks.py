@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base.knobs import per_sample
-from asyncsim.base.parts import choice, number
-from asyncsim.factors._factor import HIGH, LOW, RATIO, Band, Bounded, Mask, factor, log_bound, log_ratio
+from asyncsim.base.parts import choice, flag, number
+from asyncsim.factors._factor import HIGH, LOW, RATIO, Band, Bounded, Mask, at_level, factor, log_bound, log_ratio
 from asyncsim.step.step import Step
 
 
@@ -24,10 +24,6 @@ class token_mask(Band):
     policies agree. Published bands: 0.5 to 2, 0.5 to 5.
     """
 
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        """The token's own log ratio."""
-        return of_tokens
-
 
 @factor("verl, documentation of rollout correction, rejection by seq_sum_k1", shape="1")
 class sequence_mask(Band):
@@ -39,9 +35,7 @@ class sequence_mask(Band):
     log W grows with the length.
     """
 
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        """Log ratio of the sequence."""
-        return step.sequence(of_tokens.double())
+    level = "sequence"
 
 
 @factor("verl, documentation of rollout correction, rejection by seq_mean_k1", shape="1")
@@ -54,12 +48,10 @@ class geometric_mask(Band):
     gradient is then exactly 0, and `kept_tokens` of the trace says so. What is not finite is dropped.
     """
 
+    level = "geometric"
+
     low: Any = LOW.but(0.999)
     high: Any = HIGH.but(1.001)
-
-    def value(self, step: Step, of_tokens: Tensor) -> Tensor:
-        """Mean log ratio of the sequence's tokens."""
-        return step.geometric(of_tokens.double())
 
 
 @factor("verl, documentation of rollout correction, rejection by k2")
@@ -76,7 +68,6 @@ class k2_mask(Bounded):
     reduce: Any = Bounded.reduce.but("max")
 
     def statistic(self, of_tokens: Tensor) -> Tensor:
-        """l^2 / 2."""
         return 0.5 * of_tokens * of_tokens
 
 
@@ -94,7 +85,6 @@ class k3_mask(Bounded):
     high: Any = Bounded.high.but(0.01)
 
     def statistic(self, of_tokens: Tensor) -> Tensor:
-        """e^l - 1 - l."""
         return torch.expm1(of_tokens) - of_tokens
 
 
@@ -113,7 +103,6 @@ class token_veto(Mask):
     ratio: str = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Sequences without such a token, `[R, G, N, 1]`."""
         of_tokens = log_ratio(step, self.ratio)
         # NaN passes no comparison; infinity is no ratio.
         return ((of_tokens >= log_bound(self.threshold)) & (of_tokens < torch.inf)).all(-1, keepdim=True)
@@ -136,7 +125,6 @@ class opsm(Mask):
 
     @property
     def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
         return self.reference == "proximal"
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
@@ -144,3 +132,55 @@ class opsm(Mask):
         of_tokens = step.log_ratio if self.reference == "behavior" else step.drift
         fallen = -step.geometric(of_tokens.double())
         return torch.isfinite(fallen) & ((advantage >= 0) | (fallen <= per_sample(self.delta)))
+
+
+@factor("verl, `compute_policy_loss_vanilla`, and OpenRLHF, `PolicyLoss`, as released")
+class log_clamp(Mask):
+    """Stop tokens whose log ratio lies beyond a clamp, as a clamp that is differentiated does.
+
+    Clamp with a dead gradient: c_t -> c_t [|l_t| <= limit], l = log r (token), its sum or its mean over the sequence.
+    Trainers limit a live log ratio before they exponentiate it, exp(clamp(l, -limit, limit)) A: beyond the limit that
+    is a constant without gradient, also where the clip would let the token come back. asyncsim keeps its weight there,
+    e^20 A or e^-20 A, unless this factor is given. A detached weight is only limited by such a clamp and needs no
+    factor. Stopped tokens stay in the denominators; a ratio that is not finite is stopped. In print the limit is 20,
+    and 10 for means of sequences.
+    """
+
+    limit: Any = number(
+        20.0, "in nats", 0.0, 20.0, above=True, remedy="give nats above 0, at most 20, where every log ratio ends"
+    )
+    level: str = choice("token", "sequence", "geometric", words="of what the log ratio is clamped")
+    ratio: str = choice(
+        "r", "u", "h", words="pi/mu, pi/pi_prox or pi_prox/mu", remedy="r is pi/mu, u is pi/pi_prox, h is pi_prox/mu"
+    )
+
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
+        each = step.drift if self.ratio == "u" else log_ratio(step, self.ratio)
+        return at_level(step, each, self.level).abs() <= per_sample(self.limit)
+
+
+@factor("open-instruct, `rho_mask_tv_divergence`, as released (signed, h, its upper bound)")
+class tv_mask(Mask):
+    """Drop sequences whose sampled total variation from behavior is large.
+
+    Mask of sequences: c_t -> c_t [D_i <= high], D_i = mean_t |rho_t - 1|. rho is r = pi/mu or h = pi_prox/mu. E_mu |r -
+    1| of a token is twice the total variation between both policies in its state, so D estimates twice its mean over
+    the sequence. Ratios above and below 1 do not cancel, as they do in `geometric_mask`, and |rho - 1| is at most 1
+    below 1: a token that has become impossible counts 1. With `signed` a far sequence loses only the tokens on which a
+    step along A would go further, l_t A > 0. Summed in float64; what is not finite is dropped, and a dropped sequence
+    stays in the denominators. The usual bound is ours.
+    """
+
+    high: Any = number(0.2, "largest mean of |ratio - 1| that stays", 0.0)
+    signed: bool = flag("tokens that come back stay")
+    ratio: str = RATIO
+
+    def keep(self, step: Step, advantage: Tensor) -> Tensor:
+        """Sequences that are near, `[R, G, N, 1]`; with `signed` also tokens that come back, `[R, G, N, T]`."""
+        of_tokens = log_ratio(step, self.ratio)
+        distance = step.geometric(torch.expm1(of_tokens.double()).abs())
+        near = distance <= per_sample(self.high)
+        if not self.signed:
+            return near
+        # A sequence that holds a ratio of infinity, or of NaN, has no way back.
+        return near | (torch.isfinite(distance) & (of_tokens * advantage <= 0))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from asyncsim.fusing import elementary
+from asyncsim.fusing.elementary import ELEMENT, Name, Writer
 from asyncsim.fusing.graph import Unfit, Var
-from asyncsim.fusing.writing import ELEMENT, Name, Writer
 
 STORED = {"f": "double", "i": "i64", "b": "i8"}
 NAME = "program"
@@ -64,16 +65,19 @@ class Registers:
 
     def prepare(self, order: list[Var]) -> None:
         """What stays the same in all replicates: where inputs stand, settings."""
+        # Only numbers that are used: an equal program may be told fewer.
+        self.numbers: dict[int, Name] = {}
         for var in order:
-            if var.operation in ("input", "constant"):
-                self._pointer(var.operation, var.about)
-        # Only those that are used: an equal program may be told fewer.
-        self.numbers = {
-            var.about[1]: self._scalar(var.about[1])
-            for var in order
-            if var.operation == "fill" and isinstance(var.about, tuple)
-        }
-        self.replicate = self._replicates()
+            key = var.operation, var.about
+            if var.operation in ("input", "constant") and key not in self.pointers:
+                number = self.used.index(var.about) if var.operation == "input" else var.about
+                self.pointers[key] = self._address(f"{var.operation}s", number)
+            elif var.operation == "fill" and isinstance(var.about, tuple):
+                place = self.head.line(f"getelementptr double, ptr %scalars, i64 {var.about[1]}")
+                single = self.head.line(f"load double, ptr {place}")
+                self.numbers[var.about[1]] = self._everywhere(self.head, single, "f")
+        # Numbers of the replicates at hand.
+        self.replicate = self.w.two("add", self._everywhere(self.w, "%r", "i"), self.w.each(range(self.w.width)), "i")
 
     # Memory.
 
@@ -81,26 +85,11 @@ class Registers:
         place = self.head.line(f"getelementptr ptr, ptr %{array}, i64 {number}")
         return self.head.line(f"load ptr, ptr {place}")
 
-    def _pointer(self, operation: str, about: int) -> Name:
-        if (operation, about) not in self.pointers:
-            number = self.used.index(about) if operation == "input" else about
-            self.pointers[operation, about] = self._address(f"{operation}s", number)
-        return self.pointers[operation, about]
-
-    def _scalar(self, number: int) -> Name:
-        place = self.head.line(f"getelementptr double, ptr %scalars, i64 {number}")
-        return self._everywhere(self.head, self.head.line(f"load double, ptr {place}"), "f")
-
     def _everywhere(self, w: Writer, single: Name, kind: str) -> Name:
-        """One number in all replicates."""
         vector = w.type(kind)
         start = w.line(f"insertelement {vector} poison, {ELEMENT[kind]} {single}, i32 0")
         zeros = f"<{', '.join(['i32 0'] * w.width)}>"
         return w.line(f"shufflevector {vector} {start}, {vector} poison, <{w.width} x i32> {zeros}")
-
-    def _replicates(self) -> Name:
-        """Numbers of the replicates at hand."""
-        return self.w.two("add", self._everywhere(self.w, "%r", "i"), self.w.each(range(self.w.width)), "i")
 
     def _load(self, var: Var) -> Lanes:
         w, base, stored = self.w, self.pointers[var.operation, var.about], STORED[var.kind]
@@ -189,11 +178,16 @@ class Registers:
             return special[operation](var, *operands)
         if operation in TREES:
             return self._tree(var, operands[0])
-        kind = var.operands[0].kind if operation in COMPARED or operation in ("isnan", "isinf") else var.kind
+        return self._applied(var, list(zip(*operands, strict=True)))
+
+    def _applied(self, var: Var, lanes: list[Any]) -> Lanes:
+        """Lanes of an operation number by number, each from its operands."""
+        operation = var.operation
+        kind = var.operands[0].kind if operation in (*COMPARED, "isnan", "isinf") else var.kind
         if operation in elementary.FUNCTIONS:
             self.functions.add(operation)
-            self.calls += var.lanes
-        return [applied(self.w, operation, kind, each) for each in zip(*operands, strict=True)]
+            self.calls += len(lanes)
+        return [applied(self.w, operation, kind, operands) for operands in lanes]
 
     def _fill(self, var: Var) -> Lanes:
         about = var.about
@@ -299,20 +293,19 @@ def bytes_of(stored: str) -> int:
 # Operations on numbers that stand at the same place: (writer, kind, operands).
 
 
-def _larger(w: Writer, kind: str, a: Name, b: Name) -> Name:
-    """The larger one; NaN where either is."""
-    if kind != "f":
-        return w.select(w.compare("sgt", a, b, kind), a, b, kind)
-    value = w.select(w.compare("ugt", a, b), a, b)
-    return w.select(w.isnan(b), b, value)
+def _extreme(sign: str) -> Callable[..., Name]:
+    """The larger ("gt") or the smaller one ("lt"); NaN where either is."""
+
+    def chosen(w: Writer, kind: str, a: Name, b: Name) -> Name:
+        if kind != "f":
+            return w.select(w.compare(f"s{sign}", a, b, kind), a, b, kind)
+        value = w.select(w.compare(f"u{sign}", a, b), a, b)
+        return w.select(w.isnan(b), b, value)
+
+    return chosen
 
 
-def _smaller(w: Writer, kind: str, a: Name, b: Name) -> Name:
-    """The smaller one; NaN where either is."""
-    if kind != "f":
-        return w.select(w.compare("slt", a, b, kind), a, b, kind)
-    value = w.select(w.compare("ult", a, b), a, b)
-    return w.select(w.isnan(b), b, value)
+_larger, _smaller = _extreme("gt"), _extreme("lt")
 
 
 def _either(name: str) -> Callable[..., Name]:
@@ -372,10 +365,6 @@ def _negative(w: Writer, kind: str, a: Name) -> Name:
     return w.line(f"fneg {w.type('f')} {a}") if kind == "f" else w.two("sub", w.number(0, "i"), a, "i")
 
 
-def _absolute(w: Writer, kind: str, a: Name) -> Name:
-    return w.call("fabs", a) if kind == "f" else _larger(w, kind, a, _negative(w, kind, a))
-
-
 _OPERATIONS: dict[str, Callable[..., Name]] = {
     "add": _either("add"),
     "sub": _either("sub"),
@@ -390,7 +379,7 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
     "same": lambda w, kind, a: a,
     "where": lambda w, kind, c, a, b: w.select(c, a, b, kind),
     "neg": _negative,
-    "abs": _absolute,
+    "abs": lambda w, kind, a: w.call("fabs", a) if kind == "f" else _larger(w, kind, a, _negative(w, kind, a)),
     "sqrt": lambda w, kind, a: w.call("sqrt", a),
     "floor": lambda w, kind, a: w.call("floor", a),
     "square": lambda w, kind, a: _either("mul")(w, kind, a, a),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,48 @@ from llvmlite import binding
 from torch import Tensor
 
 from asyncsim.base.compiling import Shelf
-from asyncsim.fusing import elementary, emitting, rolling, rules, stages, trees, writing  # noqa: F401  (the tape looks its rules up)
+from asyncsim.fusing import elementary, emitting, rolling, rules, stages  # noqa: F401  (the tape looks its rules up)
 from asyncsim.fusing.emitting import NAME, described, ordered
 from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.rolling import SCRATCH, emitted, held
 from asyncsim.fusing.stages import ALIGNED
 from asyncsim.fusing.tape import Tape, record
+
+Way = tuple[Any, ...]
+
+
+def leaves(tree: Any, path: Way = ()) -> Iterator[tuple[Way, Tensor]]:
+    """Every tensor in dictionaries, lists and tuples, with its way there; other values are passed over."""
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, dict):
+        for name, value in tree.items():
+            yield from leaves(value, (*path, name))
+    elif isinstance(tree, (list, tuple)):
+        for place, value in enumerate(tree):
+            yield from leaves(value, (*path, place))
+
+
+def at(tree: Any, path: Way) -> Any:
+    """What stands at a place."""
+    for step in path:
+        tree = tree[step]
+    return tree
+
+
+def builder(tree: Any, numbers: dict[Way, int], path: Way = ()) -> Callable[[Sequence[Any]], Any]:
+    """A function from a list of tensors to containers like these, dictionaries and lists; values are kept."""
+    if isinstance(tree, Tensor):
+        number = numbers[path]
+        return lambda made: made[number]
+    if isinstance(tree, dict):
+        parts = [(name, builder(value, numbers, (*path, name))) for name, value in tree.items()]
+        return lambda made: {name: part(made) for name, part in parts}
+    if isinstance(tree, (list, tuple)):
+        places = [builder(value, numbers, (*path, place)) for place, value in enumerate(tree)]
+        return lambda made: [part(made) for part in places]
+    return lambda made: tree
+
 
 TYPES = {"f": torch.float64, "i": torch.int64, "b": torch.bool}
 WIDTH = 8
@@ -46,7 +82,7 @@ class Program:
     """
 
     def __init__(self, function: Callable[[Any], Any], tree: Any, replicates: int, rows: Sequence[Tensor] = ()) -> None:
-        found = list(trees.leaves(tree))
+        found = list(leaves(tree))
         tape, told = Tape(replicates, list(rows)), {}
         # The same tensor at two places would be one input.
         inputs = [tensor.view(tensor.shape) for _, tensor in found]
@@ -55,9 +91,9 @@ class Program:
             tape.input(tensor, number, None if shared else 0)
             told[found[number][0]] = number
         with record(tape):
-            results = function(trees.builder(tree, told)(inputs))
+            results = function(builder(tree, told)(inputs))
         # What is one number everywhere is made once.
-        pairs = sorted(((path, x, tape.var(x)) for path, x in trees.leaves(results)), key=lambda row: _uniform(row[2]))
+        pairs = sorted(((path, x, tape.var(x)) for path, x in leaves(results)), key=lambda row: _uniform(row[2]))
         outputs = [var for _, _, var in pairs if not _uniform(var)]
         self.uniform = [x.contiguous() for _, x, var in pairs if _uniform(var)]
         order = ordered(outputs)
@@ -71,7 +107,7 @@ class Program:
         self.paths = [found[number][0] for number in used]
         self.expected = [inputs[number].shape for number in used]
         self.made = [_checked(var, tensor) for _, tensor, var in pairs[: len(outputs)]]
-        self.built = trees.builder(results, {path: number for number, (path, _, _) in enumerate(pairs)})
+        self.built = builder(results, {path: number for number, (path, _, _) in enumerate(pairs)})
         self.scalars = np.array(tape.graph.scalars or [0.0])
         self.fixed = np.array([x.data_ptr() for x in self.constants] or [0], dtype=np.int64)
         self.sources = ctypes.c_int64 * max(1, len(used))
@@ -83,7 +119,7 @@ class Program:
         # Addresses are a call's own: two threads may call one program.
         kept, sources, targets = [], self.sources(), self.targets()
         for number, path in enumerate(self.paths):
-            tensor = trees.at(tree, path)
+            tensor = at(tree, path)
             if tensor.shape != self.expected[number]:
                 shapes = f"{tuple(tensor.shape)}, not {tuple(self.expected[number])}"
                 raise ValueError(f"input {path} of a program has shape {shapes}")
@@ -147,7 +183,7 @@ def _shelf() -> Shelf:
 @cache
 def _made_by() -> str:
     """What code depends on besides its program: compiler, processor, and the sources that write instructions."""
-    sources = [Path(module.__file__ or "").read_bytes() for module in (elementary, emitting, rolling, stages, writing)]
+    sources = [Path(module.__file__ or "").read_bytes() for module in (elementary, emitting, rolling, stages)]
     digest = hashlib.blake2b(b"".join(sources), digest_size=16).hexdigest()
     return f"{llvmlite.__version__} {_processor()} {digest}"
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from asyncsim.fusing import elementary
-from asyncsim.fusing.emitting import COMPARED, INLINE, NAME, STORED, TREES, Lanes, Registers, applied
+from asyncsim.fusing.elementary import Name
+from asyncsim.fusing.emitting import INLINE, NAME, STORED, TREES, Lanes, Registers
 from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.stages import ALIGNED, LOOP, REDUCTIONS, REGISTERS, ROWS, Node, Plan, Read, lane_bytes, told
-from asyncsim.fusing.writing import Name
 
 HELD = (16, 8, 4, 2, 1)
 """Lanes of a value up to which it is held in registers: the most that leave a short program."""
@@ -123,10 +123,6 @@ class Body(Registers):
         self.block = f"after{n}"
         w.lines.append(f"{self.block}:")
 
-    def _sum(self, a: Name, b: int) -> Name:
-        """An integer plus a known one."""
-        return self._scaled(a, 1, b)
-
     def _scaled(self, a: Name, by: int, plus: int = 0) -> Name:
         """An integer times a known one plus another."""
         if not a.startswith("%"):
@@ -145,7 +141,6 @@ class Body(Registers):
         return self.w.line(f"sext i32 {self.w.line(f'load i32, ptr {place}, align 4')} to i64")
 
     def _table_of(self, numbers: np.ndarray) -> Name:
-        """Known integers in the program."""
         key = np.asarray(numbers, dtype=np.int64).tobytes()
         if key not in self.named:
             name = self.named[key] = f"@table{len(self.named)}"
@@ -201,7 +196,6 @@ class Body(Registers):
                     self._lane(read.sources[0], int(read.places[0]))
 
     def _lanes_of(self, read: Read) -> Lanes:
-        """All lanes of a small value."""
         pairs = zip(read.which.tolist(), read.places.tolist(), strict=True)
         return [self._lane(read.sources[which], place) for which, place in pairs]
 
@@ -252,18 +246,13 @@ class Body(Registers):
                     self._into(node.offset, node.var.kind, i, value)
 
     def _one(self, node: Node, operands: list[Name], i: Name) -> Name:
-        """One lane of an operation."""
         var = node.var
         if var.operation == "take":
             start = self._entry(np.frombuffer(var.about[0], dtype=np.int64), i)
             return self._looked_up(node, operands[0], start)
         if var.operation == "cast":
             return self._cast(var, operands)[0]
-        kind = var.operands[0].kind if var.operation in (*COMPARED, "isnan", "isinf") else var.kind
-        if var.operation in elementary.FUNCTIONS:
-            self.functions.add(var.operation)
-            self.calls += 1
-        return applied(self.w, var.operation, kind, operands)
+        return self._applied(var, [operands])[0]
 
     def _looked_up(self, node: Node, index: Name, start: Name) -> Name:
         """An entry of a table, one for each replicate."""
@@ -331,7 +320,7 @@ class Body(Registers):
             start = self.w.line(f"getelementptr {stored}, ptr {base}, i64 {row}")
             start = self.w.line(f"getelementptr {stored}, ptr {start}, i64 {begin}")
             for place, lane in enumerate(self._turned(start, stored, size, var.lanes)):
-                self._into(node.offset, var.kind, self._sum(begin, place), self._loaded(lane, var.kind))
+                self._into(node.offset, var.kind, self._scaled(begin, 1, place), self._loaded(lane, var.kind))
 
         if var.lanes >= each:
             with self._over(var.lanes // each) as i:
@@ -340,7 +329,6 @@ class Body(Registers):
             chunk(str(var.lanes - var.lanes % each), var.lanes % each)
 
     def _stored(self, node: Node) -> None:
-        """Lanes as rows of replicates."""
         read, count, each = node.reads[0], len(node.reads[0].places), 8
         target, kind = self.targets[node.var.about], node.var.kind
         if node.how == REGISTERS:
@@ -349,7 +337,7 @@ class Body(Registers):
         if count >= each:
             with self._over(count // each) as i:
                 begin = self._scaled(i, each)
-                lanes = [self._fetched(read, self._sum(begin, n)) for n in range(each)]
+                lanes = [self._fetched(read, self._scaled(begin, 1, n)) for n in range(each)]
                 self._store_lanes(target, kind, lanes, begin, count)
         rest = range(count - count % each, count)
         if rest:
@@ -379,14 +367,16 @@ class Body(Registers):
         while count > ROWS:
             half = count // 2
             with self._over(half * each) as i:
-                both = take(i), take(self._sum(i, half * each))
+                both = take(i), take(self._scaled(i, 1, half * each))
                 self._into(node.spare, var.kind, i, combine(self.w, var.kind, *both))
             if count % 2:
                 with self._over(each) as i:
-                    self._into(node.spare, var.kind, self._sum(i, half * each), take(self._sum(i, 2 * half * each)))
+                    self._into(
+                        node.spare, var.kind, self._scaled(i, 1, half * each), take(self._scaled(i, 1, 2 * half * each))
+                    )
             count, take = half + count % 2, spare
         with self._over(each) as i:
-            rows = [take(self._sum(i, row * each)) for row in range(count)]
+            rows = [take(self._scaled(i, 1, row * each)) for row in range(count)]
             while len(rows) > 1:
                 half = len(rows) // 2
                 joined = [combine(self.w, var.kind, rows[n], rows[half + n]) for n in range(half)]
@@ -400,7 +390,7 @@ class Body(Registers):
             self._into(node.offset, var.kind, i, self._fetched(read, i))
         if var.about > 1:
             with self._over(var.lanes - each) as i:
-                place = self._sum(i, each)
+                place = self._scaled(i, 1, each)
                 before, number = self._from(node.offset, var.kind, i), self._fetched(read, place)
                 total = self.w.two("fadd" if var.kind == "f" else "add", before, number, var.kind)
                 self._into(node.offset, var.kind, place, total)
@@ -440,4 +430,4 @@ class Body(Registers):
         with self._over(var.lanes // 2) as i:
             first, second = self._philox(var, [self._fetched(ids, i)], *words)
             self._into(node.offset, "f", i, first)
-            self._into(node.offset, "f", self._sum(i, var.lanes // 2), second)
+            self._into(node.offset, "f", self._scaled(i, 1, var.lanes // 2), second)

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.fusing import primitives
 from asyncsim.fusing.graph import Unfit, Var
-from asyncsim.fusing.tape import Rule, Tape, rule
+from asyncsim.fusing.tape import Rule, Tape, repeated, rule
 
 # Elementwise.
 
@@ -128,11 +127,6 @@ def _where(tape: Tape, out: Tensor, condition: Tensor, a: Any, b: Any) -> Var:
     return together(tape, "where", out, [tape.var(condition), *chosen])
 
 
-@forms("clamp_max")
-def _clamp_max(tape: Tape, out: Tensor, a: Tensor, max: Any) -> Var:
-    return _clamp(tape, out, a, None, max)
-
-
 @forms("clamp", "", "Tensor")
 @forms("clamp_min")
 def _clamp(tape: Tape, out: Tensor, a: Tensor, min: Any = None, max: Any = None) -> Var:
@@ -141,6 +135,9 @@ def _clamp(tape: Tape, out: Tensor, a: Tensor, min: Any = None, max: Any = None)
         if bound is not None:
             var = together(tape, operation, out, [tape.graph.cast(x, kind) for x in (var, tape.var(bound))])
     return var
+
+
+forms("clamp_max")(lambda tape, out, a, max: _clamp(tape, out, a, None, max))
 
 
 @forms("pow", "Tensor_Scalar", "Tensor_Tensor", "Scalar")
@@ -516,7 +513,7 @@ def _index(tape: Tape, out: Tensor, a: Tensor, indices: Any) -> Var:
     if var.axis is not None or any(x is None or x.dtype == torch.bool for x in indices):
         raise Unfit("index")
     if len(indices) == 1 and a.ndim == 2:
-        return primitives.repeated(tape, out, var, tape.var(indices[0]), "local")
+        return repeated(tape, out, var, tape.var(indices[0]), "local")
     values = [tape.var(x) for x in indices]
     axes = {v.axis + out.ndim - len(v.shape) for v in values if v.axis is not None}
     if len(indices) != a.ndim or len(axes) != 1:

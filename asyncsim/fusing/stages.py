@@ -87,7 +87,6 @@ def _read(sources: Sequence[Node], which: np.ndarray, places: np.ndarray) -> Rea
 
 
 def _joined(parts: list[Read]) -> Read:
-    """Lanes one behind the other."""
     parts = [part for part in parts if len(part.places)] or parts[:1]
     sources = list(dict.fromkeys(source for part in parts for source in part.sources))
     number = {id(source): n for n, source in enumerate(sources)}

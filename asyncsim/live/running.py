@@ -22,12 +22,11 @@ from asyncsim.live import actor, processes
 from asyncsim.live.admission import Desk, Group, Permits, Writer
 from asyncsim.live.board import Board
 from asyncsim.running.blocks import Block, Shared, computing
-from asyncsim.running.joining import trace_of
 from asyncsim.running.running import Interrupted
 from asyncsim.running.running import run as simulated
-from asyncsim.running.sources import Cut, Source
+from asyncsim.running.sources import Cut, Source, trace_of
 from asyncsim.running.spec import Spec
-from asyncsim.running.standing import Standing
+from asyncsim.running.updating import Standing
 from asyncsim.schedules.imposed import fixed
 from asyncsim.schedules.replay import Replay, replay
 from asyncsim.step.batch import Batch

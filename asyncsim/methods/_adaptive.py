@@ -1,10 +1,10 @@
-"""Statistics over the tokens of a step, or of each of its micro-batches, for methods that set thresholds from data."""
+"""Statistics and searches over the tokens of a step or of its micro-batches, for thresholds that are set from data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.base.knobs import per_sample
+from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.base.parts import Knob, choice, whole
-from asyncsim.methods._weights import Weight
+from asyncsim.methods._weights import Weight, movable, times
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
@@ -27,14 +27,11 @@ class Parts:
     """
 
     def __init__(self, step: Step, count: int) -> None:
-        self.shape = step.mask.shape
-        self.count = count
-        tokens = self.shape[3]
-        if count > 1:
-            filled = self._split(step, self.shape[1] * self.shape[2])
-            self.mass = self.rows(step.share) * filled.repeat_interleave(tokens, -1)
-        else:
-            self.mass = self.rows(step.share)
+        self.shape, self.count = step.mask.shape, count
+        filled = self._split(step, self.shape[1] * self.shape[2]) if count > 1 else None
+        self.mass = self.rows(step.share)
+        if filled is not None:
+            self.mass = self.mass * filled.repeat_interleave(self.shape[3], -1)
         self.equal = bool(((step.mass == step.mass.max()) | (step.mass == 0)).all())
         """Whether all samples that count have the same mass: then sorted masses are known without an order."""
 
@@ -42,9 +39,8 @@ class Parts:
         """Fix which samples each micro-batch has; returns which places of its row they fill, `[K, most samples]`."""
         count, remedy = self.count, "use fewer micro-batches, or scope='step'"
         checks.require(count <= samples, "micro_batches", count, f"at most the samples of a step, {samples}", remedy)
-        checks.require(
-            math.isfinite(step.size), "micro_batches", count, "1 for a population, whose samples have no order", remedy
-        )
+        bound = "1 for a population, whose samples have no order"
+        checks.require(math.isfinite(step.size), "micro_batches", count, bound, remedy)
         sizes = torch.tensor([samples // count + (k < samples % count) for k in range(count)])
         place, device = torch.arange(int(sizes[0])), step.mask.device
         index = (sizes.cumsum(0) - sizes).unsqueeze(-1) + place
@@ -81,13 +77,10 @@ class Adaptive(Weight):
     }
 
     def __post_init__(self) -> None:
-        checks.require(
-            self.scope == "micro_batch" or self.micro_batches == 1,
-            "micro_batches",
-            self.micro_batches,
-            "1 with scope='step', which sees all tokens together",
-            "say scope='micro_batch', or leave micro_batches out",
-        )
+        fits = self.scope == "micro_batch" or self.micro_batches == 1
+        bound = "1 with scope='step', which sees all tokens together"
+        remedy = "say scope='micro_batch', or leave micro_batches out"
+        checks.require(fits, "micro_batches", self.micro_batches, bound, remedy)
 
     def applied(self, step: Step) -> Tensor:
         """Token ratios to the anchor: what is kept has this weight whatever the threshold."""
@@ -143,8 +136,14 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
     values.masked_fill_(absent, math.nan)
     if parts.equal:
         # With equal masses no permutation has to be known.
-        return Ordered(_sort(values)[..., :length].clone(), parts.mass.amax(-1, keepdim=True), number)
-    order = _argsort(values)[..., :length]
+        if values.device.type == "cpu":
+            # torch's sort on the CPU carries an order that is not asked for, at thirty times the price.
+            values.numpy().sort(axis=-1)
+        else:
+            values = values.sort(-1).values
+        return Ordered(values[..., :length].clone(), parts.mass.amax(-1, keepdim=True), number)
+    cpu = values.device.type == "cpu"
+    order = (torch.from_numpy(np.argsort(values.numpy(), axis=-1)) if cpu else values.argsort(-1))[..., :length]
     return Ordered(values.gather(-1, order), parts.mass.masked_fill(absent, 0.0).gather(-1, order), number)
 
 
@@ -183,7 +182,7 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
         """Sum `[R, K]` over the rest and so many of the smallest."""
         return torch.where(count > 0, order.at(column, count - 1), always)
 
-    square, goal = order.squares().add_(first[1].unsqueeze(-1)), masses().mul_(row(tau))
+    square, goal = order.squares().add_(first[1].unsqueeze(-1)), masses().mul_(per_sample(tau, 3))
     fits = square < goal if below else square <= goal
     del goal
     number = torch.where(fits.any(-1), fits.shape[-1] - fits.flip(-1).to(torch.int8).argmax(-1), 0)
@@ -193,8 +192,8 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
     room = torch.zeros_like(first[0])
     if step.unit is not None:
         # A cell stands for several samples: the next one is left in part, by whole tokens where there are such.
-        excess = after.double().square() - flat(tau)
-        short = flat(tau) * smallest(number, masses()) - smallest(number, square, first[1])
+        excess = after.double().square() - per_sample(tau, 2)
+        short = per_sample(tau, 2) * smallest(number, masses()) - smallest(number, square, first[1])
         room = torch.where(excess > 0, short.clamp(min=0.0) / excess, room)
         room = torch.where(step.unit > 0, (room / step.unit).floor() * step.unit, room)
         room = torch.where(number > 0, room, torch.maximum(room, step.unit)) if below else room
@@ -208,16 +207,6 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
         part = (smallest(number, mass) + room - lower) / (upper - lower)
         share = torch.where(whole | (upper <= lower), share, part)
     return Cut(value.masked_fill(whole, math.inf), share)
-
-
-def row(value: Any) -> Any:
-    """A bound knob for rows `[R, K, n]`; a plain number as it is."""
-    return per_sample(value, 3)
-
-
-def flat(value: Any) -> Any:
-    """A bound knob for numbers of parts `[R, K]`; a plain number as it is."""
-    return per_sample(value, 2)
 
 
 def outward(log_ratio: Tensor, advantage: Tensor) -> Tensor:
@@ -250,14 +239,158 @@ def stopped(weight: Tensor, closed: Tensor) -> Tensor:
     return weight if idle else weight.masked_fill_(closed, 0.0)
 
 
-def _sort(key: Tensor) -> Tensor:
-    """Ascending along the last axis, in place on the CPU."""
-    if key.device.type != "cpu":
-        return key.sort(-1).values
-    # torch's sort on the CPU carries an order that is not asked for, at thirty times the price.
-    key.numpy().sort(axis=-1)
-    return key
+STEPS = 1000
+"""Bounds that are tried on either side, at most: every one of them is compared with every token beyond the first."""
+ROUNDING = 1e-12
+"""A goal that is missed by less is reached: on-policy group means balance exactly but for rounding."""
 
 
-def _argsort(key: Tensor) -> Tensor:
-    return torch.from_numpy(np.argsort(key.numpy(), axis=-1)) if key.device.type == "cpu" else key.argsort(-1)
+@dataclass(frozen=True, kw_only=True)
+class Searched(Adaptive):
+    """c = rho A where the clip at [low, high] is open, the bounds found by a search; subclasses say for what."""
+
+    target: Any = field(metadata=MARK)
+    low: Any = field(metadata=MARK)
+    low_cap: Any = field(metadata=MARK)
+    low_step: Any = field(metadata=MARK)
+    high: Any = field(metadata=MARK)
+    high_cap: Any = field(metadata=MARK)
+    high_step: Any = field(metadata=MARK)
+    count: str
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        """Ratio times A where the clip that was found is open."""
+        parts = self.parts(step)
+        low, high, broken = self._search(step, parts, advantage)
+        ratio = self.applied(step)
+        lowest, highest = (parts.back(bound).to(ratio.dtype) for bound in (low, high))
+        weight = times(self.open(ratio, advantage, lowest, highest).mul_(ratio), advantage)
+        return stopped(weight, parts.back(broken))
+
+    def open(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
+        """1 where PPO's pessimistic clip lets a token pass, 0 elsewhere; a new tensor."""
+        return movable(ratio, advantage, lowest, highest)
+
+    def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """Whether the search is over, given sums of both signs."""
+        raise NotImplementedError
+
+    def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
+        """Positions on the two grids of bounds, in the order in which they are tried."""
+        raise NotImplementedError
+
+    def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
+        # Sum the signal at every bound.
+        lows = _grid(self.low, self.low_cap, self.low_step, step)
+        highs = _grid(self.high, self.high_cap, self.high_step, step)
+        positive, negative = _sums(step, parts, advantage, lows, highs, self.count)
+        row, column = self.path(lows.shape[-1], highs.shape[-1])
+        low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
+        positive, negative = positive[..., column], negative[..., row]
+        # Take the first bounds that reach the target.
+        reached = self.reached(positive, negative)
+        last = reached.shape[-1] - 1
+        first = torch.where(reached.any(-1), reached.to(torch.int8).argmax(-1), last).unsqueeze(-1)
+        shape = (*reached.shape[:2], last + 1)
+        broken = ~(positive + negative).isfinite().all(-1)
+        bounds = [
+            torch.where(broken, tight, bound.expand(shape).gather(-1, first)[..., 0])
+            for bound, tight in ((low, low[..., -1]), (high, high[..., 0]))
+        ]
+        # Report bounds and share of positive signal.
+        part = positive.gather(-1, first)[..., 0]
+        both = part + negative.gather(-1, first)[..., 0]
+        share = torch.where(both > 0, part / both, torch.full_like(both, torch.nan))
+        step.statistics["bapo_low"], step.statistics["bapo_high"] = (bound.mean(-1) for bound in bounds)
+        step.statistics["bapo_share"] = share.mean(-1)
+        step.statistics["bapo_nonfinite"] = broken.sum(-1).double()
+        return bounds[0], bounds[1], broken
+
+
+def rising(**knobs: Any) -> None:
+    """Refuse bounds that start above their cap, or too many steps below it."""
+    for name in ("low", "high"):
+        names = (name, f"{name}_cap", f"{name}_step")
+        start, cap, step = (torch.as_tensor(knobs[key], dtype=torch.float64) for key in names)
+        # Unequal lengths are refused by name where the replicates are known.
+        if start.ndim and cap.ndim and start.shape != cap.shape:
+            continue
+        bound, remedy = f"at least {name} = {checks.shown(knobs[name])}", "bounds are only raised: start below the cap"
+        checks.require(bool((start <= cap).all()), names[1], knobs[names[1]], bound, remedy)
+        if step.ndim and (start.ndim or cap.ndim) and step.shape != (start if start.ndim else cap).shape:
+            continue
+        last = start + STEPS * step
+        bound = f"at most {float(last.min()):g}, {STEPS} steps of {names[2]} from {name} = {checks.shown(knobs[name])}"
+        near = bool((cap <= last * (1.0 + 1e-9)).all())
+        checks.require(near, names[1], knobs[names[1]], bound, f"raise {names[2]}, or lower {names[1]}")
+
+
+def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
+    """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
+    device = step.mask.device
+    start, cap, rise = (
+        torch.as_tensor(per_sample(x, 2), dtype=torch.float64, device=device).reshape(-1, 1) for x in (start, cap, rise)
+    )
+    # A last step that only rounding asks for is none.
+    steps = int(((cap - start) / rise - 1e-9).ceil().clamp(min=0).max())
+    return torch.minimum(start + rise * torch.arange(steps + 1, device=device), cap)
+
+
+def _sums(
+    step: Step, parts: Parts, advantage: Tensor, lows: Tensor, highs: Tensor, count: str
+) -> tuple[Tensor, Tensor]:
+    """What positive advantages contribute for every upper bound and negative ones for every lower, `[R, K, n]`.
+
+    Inside its bound a token contributes ratio |A|; beyond it bound |A| ("code"), or nothing ("gradient"). A NaN is
+    beyond no bound, so that no sum can miss it.
+    """
+    up, size = (parts.rows(x.expand(step.mask.shape)) for x in (advantage > 0, advantage.abs()))
+    weight = parts.mass * size
+    del size
+    # Not the limited ratio: an absurd one must be seen.
+    ratio = parts.rows(step.anchored).exp()
+    first, last = (bound.to(ratio.dtype).reshape(-1, 1, 1) for bound in (highs[:, 0], lows[:, -1]))
+    far = (ratio > first).logical_and_(up).logical_or_((ratio < last).logical_and_(~up))
+    # Most tokens are inside every bound that is tried; only the others have to be sorted.
+    index = far.flatten().nonzero()[:, 0]
+    inside, outside = _binned(
+        index // far.shape[-1], lows, highs, far.shape[:2], *(x.flatten()[index] for x in (ratio, up, weight))
+    )
+    near = ratio.mul_(weight).masked_fill_(far.logical_or_(weight == 0), 0.0)
+    del ratio, weight
+    plus, minus = ((near * side.view(torch.uint8)).sum(-1, keepdim=True, dtype=torch.float64) for side in (up, ~up))
+    n, edge = lows.shape[-1], lows.shape[-1] + highs.shape[-1] + 1
+    # Gap j of a positive token: below bound j. Gap j of a negative one: at or above bound j - 1.
+    positive = plus + inside[..., :edge].cumsum(-1)[..., n : edge - 1]
+    negative = minus + inside[..., edge:].flip(-1).cumsum(-1).flip(-1)[..., 1 : n + 1]
+    if count == "code":
+        above = outside[..., :edge].flip(-1).cumsum(-1).flip(-1)[..., n + 1 :]
+        below = outside[..., edge:].cumsum(-1)[..., :n]
+        positive, negative = positive + above * highs.unsqueeze(1), negative + below * lows.unsqueeze(1)
+    return positive, negative
+
+
+def _binned(
+    row: Tensor, lows: Tensor, highs: Tensor, shape: tuple[int, ...], ratio: Tensor, up: Tensor, weight: Tensor
+) -> list[Tensor]:
+    """Sums of weight ratio and of weight by the gap between bounds, `[R, K, 2 edge]`.
+
+    Tokens without a positive advantage stand behind the others.
+    """
+    below = torch.full((), -torch.inf, dtype=ratio.dtype, device=ratio.device)
+    # A ratio on a bound is inside: to be at least a lower one is to be above the number before it.
+    bounds = (torch.nextafter(lows.to(ratio.dtype), below), highs.to(ratio.dtype))
+    replicates, edge = max(len(bound) for bound in bounds), lows.shape[-1] + highs.shape[-1] + 1
+    grid = torch.cat([bound.expand(replicates, -1) for bound in bounds], -1)
+    if replicates == 1:
+        gap = torch.bucketize(ratio, grid[0])
+    else:
+        gap = (grid[row // shape[1]] < ratio.unsqueeze(-1)).sum(-1)
+    place = 2 * edge * row + gap + edge * ~up
+    sums = torch.zeros((2, shape[0] * shape[1] * 2 * edge), dtype=torch.float64, device=ratio.device)
+    columns = (weight * ratio).masked_fill_(weight == 0, 0.0), weight
+    return [
+        into.scatter_add_(0, place, column.double()).reshape(*shape, 2 * edge)
+        for into, column in zip(sums, columns, strict=True)
+    ]

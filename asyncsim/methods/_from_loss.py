@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.advantages._advantage import Advantage, or_default
+from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, outside
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.methods._weights import Weight
@@ -41,8 +41,10 @@ class Loss(Weight):
         return "proximal_log_prob" in self.asked
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c `[R, G, N, T]`."""
-        self._check_samples(step)
+        # An average of the loss's own knows nothing of masses.
+        alike = math.isfinite(step.size) and bool((step.batch.mass == step.batch.mass.reshape(-1)[0]).all())
+        remedy = "return one number per token [B, T], which the method averages by mass"
+        checks.require(alike or not self.averages, "sampling", "outcomes with masses", "monte_carlo samples", remedy)
         shape = step.mask.shape
         rows = {name: self._rows(name, step, advantage) for name in self.asked}
         if step.empty is None:
@@ -64,28 +66,18 @@ class Loss(Weight):
             gradient[chosen] = _gradients(self.function, parts, self.vectorized).flatten(0, 1)
         return gradient
 
-    def _check_samples(self, step: Step) -> None:
-        """Refuse masses that an average of the loss's own knows nothing of."""
-        alike = math.isfinite(step.size) and bool((step.batch.mass == step.batch.mass.reshape(-1)[0]).all())
-        remedy = "return one number per token [B, T], which the method averages by mass"
-        checks.require(alike or not self.averages, "sampling", "outcomes with masses", "monte_carlo samples", remedy)
-
     def _rows(self, name: str, step: Step, advantage: Tensor) -> Tensor:
         """An argument `[R, B, T]`, 0 on masked tokens."""
-        values = {
-            "log_prob": lambda: step.current["log_prob"],
-            "behavior_log_prob": lambda: step.behavior["log_prob"],
-            "proximal_log_prob": lambda: step.proximal["log_prob"],
-            "advantage": lambda: advantage,
-            "mask": lambda: step.mask,
-            "staleness": lambda: step.staleness,
-        }[name]()
+        policies = {"log_prob": "current", "behavior_log_prob": "behavior", "proximal_log_prob": "proximal"}
+        if name in policies:
+            values = getattr(step, policies[name])["log_prob"]
+        else:
+            values = advantage if name == "advantage" else getattr(step, name)
         values = values.expand(step.mask.shape)
         used = torch.where(step.mask > 0, values, torch.zeros_like(values))
         return used.reshape(used.shape[0], -1, used.shape[-1])
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return {"weight": "loss", "level": self.level, "loss": name, "asked": list(self.asked)}
 
@@ -99,10 +91,9 @@ def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized:
     others = {name: values for name, values in rows.items() if name != "log_prob"}
     gradient = torch.func.grad(total)
     if vectorized:
-        gradients: Tensor = torch.func.vmap(gradient)(rows["log_prob"], others)
-        return gradients
-    parts = [gradient(now, {k: v[r] for k, v in others.items()}) for r, now in enumerate(rows["log_prob"])]
-    return torch.stack(parts)
+        return torch.func.vmap(gradient)(rows["log_prob"], others)
+    each = enumerate(rows["log_prob"])
+    return torch.stack([gradient(now, {k: v[r] for k, v in others.items()}) for r, now in each])
 
 
 def from_loss(
@@ -135,9 +126,8 @@ def from_loss(
     [2.0, -0.607]
     """
     loss = outside.loaded(loss, "loss") if isinstance(loss, str) else loss
-    checks.require(
-        callable(loss), "loss", loss, "a function of log_prob", "write def my_loss(log_prob, advantage, ...)"
-    )
+    remedy = "write def my_loss(log_prob, advantage, ...)"
+    checks.require(callable(loss), "loss", loss, "a function of log_prob", remedy)
     asked = _asked(loss)
     averages, vectorized = _tried(loss, asked)
     remedy = "leave it out: the loss returns one number, with an average of its own"
@@ -145,26 +135,21 @@ def from_loss(
     weight = Loss(loss, asked, averages, vectorized)
     over = "sequence_sum" if averages else aggregator or "token_mean"
     called = name or str(getattr(loss, "__name__", "loss"))
-    return Method(called, or_default(advantage, advantages.group_mean()), weight, over, on_policy="not stated")
+    baseline = advantages.group_mean() if advantage is None else advantage
+    return Method(called, baseline, weight, over, on_policy="not stated")
 
 
 def _asked(loss: Callable[..., Tensor]) -> tuple[str, ...]:
     """Names of the loss's arguments that are handed over."""
     remedy = f"name its arguments among {', '.join(ARGUMENTS)}"
-    asked = []
-    for parameter in inspect.signature(loss).parameters.values():
-        if parameter.name in ARGUMENTS:
-            asked.append(parameter.name)
-        else:
-            optional = parameter.default is not parameter.empty or parameter.kind in (
-                parameter.VAR_KEYWORD,
-                parameter.VAR_POSITIONAL,
-            )
-            checks.require(optional, "loss argument", parameter.name, "known or optional", remedy)
-    checks.require(
-        "log_prob" in asked, "loss arguments", ", ".join(asked) or "none", "such as to have log_prob", remedy
-    )
-    return tuple(asked)
+    known = inspect.signature(loss).parameters
+    for name, parameter in known.items():
+        optional = parameter.default is not parameter.empty or parameter.kind.name.startswith("VAR_")
+        checks.require(name in ARGUMENTS or optional, "loss argument", name, "known or optional", remedy)
+    asked = tuple(name for name in known if name in ARGUMENTS)
+    had = ", ".join(asked) or "none"
+    checks.require("log_prob" in asked, "loss arguments", had, "such as to have log_prob", remedy)
+    return asked
 
 
 def _tried(loss: Callable[..., Tensor], asked: tuple[str, ...]) -> tuple[bool, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -64,23 +65,46 @@ def received(
 ) -> Received:
     """The step of log-probs `[..., N, T]`, its tensors checked; see `Method.weigh`."""
     # Lift the tensors to `[R, G, N, T]`.
-    shape = _shape("log_prob", log_prob)
+    bound, remedy = (
+        "a tensor [N, T], [G, N, T] or [R, G, N, T]",
+        "one row for each sequence; groups and replicates lead",
+    )
+    shape = tuple(_sized("log_prob", log_prob, lambda axes: 2 <= len(axes) <= 4, bound, remedy).shape)
+
+    def lift(name: str, values: Tensor) -> Tensor:
+        bound = f"shaped like log_prob, {shape}"
+        tensor = _sized(name, values, lambda axes: axes == shape, bound, "pad with masked tokens")
+        return tensor.reshape((1,) * (4 - len(shape)) + shape)
+
     columns = {
         "log_prob": log_prob,
         "behavior_log_prob": behavior_log_prob,
         "proximal_log_prob": proximal_log_prob,
         "reference_log_prob": reference_log_prob,
     }
-    lifted = {name: _lift(_like(name, x, shape), shape) for name, x in columns.items() if x is not None}
-    present = torch.ones_like(lifted["log_prob"]) if mask is None else _lift(_sized("mask", mask, shape), shape)
+    lifted = {name: lift(name, x) for name, x in columns.items() if x is not None}
+    for name, x in lifted.items():
+        checks.require(x.is_floating_point(), name, str(x.dtype), "of a floating type", "hand over log-probs")
+        # Sums over a step need more digits than half precision has.
+        lifted[name] = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    present = torch.ones_like(lifted["log_prob"]) if mask is None else lift("mask", mask)
     present = present.to(lifted["log_prob"].dtype)
-    _check_mask(present)
+    # Check their numbers.
+    odd = present[(present != 0) & (present != 1)]
+    checks.require(len(odd) == 0, "mask", odd[0].item() if len(odd) else None, "0 or 1", "1 marks generated tokens")
+    empty = (present.sum((1, 2, 3)) == 0).nonzero()
+    where = f"all zero in replicate {int(empty[0])}" if len(empty) else 0
+    remedy = "leave the step out: it has no gradient"
+    checks.require(len(empty) == 0, "mask", where, "at least one generated token", remedy)
     for name, values in lifted.items():
         _check_log_prob(name, values, present, len(shape), categorical)
     reward = _rewards(rewards, shape, present)
-    age = None if staleness is None else _lift(_sized("staleness", staleness, shape), shape)
+    age = None if staleness is None else lift("staleness", staleness)
     if age is not None:
-        _check_staleness(age, present)
+        known = age[(present > 0) & ~torch.isnan(age)]
+        sound = bool(((known >= 0) & torch.isfinite(known)).all())
+        remedy = "say NaN where a version is unknown"
+        checks.require(sound, "staleness", "negative or infinite", "versions >= 0", remedy)
     # Build the step, which has no method yet.
     current = {"log_prob": lifted["log_prob"]}
     if reference_log_prob is not None:
@@ -88,15 +112,38 @@ def received(
     start = None if proximal_log_prob is None else {"log_prob": lifted["proximal_log_prob"]}
     behavior = {"log_prob": lifted["behavior_log_prob"]}
     step = given(None, current, behavior, present, reward=reward, proximal=start, staleness=age)
-    known = None if advantages is None else _advantages(advantages, shape, present)
-    return Received(step, shape, rewards is not None, known)
+    own = None if advantages is None else _advantages(advantages, shape, present)
+    return Received(step, shape, rewards is not None, own)
 
 
 def stepped(method: Weigher, tensors: Received) -> Step:
     """The step of a method on tensors that were checked, with its advantages."""
+    # Bind knobs of one number per replicate.
     mask = tensors.step.mask
-    method = _bound(method, mask.shape[0] if len(tensors.shape) == 4 else 1, str(mask.device))
-    _check_given(method, tensors)
+    replicates = mask.shape[0] if len(tensors.shape) == 4 else 1
+    for length in sorted(knobs.lengths(method)):
+        bound = f"{length}, as a knob has one number for each"
+        remedy = "give a single number, or log-probs [R, G, N, T]"
+        checks.require(length == replicates, "log_prob replicates", replicates, bound, remedy)
+    with versions.on(str(mask.device)):
+        method = knobs.bind(method, np.arange(replicates))
+    # Refuse a method that reads what was not given.
+    given_start, rewarded = tensors.step.start is not None, tensors.rewarded
+    missing = set(method.outputs) - set(tensors.step.known or {})
+    bound = f"given for {method.name} with anchor {method.anchor}"
+    remedy = "hand over log-probs of the weights at the start of the batch, or use anchor='behavior'"
+    checks.require(given_start or not method.proximal, "proximal_log_prob", None, bound, remedy)
+    remedy = f"run it on a policy with the outputs {', '.join(sorted(missing))}"
+    bound = "one that reads log-probs of tokens only"
+    checks.require(missing <= {"reference"}, "method", method.name, bound, remedy)
+    remedy = "hand over log-probs of the reference policy"
+    checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
+    bound = "given for a method that drops groups of equal rewards, or weighs by rewards"
+    remedy = "hand over one reward for each sequence beside the advantages"
+    reads = method.drop_equal or method.weight.rewarded
+    checks.require(rewarded or not reads, "rewards", None, bound, remedy)
+    remedy = "hand over one reward for each sequence"
+    checks.require(rewarded or tensors.advantages is not None, "rewards", None, "given, or advantages", remedy)
     step = replace(tensors.step, method=method, statistics={})
     if tensors.advantages is not None:
         step.advantages = tensors.advantages
@@ -123,13 +170,9 @@ def weigh(method: Weigher, *arguments: Any, **settings: Any) -> Weighed:
 
 def loss(method: Weigher, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
     """A scalar whose value is -sum a m c and whose gradient descends along the method's direction."""
-    checks.require(
-        method.at == "current",
-        "at",
-        method.at,
-        "current for a loss, which is differentiated at the parameters of log_prob",
-        "use weigh, and pull its cotangent back at the behavior parameters",
-    )
+    bound = "current for a loss, which is differentiated at the parameters of log_prob"
+    remedy = "use weigh, and pull its cotangent back at the behavior parameters"
+    checks.require(method.at == "current", "at", method.at, bound, remedy)
     weighed = weigh(method, log_prob, behavior_log_prob, *arguments, **settings)
     # Masked log-probs may be infinite: they are taken out before they meet a factor of 0. One that counts is that of a
     # token outside the nucleus, which has no gradient in a run either.
@@ -137,97 +180,12 @@ def loss(method: Weigher, log_prob: Tensor, behavior_log_prob: Tensor, *argument
     return -(weighed.cotangent * (1.0 + live - live.detach())).sum()
 
 
-def _bound(method: Weigher, replicates: int, device: str) -> Weigher:
-    """The method with its knobs of one number per replicate bound to them, on a device."""
-    for length in sorted(knobs.lengths(method)):
-        checks.require(
-            length == replicates,
-            "log_prob replicates",
-            replicates,
-            f"{length}, as a knob has one number for each",
-            "give a single number, or log-probs [R, G, N, T]",
-        )
-    with versions.on(device):
-        bound: Weigher = knobs.bind(method, np.arange(replicates))
-    return bound
-
-
-def _check_given(method: Weigher, tensors: Received) -> None:
-    """Refuse a method that reads what was not given."""
-    known = tensors.step.known or {}
-    checks.require(
-        tensors.step.start is not None or not method.proximal,
-        "proximal_log_prob",
-        None,
-        f"given for {method.name} with anchor {method.anchor}",
-        "hand over log-probs of the weights at the start of the batch, or use anchor='behavior'",
-    )
-    missing = set(method.outputs) - set(known)
-    checks.require(
-        missing <= {"reference"},
-        "method",
-        method.name,
-        "one that reads log-probs of tokens only",
-        f"run it on a policy with the outputs {', '.join(sorted(missing))}",
-    )
-    remedy = "hand over log-probs of the reference policy"
-    checks.require(not missing, "reference_log_prob", None, f"given for {method.name}", remedy)
-    checks.require(
-        tensors.rewarded or not (method.drop_equal or method.weight.rewarded),
-        "rewards",
-        None,
-        "given for a method that drops groups of equal rewards, or weighs by rewards",
-        "hand over one reward for each sequence beside the advantages",
-    )
-    remedy = "hand over one reward for each sequence"
-    checks.require(tensors.rewarded or tensors.advantages is not None, "rewards", None, "given, or advantages", remedy)
-
-
-def _shape(name: str, values: Tensor) -> tuple[int, ...]:
-    checks.require(
-        torch.is_tensor(values) and 2 <= values.ndim <= 4,
-        name,
-        tuple(values.shape) if torch.is_tensor(values) else type(values).__name__,
-        "a tensor [N, T], [G, N, T] or [R, G, N, T]",
-        "one row for each sequence; groups and replicates lead",
-    )
-    return tuple(values.shape)
-
-
-def _like(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Log-probs of the given shape, in float32 at least: sums over a step need more digits than half precision has."""
-    tensor = _sized(name, values, shape)
-    checks.require(tensor.is_floating_point(), name, str(tensor.dtype), "of a floating type", "hand over log-probs")
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-
-
-def _sized(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    checks.require(
-        torch.is_tensor(values) and tuple(values.shape) == shape,
-        name,
-        tuple(values.shape) if torch.is_tensor(values) else type(values).__name__,
-        f"shaped like log_prob, {shape}",
-        "pad with masked tokens",
-    )
+def _sized(name: str, values: Tensor, fits: Callable[[tuple[int, ...]], bool], bound: str, remedy: str) -> Tensor:
+    """A tensor, detached, whose shape fits."""
+    known = torch.is_tensor(values)
+    shown = tuple(values.shape) if known else type(values).__name__
+    checks.require(known and fits(tuple(values.shape)), name, shown, bound, remedy)
     return values.detach()
-
-
-def _lift(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return values.reshape((1,) * (4 - len(shape)) + shape)
-
-
-def _check_mask(mask: Tensor) -> None:
-    odd = mask[(mask != 0) & (mask != 1)]
-    first = odd[0].item() if len(odd) else None
-    checks.require(len(odd) == 0, "mask", first, "0 or 1", "1 marks generated tokens")
-    empty = (mask.sum((1, 2, 3)) == 0).nonzero()
-    checks.require(
-        len(empty) == 0,
-        "mask",
-        f"all zero in replicate {int(empty[0])}" if len(empty) else 0,
-        "at least one generated token",
-        "leave the step out: it has no gradient",
-    )
 
 
 def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categorical: bool) -> None:
@@ -239,19 +197,8 @@ def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categori
     if not categorical:
         return
     largest = torch.where(mask > 0, values, torch.full_like(values, -math.inf)).max().item()
-    checks.require(
-        not largest > _ABOVE_ZERO,
-        name,
-        largest,
-        "at most 0 for a categorical policy",
-        "hand over log-probs, not logits or probabilities; for densities say categorical=False",
-    )
-
-
-def _check_staleness(staleness: Tensor, mask: Tensor) -> None:
-    known = staleness[(mask > 0) & ~torch.isnan(staleness)]
-    sound = bool(((known >= 0) & torch.isfinite(known)).all())
-    checks.require(sound, "staleness", "negative or infinite", "versions >= 0", "say NaN where a version is unknown")
+    remedy = "hand over log-probs, not logits or probabilities; for densities say categorical=False"
+    checks.require(not largest > _ABOVE_ZERO, name, largest, "at most 0 for a categorical policy", remedy)
 
 
 def _refuse(name: str, values: Tensor, wrong: Tensor, axes: int, remedy: str) -> None:
@@ -266,29 +213,21 @@ def _refuse(name: str, values: Tensor, wrong: Tensor, axes: int, remedy: str) ->
 def _rewards(rewards: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Tensor:
     if rewards is None:
         return torch.zeros(like.shape[:3], dtype=like.dtype, device=like.device)
-    checks.require(
-        torch.is_tensor(rewards) and tuple(rewards.shape) == shape[:-1],
-        "rewards",
-        tuple(rewards.shape) if torch.is_tensor(rewards) else type(rewards).__name__,
-        f"one for each sequence, {shape[:-1]}",
-        "sum the rewards of a sequence's tokens",
+    bound = f"one for each sequence, {shape[:-1]}"
+    rewards = _sized(
+        "rewards", rewards, lambda axes: axes == shape[:-1], bound, "sum the rewards of a sequence's tokens"
     )
     bad = rewards[~torch.isfinite(rewards)]
     remedy = "mend the reward, or map failures to a number"
     checks.require(bad.numel() == 0, "rewards", bad[0].item() if bad.numel() else 0, "finite", remedy)
-    return rewards.detach().to(like.dtype).reshape(like.shape[:3])
+    return rewards.to(like.dtype).reshape(like.shape[:3])
 
 
 def _advantages(advantages: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    fits = torch.is_tensor(advantages) and tuple(advantages.shape) in (shape, shape[:-1], (*shape[:-1], 1))
-    checks.require(
-        fits,
-        "advantages",
-        tuple(advantages.shape) if torch.is_tensor(advantages) else type(advantages).__name__,
-        f"one for each sequence {shape[:-1]} or for each token {shape}",
-        "detach and reshape them",
-    )
-    values = advantages.detach().to(like.dtype)
+    bound = f"one for each sequence {shape[:-1]} or for each token {shape}"
+    allowed = (shape, shape[:-1], (*shape[:-1], 1))
+    values = _sized("advantages", advantages, lambda axes: axes in allowed, bound, "detach and reshape them")
+    values = values.to(like.dtype)
     tail = 1 if tuple(advantages.shape) != shape or shape[-1] == 1 else shape[-1]
     lifted = values.reshape(*like.shape[:3], tail)
     counted = like > 0 if tail > 1 else (like > 0).any(-1, keepdim=True)

@@ -15,8 +15,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,8 +27,12 @@ from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks
 from asyncsim.methods import _given
 from asyncsim.methods._weights import Weight
-from asyncsim.step.batch import Outputs
-from asyncsim.step.step import Step
+from asyncsim.policies._policy import Forward, Policy
+from asyncsim.step import versions
+from asyncsim.step.batch import Batch, Outputs
+from asyncsim.step.step import Carried, Step
+from asyncsim.step.versions import View, Weights
+from asyncsim.tasks._task import Task
 
 
 def sequence_sum(step: Step) -> Tensor:
@@ -127,13 +134,8 @@ class Method:
     status: str = "published"
 
     def __post_init__(self) -> None:
-        checks.require(
-            hasattr(self.advantage, "check"),
-            "advantage",
-            self.advantage,
-            "an advantage",
-            "write sim.advantages.NAME(...)",
-        )
+        remedy = "write sim.advantages.NAME(...)"
+        checks.require(hasattr(self.advantage, "check"), "advantage", self.advantage, "an advantage", remedy)
         checks.one_of("aggregator", self.aggregator, AGGREGATORS, "say how tokens are averaged")
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")
@@ -144,28 +146,18 @@ class Method:
             for part in parts:
                 checks.require(hasattr(part, attribute), kind, part, f"a tuple of {kind}", remedy)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """Outputs of the policy that the method reads."""
-        names = [
-            *(("log_prob",) if self.scored else ()),
-            *self.constants,
-            *((self.critic_output,) if self.critic else ()),
-            *self.weight.outputs,
-            *self.advantage.reads,
-            *(name for penalty in self.penalties for name in penalty.outputs),
-        ]
-        return tuple(dict.fromkeys(names))
+        names = [*["log_prob"] * self.scored, *self.constants, *[self.critic_output] * bool(self.critic)]
+        names += [*self.weight.outputs, *self.advantage.reads]
+        return tuple(dict.fromkeys(names + [name for penalty in self.penalties for name in penalty.outputs]))
 
     @property
     def proximal(self) -> bool:
         """Whether the method reads log-probs of the proximal policy."""
-        return (
-            (self.anchor == "proximal" and self.weight.anchored)
-            or self.weight.proximal
-            or any(part.proximal for part in self.factors)
-            or any(part.proximal for part in self.penalties)
-        )
+        parts: tuple[Any, ...] = (self.weight, *self.factors, *self.penalties)
+        return (self.anchor == "proximal" and self.weight.anchored) or any(part.proximal for part in parts)
 
     @property
     def ratio_to(self) -> str:
@@ -214,7 +206,12 @@ class Method:
         if self.scored:
             cotangents |= self._of_scores(step, share)
         if self.critic:
-            cotangents[self.critic_output] = 2.0 * self.critic * (step.targets - self._critic_value(step)) * share
+            if self.at == "current":
+                value = step.current[self.critic_output]
+            else:
+                value = step.recorded(self.critic_output)
+                value = torch.where(step.mask > 0, value, torch.zeros_like(value))
+            cotangents[self.critic_output] = 2.0 * self.critic * (step.targets - value) * share
         return cotangents
 
     def _of_scores(self, step: Step, share: Tensor) -> Outputs:
@@ -243,13 +240,6 @@ class Method:
             wide = spread * share.unsqueeze(-1)
             cotangents["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, wide, torch.zeros_like(spread))
         return cotangents
-
-    def _critic_value(self, step: Step) -> Tensor:
-        """What the critic says at the parameters of the pullback, `[R, G, N, T]`."""
-        if self.at == "current":
-            return step.current[self.critic_output]
-        value = step.recorded(self.critic_output)
-        return torch.where(step.mask > 0, value, torch.zeros_like(value))
 
     def replace(self, **changes: Any) -> Method:
         """The same method with other parts."""
@@ -295,16 +285,85 @@ class Method:
         weight = self.weight.describe()
         # Both may have a setting of one name, as `scope` or `normalize`.
         baseline = {f"advantage_{k}" if k in weight else k: value for k, value in self.advantage.describe().items()}
-        return {
-            "method": self.name,
-            **baseline,
-            **weight,
-            "aggregator": self.aggregator,
-            "at": self.at,
-            "anchor": self.anchor,
-            "constants": dict(self.constants),
-            "critic": self.critic,
-            **({"factors": [part.describe() for part in self.factors]} if self.factors else {}),
-            **({"penalties": [part.describe() for part in self.penalties]} if self.penalties else {}),
-            **({"drop_equal": True} if self.drop_equal else {}),
-        }
+        header = {"method": self.name, **baseline, **weight, "aggregator": self.aggregator, "at": self.at}
+        header |= {"anchor": self.anchor, "constants": dict(self.constants), "critic": self.critic}
+        parts: dict[str, tuple[Any, ...]] = {"factors": self.factors, "penalties": self.penalties}
+        header |= {name: [part.describe() for part in each] for name, each in parts.items() if each}
+        return header | ({"drop_equal": True} if self.drop_equal else {})
+
+
+def evaluate(
+    method: Method,
+    task: Task,
+    policy: Policy,
+    weights: Weights,
+    batch: Batch,
+    start: Carried | None = None,
+    also: tuple[str, ...] = (),
+    micro_batches: int = 1,
+) -> Step:
+    """The step of a method on a batch, with its ascent direction `[R, P]` as `gradient`.
+
+    `weights` are the current ones; only the pullback itself may be at others (`at="behavior"`). `start`: what the first
+    update on the batch has left (None: this is the first); `also` names further outputs to compute; `micro_batches`, in
+    how many passes the policy does it.
+    """
+    view = {"current": versions.current(weights), "behavior": batch.view}[method.at]
+    remedy = "use drawing='late', which keeps weights"
+    if view is None:
+        raise checks.InputError("at", method.at, "current with early drawing", remedy)
+    names, at_current = tuple(dict.fromkeys((*method.outputs, *also))), method.at == "current"
+    asked, whole = names if at_current else (), micro_batches == 1
+    passed = policy.forward(view, batch, asked) if whole else forward(policy, view, batch, asked, micro_batches)
+    step = Step(method, batch, passed.outputs if at_current else None, start, task, policy, weights, view, names)
+    step.gradient = passed.pullback(method.cotangents(step))
+    return step
+
+
+def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], parts: int) -> Forward:
+    """`policy.forward` on `parts` micro-batches of about equal size, cut between groups, or between samples of one."""
+    axis, edges = _cuts(batch, parts)
+    spans = list(pairwise(edges))
+    done = [policy.forward(_view(view, axis, *span), _part(batch, axis, *span), names) for span in spans]
+    outputs = {name: torch.cat([piece.outputs[name] for piece in done], axis) for name in names}
+
+    def pullback(cotangents: Outputs) -> Tensor:
+        shape = batch.action.shape[:4]
+        whole = {name: each.expand(*shape, *each.shape[4:]) for name, each in cotangents.items()}
+        pulled = [
+            piece.pullback({name: each.narrow(axis, low, high - low) for name, each in whole.items()})
+            for piece, (low, high) in zip(done, spans, strict=True)
+        ]
+        return torch.stack(pulled).sum(0)
+
+    return Forward(outputs, pullback)
+
+
+def _cuts(batch: Batch, parts: int) -> tuple[int, list[int]]:
+    """Axis along which the step is cut, and where: no micro-batch is left out because it is smaller."""
+    groups, samples = batch.action.shape[1:3]
+    axis, length = (1, groups) if groups >= parts else (2, samples)
+    bound = f"at most the groups ({groups}) or the samples of a group ({samples})"
+    checks.require(parts <= length, "micro_batches", parts, bound, "use fewer micro-batches")
+    return axis, [round(length * k / parts) for k in range(parts + 1)]
+
+
+def _part(batch: Batch, axis: int, low: int, high: int) -> Batch:
+    def cut(x: Tensor) -> Tensor:
+        return x.narrow(axis, low, high - low) if x.shape[axis] > 1 else x
+
+    columns = ("action", "state", "mask", "reward", "mass", "token_reward", "ended", "finished")
+    changes: dict[str, Any] = {name: cut(x) for name in columns if (x := getattr(batch, name)) is not None}
+    behavior = {name: cut(value) for name, value in batch.behavior.items()}
+    version, trajectory = (_rows(x, axis, low, high) for x in (batch.version, batch.trajectory))
+    return dataclasses.replace(
+        batch, **changes, behavior=behavior, version=version, trajectory=trajectory, index=None, age=None, _full=None
+    )
+
+
+def _view(view: View, axis: int, low: int, high: int) -> View:
+    return View(view.weights, _rows(view.slot, axis, low, high), view.realization)
+
+
+def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
+    return x if x.shape[axis] == 1 else x.take(np.arange(low, high), axis)

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number
-from asyncsim.methods import _adaptive, _bapo
-from asyncsim.methods._adaptive import Adaptive, flat
-from asyncsim.methods._bapo import Searched, rising
+from asyncsim.methods import _adaptive
+from asyncsim.methods._adaptive import Adaptive, Searched, rising
 from asyncsim.methods._estimator import HIGH, LOW, estimator
-from asyncsim.methods._weights import by_sign, clipped, times
+from asyncsim.methods._weights import band, by_sign, clipped, times
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
@@ -53,7 +52,6 @@ class m2po_mask(Adaptive):
     partly = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A where kept."""
         parts, rest = self.parts(step), None
         order = _adaptive.widening(step.anchored, advantage, parts)
         broken = order.broken
@@ -89,7 +87,6 @@ class m2po_waterfill(Adaptive):
     exact: bool = flag("the level is solved for")
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A, 0 where a harmful log ratio is larger than theta."""
         parts = self.parts(step)
         theta, broken = self._level(_adaptive.widening(step.anchored, advantage, parts))
         closed = _adaptive.outward(step.anchored, advantage) > parts.back(theta)
@@ -101,7 +98,7 @@ class m2po_waterfill(Adaptive):
         """Bound theta of each part `[R, K]`, infinite where no clip is needed, and where there is no statistic."""
         masses, squares = order.masses(), order.squares()
         total, second = masses[..., -1], squares[..., -1]
-        goal = _adaptive.flat(self.tau) * total
+        goal = per_sample(self.tau, 2) * total
         # Sum of mass min(v, v_k) with v = (log rho)^2: what is left if everything above v_k is lowered to it.
         filled = (total.unsqueeze(-1) - masses).mul_(order.value.to(torch.float64, copy=True).square_()).add_(squares)
         before = (filled < goal.unsqueeze(-1)).sum(-1) - 1
@@ -135,11 +132,9 @@ class m2po_areal(Adaptive):
     partly = True
 
     def applied(self, step: Step) -> Tensor:
-        """Token ratios to the proximal policy."""
         return ratios.usable(step.drift)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Clipped ratio times A where the token is kept."""
         parts = self.parts(step)
         order = _adaptive.ordered(parts.rows(step.behavior_log_ratio.abs()), None, parts)
         cut, broken = _adaptive.cut(step, order, self.tau, below=True), order.broken
@@ -147,7 +142,7 @@ class m2po_areal(Adaptive):
         closed, left = cut.parted(step, parts, step.behavior_log_ratio.abs(), broken)
         ratio = _adaptive.stopped(self.applied(step), closed)
         del closed
-        return times(clipped(ratio, ratio, advantage, 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)), left)
+        return times(clipped(ratio, ratio, advantage, *band(self.low, self.high)), left)
 
 
 @estimator("2607.18722, as described second hand", anchored="behavior", status="reconstruction")
@@ -169,7 +164,6 @@ class sat(Adaptive):
     kernel: str = choice("continuous", "hill", words="how the band shrinks")
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A inside the band of each token."""
         parts, log_ratio = self.parts(step), step.anchored
         gate, broken = self._gate(step, parts, _adaptive.ordered(parts.rows(log_ratio.abs()), None, parts))
         share = self._kernel(log_ratio, parts.back(gate).to(log_ratio.dtype))
@@ -182,9 +176,9 @@ class sat(Adaptive):
     def _gate(self, step: Step, parts: _adaptive.Parts, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
         """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
         masses = order.masses()
-        goal = _adaptive.row(self.quantile) * masses[..., -1:] * (1.0 - _ROUNDING)
+        goal = per_sample(self.quantile, 3) * masses[..., -1:] * (1.0 - _ROUNDING)
         # At 1 it is the largest, whatever its mass.
-        all_of_them = torch.as_tensor(_adaptive.flat(self.quantile) == 1.0)
+        all_of_them = torch.as_tensor(per_sample(self.quantile, 2) == 1.0)
         place = torch.where(all_of_them, order.number[..., 0] - 1, (masses < goal).sum(-1))
         quantile = order.at(order.value, place)
         quantile = torch.where(masses[..., -1] > 0, quantile, torch.zeros_like(quantile))
@@ -222,12 +216,10 @@ class p3o(Adaptive):
     anchored: ClassVar[bool] = False
 
     def applied(self, step: Step) -> Tensor:
-        """min(r, E), without the KL term."""
         ratio = ratios.usable(step.log_ratio)
         return torch.minimum(ratio, self._ess(step, ratio))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Capped ratio times A, pulled back by the KL term."""
         ratio = ratios.usable(step.log_ratio)
         ess = self._ess(step, ratio)
         if self.kl == "ratio":
@@ -265,18 +257,15 @@ def _unlimited(least: Tensor, largest: Tensor) -> Tensor:
     return (least >= -ratios.LOG_LIMIT) & (largest <= ratios.LOG_LIMIT)
 
 
-_LOW, _HIGH = (0.0, 1.0), (1.0, math.inf)
-
-
-def _edge(usual: float, words: str, limits: tuple[float, float]) -> Any:
-    return number(usual, words, *limits, remedy=words)
+def _edge(usual: float, side: str, does: str) -> Any:
+    words = f"the {side} bound of the ratio {does} there"
+    return number(usual, words, *((0.0, 1.0) if side == "lower" else (1.0, math.inf)), remedy=words)
 
 
 def _rise(usual: float) -> Any:
     return number(usual, "by how much a bound rises at a time", 0.0, above=True, remedy="give a positive step")
 
 
-_STARTS, _ENDS = "the {} bound of the ratio starts there", "the {} bound of the ratio ends there"
 _COUNT = choice("code", "gradient", words="what tokens beyond a bound contribute")
 _SEARCH: dict[str, Any] = {
     "anchored": "behavior",
@@ -287,7 +276,7 @@ _SEARCH: dict[str, Any] = {
 
 def _reaches(target: Any) -> Any:
     """A target beside sums `[R, K, n]`."""
-    target = flat(target)
+    target = per_sample(target, 2)
     return target if isinstance(target, float) else target.unsqueeze(-1)
 
 
@@ -306,17 +295,16 @@ class bapo_paper(Searched):
     """
 
     target: Any = number(0.4, "share of positive advantages in the signal", 0.0, 1.0)
-    low: Any = _edge(0.6, _STARTS.format("lower"), _LOW)
-    low_cap: Any = _edge(0.9, _ENDS.format("lower"), _LOW)
-    high: Any = _edge(1.2, _STARTS.format("upper"), _HIGH)
-    high_cap: Any = _edge(3.0, _ENDS.format("upper"), _HIGH)
+    low: Any = _edge(0.6, "lower", "starts")
+    low_cap: Any = _edge(0.9, "lower", "ends")
+    high: Any = _edge(1.2, "upper", "starts")
+    high_cap: Any = _edge(3.0, "upper", "ends")
     count: str = _COUNT
     low_step: Any = _rise(0.02)
     high_step: Any = _rise(0.05)
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """positive >= target (positive + negative)."""
-        return positive >= _reaches(self.target) * (positive + negative) * (1.0 - _bapo.ROUNDING)
+        return positive >= _reaches(self.target) * (positive + negative) * (1.0 - _adaptive.ROUNDING)
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
         """All upper bounds at the first lower one, then the other lower bounds at the last upper one."""
@@ -338,10 +326,10 @@ class bapo_code(Searched):
     """
 
     target: Any = number(1.0, "wanted ratio of positive to negative signal", 0.0)
-    low: Any = _edge(0.6, _STARTS.format("lower"), _LOW)
-    low_cap: Any = _edge(0.8, _ENDS.format("lower"), _LOW)
-    high: Any = _edge(1.2, _STARTS.format("upper"), _HIGH)
-    high_cap: Any = _edge(2.0, _ENDS.format("upper"), _HIGH)
+    low: Any = _edge(0.6, "lower", "starts")
+    low_cap: Any = _edge(0.8, "lower", "ends")
+    high: Any = _edge(1.2, "upper", "starts")
+    high_cap: Any = _edge(2.0, "upper", "ends")
     dual: Any = number(3.0, "the dual clip lies there", 1.0, above=True, remedy="the dual clip lies above the ratio 1")
     count: str = _COUNT
     low_step: Any = _rise(0.05)
@@ -353,8 +341,7 @@ class bapo_code(Searched):
         return below.mul_(super().open(ratio, advantage, lowest, highest))
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """positive >= target negative."""
-        return positive >= _reaches(self.target) * negative * (1.0 - _bapo.ROUNDING)
+        return positive >= _reaches(self.target) * negative * (1.0 - _adaptive.ROUNDING)
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
         """All lower bounds at the first upper one, then the other upper bounds at the last lower one."""

@@ -14,11 +14,18 @@ from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.base.parts import Knob, choice, number
 from asyncsim.fusing.tape import none
-from asyncsim.methods._covariance import covariance
 from asyncsim.methods._estimator import CAP, CRITIC, ENTROPY, HIGH, LOW, estimator, method
-from asyncsim.methods._importance import TruncatedClip
-from asyncsim.methods._surrogates import DualClip, zero_outside
-from asyncsim.methods._weights import Clip, Weight, at_most, clipped, movable
+from asyncsim.methods._weights import (
+    Clip,
+    DualClip,
+    TruncatedClip,
+    Weight,
+    at_most,
+    band,
+    clipped,
+    movable,
+    zero_outside,
+)
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
@@ -32,11 +39,6 @@ _SHARE = number(
 )
 _ROUNDING = 1e-12
 """A log ratio, or a difference of covariances, that is 0 but for rounding."""
-
-
-def _ratio(step: Step, **_: Any) -> Tensor:
-    """Token ratios to the anchor."""
-    return ratios.usable(step.anchored)
 
 
 def _geometric(step: Step, **_: Any) -> Tensor:
@@ -140,7 +142,7 @@ def gspo(step: Step, a: Tensor, low: Any = LOW.but(3e-4), high: Any = HIGH.but(4
     narrow because the mean over T tokens is: a large share of clipped sequences is normal.
     """
     ratio = _geometric(step)
-    return clipped(ratio, ratio, a, 1.0 - per_sample(low), 1.0 + per_sample(high))
+    return clipped(ratio, ratio, a, *band(low, high))
 
 
 @estimator(
@@ -193,7 +195,7 @@ def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
     unknown = torch.isnan(age)
     step.statistics["unknown_staleness"] = (step.share * unknown.to(step.share)).sum((1, 2, 3))
     drift = ratios.usable(step.log_ratio / age.clamp(min=1.0).to(step.log_ratio))
-    weight = clipped(ratios.usable(step.log_ratio), drift, a, 1.0 - per_sample(low), 1.0 + per_sample(high))
+    weight = clipped(ratios.usable(step.log_ratio), drift, a, *band(low, high))
     return weight if none(unknown) else torch.where(unknown, torch.zeros_like(weight), weight)
 
 
@@ -232,13 +234,8 @@ class Cispo(Weight):
     anchored: ClassVar[bool] = True
 
     def applied(self, step: Step) -> Tensor:
-        """Clipped token ratios to the anchor, `[R, G, N, T]`."""
-        lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
+        lowest, highest = band(self.low, self.high)
         return ratios.usable(step.anchored).clamp(min=lowest).clamp(max=highest)
-
-    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """The same times A."""
-        return self.applied(step) * advantage
 
 
 @dataclass(frozen=True)
@@ -255,14 +252,13 @@ class CispoWith(Cispo):
         return weight if self.cap is None else weight * at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """The same times A, where the mask is open."""
         if self.cap is not None:
             # A method's anchor can be replaced after it was made.
             _once(step.anchor)
         if self.mask_low is None:
             return super().score_weight(step, advantage)
-        lowest, highest = 1.0 - per_sample(self.mask_low), 1.0 + per_sample(self.mask_high)
-        return clipped(self.applied(step), ratios.usable(step.anchored), advantage, lowest, highest)
+        bounds = band(self.mask_low, self.mask_high)
+        return clipped(self.applied(step), ratios.usable(step.anchored), advantage, *bounds)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run: what it has."""
@@ -270,13 +266,11 @@ class CispoWith(Cispo):
 
 
 def _once(anchor: str) -> None:
-    checks.require(
-        anchor != "behavior",
-        "cap",
+    told, bound = (
         "a rollout weight beside anchor='behavior'",
         "left out: the ratio to behavior contains that weight already",
-        "use anchor='proximal', or cap=None",
     )
+    checks.require(anchor != "behavior", "cap", told, bound, "use anchor='proximal', or cap=None")
 
 
 def _bounds(name: str, mask: Any) -> tuple[Any, ...]:
@@ -355,14 +349,13 @@ class clip_cov(Clip):
     partly = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """PPO's weight times the chance of a token to stay."""
         kept = self._kept(step, advantage)
         return kept.mul_(super().score_weight(step, advantage))
 
     def _kept(self, step: Step, advantage: Tensor) -> Tensor:
         """1 outside the band; inside 1 - share / (mass of the band), or 0 where the band has less than that."""
-        lowest, highest = 1.0 - per_sample(self.low), 1.0 + per_sample(self.high)
-        together = covariance(step, advantage)
+        lowest, highest = band(self.low, self.high)
+        together = _covariance(step, advantage)
         inside = ((together > per_sample(self.lower)) & (together < per_sample(self.upper))).to(together.dtype)
         del together
         inside.mul_(movable(self.applied(step), advantage, lowest, highest))
@@ -395,18 +388,16 @@ class kl_cov(Weight):
     anchored = True
 
     def applied(self, step: Step) -> Tensor:
-        """Token ratios to the anchor, `[R, G, N, T]`."""
         return ratios.usable(step.anchored)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A, less the slope of coefficient |l| where a token is selected."""
         pull = self._selected(step, advantage)
         pull.mul_(step.anchored.sign()).mul_(per_sample(self.coefficient))
         return (self.applied(step) * advantage).sub_(pull)
 
     def _selected(self, step: Step, advantage: Tensor) -> Tensor:
         """Part of each token that is selected: of largest covariance, and away from the anchor; `[R, G, N, T]`."""
-        together, away = covariance(step, advantage), step.anchored.abs() > _ROUNDING
+        together, away = _covariance(step, advantage), step.anchored.abs() > _ROUNDING
         flat, share = together.flatten(1), step.share.flatten(1)
         held, least = self._held(step, flat, share)
         # Of equal ones it does not matter which are selected: each is in part.
@@ -436,3 +427,20 @@ class kl_cov(Weight):
             tokens = (wanted / step.unit - _ROUNDING).ceil() * step.unit
             wanted = torch.where(step.unit > 0, tokens, wanted.expand_as(tokens))
         return wanted, torch.where(broken, torch.full_like(least, torch.nan), least)
+
+
+def _covariance(step: Step, advantage: Tensor) -> Tensor:
+    """(A_t - mean A)(log pi_t - mean log pi), `[R, G, N, T]`, means over the step's tokens; NaN on masked tokens.
+
+    Where a log-prob that counts is not finite, no token of the replicate has a covariance.
+    """
+    live = step.mask > 0
+    # One after the other, and in place: few arrays of the step's size at one time.
+    wide = _centered(step, live, advantage.expand(step.mask.shape))
+    wide.mul_(_centered(step, live, step.current["log_prob"]))
+    return torch.where(live, wide, torch.full((), torch.nan, dtype=wide.dtype, device=wide.device))
+
+
+def _centered(step: Step, live: Tensor, each: Tensor) -> Tensor:
+    kept = torch.where(live, each, torch.zeros((), dtype=step.mask.dtype, device=step.mask.device))
+    return kept.sub_((step.share * kept).sum((1, 2, 3), keepdim=True))

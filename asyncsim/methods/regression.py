@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,14 +11,42 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.base import checks
-from asyncsim.base.knobs import Number, knob, per_sample
+from asyncsim.base.knobs import MARK, Number, knob, per_sample
 from asyncsim.base.parts import choice, flag, number
 from asyncsim.methods._estimator import AT, CRITIC, ENTROPY, estimator, method, ones
 from asyncsim.methods._method import Method
-from asyncsim.methods._regression import Residual, closed
 from asyncsim.methods._weights import NoRatio, Weight
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual(Weight):
+    """c = A - tau x, x the log ratio to the anchor of the token or of the sequence (`level`)."""
+
+    level: str
+    tau: Any = field(metadata=MARK)
+
+    anchored: ClassVar[bool] = True
+
+    def applied(self, step: Step) -> Tensor:
+        return torch.ones_like(step.mask[..., :1])
+
+    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
+        gap = step.sequence(step.anchored) if self.level == "sequence" else step.anchored
+        return _closed(step, advantage - per_sample(self.tau) * gap)
+
+
+def _closed(step: Step, residual: Tensor) -> Tensor:
+    """Residuals with 0 where they are not finite; how many of the samples (or tokens) those are is reported.
+
+    A residual enters linearly, so finite ones are used as they are, however large.
+    """
+    finite = residual.isfinite()
+    missing = ~finite & (step.mask > 0) if residual.shape[-1] > 1 else ~finite
+    step.statistics["residual_nonfinite"] = missing.sum((1, 2, 3)).double()
+    return torch.where(finite, residual, torch.zeros_like(residual))
+
 
 _TAU = number(0.1, "price of squared nats in units of reward", 0.0)
 _BETA = number(
@@ -90,13 +119,9 @@ def asymre(dv: Number = -0.1, value: Number | None = None, aggregator: str = "se
         shift, level = (
             np.asarray(knob(name, number, "give a finite value")) for name, number in (("dv", dv), ("value", value))
         )
-        checks.require(
-            shift.ndim == 0 or level.ndim == 0 or shift.shape == level.shape,
-            "value",
-            checks.shown(value),
-            f"one number, or as many as dv ({shift.size})",
-            "give one per replicate of both",
-        )
+        fits = shift.ndim == 0 or level.ndim == 0 or shift.shape == level.shape
+        bound = f"one number, or as many as dv ({shift.size})"
+        checks.require(fits, "value", checks.shown(value), bound, "give one per replicate of both")
         advantage = advantages.offset(shift + level)
     return Method("asymre", advantage, NoRatio(), aggregator, on_policy="policy gradient in mean")
 
@@ -160,9 +185,8 @@ class kimi(Residual):
     half: bool = flag("the penalty is tau/2 L^2", True)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """A less the slope of the squared log ratio of the sequence."""
         strength = per_sample(self.tau) * (1.0 if self.half else 2.0)
-        return closed(step, advantage - strength * step.sequence(step.anchored))
+        return _closed(step, advantage - strength * step.sequence(step.anchored))
 
 
 @estimator(
@@ -186,7 +210,7 @@ def oapl(step: Step, a: Tensor, beta: Any = _BETA) -> Tensor:
     `soft_value(beta)`; the trace has residual_nonfinite.
     """
     beta = per_sample(beta)
-    return closed(step, 2.0 * beta * (a - beta * step.sequence(step.log_ratio)))
+    return _closed(step, 2.0 * beta * (a - beta * step.sequence(step.log_ratio)))
 
 
 @estimator(
@@ -214,4 +238,4 @@ def tba(step: Step, a: Tensor, beta: Any = _BETA.but(0.014)) -> Tensor:
     # An infinite gap has no mean: it closes its group, samples without mass do not.
     counted = torch.where(mass > 0, mass * gap, torch.zeros_like(gap))
     residual = a / beta - (gap - counted.sum(2, keepdim=True))
-    return closed(step, 2.0 * residual)
+    return _closed(step, 2.0 * residual)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim import penalties
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import number
 from asyncsim.methods._estimator import CAP, estimator
-from asyncsim.methods._surrogates import bernoulli_kl, gained, near, one_way_kl, passed, square
-from asyncsim.methods._weights import at_most, movable, times
+from asyncsim.methods._method import Penalty
+from asyncsim.methods._weights import at_most, bernoulli_kl, gained, movable, near, one_way_kl, passed, times
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
@@ -20,6 +22,11 @@ _EDGE = 1e-6
 _FALL = number(0.2, "how far the probability may have moved for A < 0", 0.0)
 _RISE = number(0.2, "how far the probability may have moved for A > 0", 0.0)
 _KL = number(1e-3, "price of a squared log ratio in units of reward, 0 for none", 0.0)
+
+
+def _square(kl: Any, **_: Any) -> tuple[Penalty, ...]:
+    """The penalty kl l^2 of every token, masked by the method or not: it adds -2 kl l to c."""
+    return () if kl == 0.0 else (penalties.k2(2.0 * np.asarray(kl), to="behavior"),)
 
 
 def _capped(step: Step, cap: Any = None, **_: Any) -> Tensor:
@@ -64,7 +71,7 @@ def dppo_kl(
     return times(passed(_capped(step, cap), movable(signed, a, -per_sample(low), per_sample(high))), a)
 
 
-@estimator("prime-rl, default loss; 2602.04879 for the mask", applied=_capped, outside=("kl",), penalties=square)
+@estimator("prime-rl, default loss; 2602.04879 for the mask", applied=_capped, outside=("kl",), penalties=_square)
 def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: Any = _KL) -> Tensor:
     """DPPO as prime-rl has it: the total-variation mask, ratios without a cap, a squared log ratio on every token.
 
@@ -76,7 +83,7 @@ def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: A
     return times(passed(_capped(step), near(step, a, low, high)), a)
 
 
-@estimator("prime-rl, IPO loss", outside=("kl",), penalties=square)
+@estimator("prime-rl, IPO loss", outside=("kl",), penalties=_square)
 def ipo_mask(
     step: Step, a: Tensor, threshold: Any = number(0.1, "how far the probability may have moved", 0.0), kl: Any = _KL
 ) -> Tensor:
@@ -90,7 +97,9 @@ def ipo_mask(
     return times(passed(_capped(step), gained(step).abs_().le_(per_sample(threshold))), a)
 
 
-@estimator("prime-rl, KPop loss; the same formula in AReaL", outside=("kl",), penalties=square, status="reconstruction")
+@estimator(
+    "prime-rl, KPop loss; the same formula in AReaL", outside=("kl",), penalties=_square, status="reconstruction"
+)
 def kpop(
     step: Step, a: Tensor, threshold: Any = number(0.05, "largest binary KL divergence in nats", 0.0), kl: Any = _KL
 ) -> Tensor:

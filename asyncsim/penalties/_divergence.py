@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from asyncsim.base import parts, plugins
 from asyncsim.base.knobs import per_sample
-from asyncsim.base.parts import choice, number
+from asyncsim.base.parts import T, choice, number
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
-
-T = TypeVar("T")
 
 
 class Penalty:
@@ -34,11 +32,9 @@ class Penalty:
 
     @property
     def proximal(self) -> bool:
-        """Whether it reads log-probs of the proximal policy."""
         return self.to == "proximal"
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         return {"penalty": plugins.name_of(self), **settings}
 
@@ -92,11 +88,5 @@ def k3_value(gap: Tensor) -> Tensor:
 
 def penalty(source: str, *, spread: bool = False) -> Callable[[type[T]], type[T]]:
     """A penalty of a page: a class of its name; becomes the public function that checks its knobs."""
-
-    def make(body: Any) -> Any:
-        name, own = body.__name__, parts.declared(body)
-        term = "`spread` `[R, G, N, T, A]`" if spread else "`score_weight` `[R, G, N, T]`, log ratios limited to +-20"
-        kind, returns = parts.kind_of(body, own, ()), f"a penalty with {term}"
-        return parts.public(name, body, own, kind, returns, "settings outside their range", source)
-
-    return make
+    term = "`spread` `[R, G, N, T, A]`" if spread else "`score_weight` `[R, G, N, T]`, log ratios limited to +-20"
+    return parts.page(source, f"a penalty with {term}")

@@ -28,11 +28,9 @@ class k1(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """1."""
         return torch.ones_like(gap)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """D."""
         return gap
 
 
@@ -58,7 +56,6 @@ class k2(Sampled):
             checks.one_of("ratio", ratio, ("none", "sequence"), remedy)
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """D, or its sum over the sequence."""
         return gap if self.level == "token" else step.sequence(gap).expand(gap.shape)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
@@ -80,11 +77,9 @@ class k3(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """1 - exp(-D)."""
         return 1.0 - ratios.usable(-gap)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """exp(-D) - 1 + D."""
         return k3_value(gap)
 
 
@@ -98,11 +93,9 @@ class straight_through(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """D."""
         return gap
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """exp(-D) - 1 + D."""
         return k3_value(gap)
 
 
@@ -118,11 +111,9 @@ class reward(Sampled):
     """
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """The log ratios from each token to the end of its sample."""
         return gap if gap.shape[-1] == 1 else gap.flip(-1).cumsum(-1).flip(-1)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """D."""
         return gap
 
 
@@ -150,7 +141,11 @@ class exact(Penalty):
 
     def spread(self, step: Step) -> Tensor:
         """What it adds to e, `[R, G, N, T, A]`."""
-        rows, other = step.current["log_probs"], self._other(step)
+        rows = step.current["log_probs"]
+        if self.to == "reference":
+            other = step.current["reference_log_probs"]
+        else:
+            other = step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]
         above, below = (other, rows) if self.reverse else (rows, other)
         prob = above.exp()
         # An action that both find impossible is not far from itself; 0 times an infinite gap counts 0.
@@ -164,8 +159,3 @@ class exact(Penalty):
         weight, beta = self.carried(step), self.coefficient
         term = term if weight is None else term * weight.unsqueeze(-1)
         return term * (beta if isinstance(beta, float) else per_sample(beta).unsqueeze(-1))
-
-    def _other(self, step: Step) -> Tensor:
-        if self.to == "reference":
-            return step.current["reference_log_probs"]
-        return step.recorded("log_probs") if self.to == "behavior" else step.proximal["log_probs"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.fusing.primitives import added, counted, entries, first_places, primitive, rows_of
+from asyncsim.fusing.tape import added, counted, entries, first_places, primitive, rows_of
 from asyncsim.policies._engine import PLAIN, Engine
 from asyncsim.policies._policy import Act, Forward, Keys, Plain, count
 from asyncsim.step.batch import Batch, Draws, Outputs

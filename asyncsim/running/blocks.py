@@ -12,14 +12,12 @@ import torch
 from asyncsim.base import checks, knobs
 from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.running import fused
+from asyncsim.running.checkpoint import Unwritable
 from asyncsim.running.loop import Plan, run_block
-from asyncsim.running.packing import Unwritable
 from asyncsim.running.sources import Cut
 from asyncsim.running.spec import Spec, initial_rows
-from asyncsim.running.standing import Part, Standing
-from asyncsim.running.updating import Updater
-from asyncsim.sampling.drawing import COUPLED, DRAWING, Arriving
-from asyncsim.sampling.evaluating import Fresh
+from asyncsim.running.updating import Part, Standing, Updater
+from asyncsim.sampling.drawing import COUPLED, DRAWING, Arriving, Fresh
 from asyncsim.sampling.rollouts import Sampler
 from asyncsim.step import versions
 from asyncsim.step.minibatches import Cuts
@@ -90,11 +88,12 @@ class Block:
         memory = advantage.init(count) if hasattr(advantage, "init") else {}
         return Standing(0, initial, self.update.init(initial), torch.full((count,), -1), memory)
 
-    def _updater(self) -> Updater:
-        spec = self.shared.spec
-        return Updater(
+    def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
+        """Train it on from there; `after` hears behind every batch where it stands, and says whether to stop."""
+        spec, policy = self.shared.spec, self.shared.spec.trained_policy
+        updater = Updater(
             task=self.task,
-            policy=spec.trained_policy,
+            policy=policy,
             method=self.method,
             update=self.update,
             also=self.recorder.outputs,
@@ -102,31 +101,20 @@ class Block:
             micro_batches=spec.micro_batches,
             limit=FINITE[spec.precision],
         )
-
-    def _cuts(self) -> Cuts | None:
-        spec = self.shared.spec
-        if spec.parts == 1:
-            return None
-        return Cuts(
-            spec.parts, spec.cut_between, spec.advantages_from == "minibatch", self.shared.seed, self.replicates
-        )
-
-    def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
-        """Train it on from there; `after` hears behind every batch where it stands, and says whether to stop."""
-        spec = self.shared.spec
+        after_cut = spec.advantages_from == "minibatch"
+        cuts = Cuts(spec.parts, spec.cut_between, after_cut, self.shared.seed, self.replicates)
         plan = Plan(
-            policy=spec.trained_policy,
-            update=fused.update(spec, self._updater(), self.recorder, at),
+            policy=policy,
+            update=fused.update(spec, updater, self.recorder, at),
             source=self.source if spec.rewards is None else Arriving(self.source, spec.rewards),
             recorder=self.recorder,
             batches=self.shared.batches,
             epochs=spec.rounds,
-            cuts=self._cuts(),
+            cuts=cuts if spec.parts > 1 else None,
             batches_per_publish=spec.system.batches_per_publish,
             progress=after,
         )
         at = run_block(plan, at)
-        # Collect its results.
         made = at.batch * spec.passes
         metrics, accumulated = self.recorder.results(whole=made == spec.updates)
         schedule = self.feed.record() if self.coupled else None
@@ -136,24 +124,17 @@ class Block:
 
 @contextmanager
 def computing(spec: Spec) -> Iterator[None]:
-    """Torch as runs of the spec need it: without gradients, with the policy's threads, on the device."""
-    with torch.no_grad(), versions.threads(spec.trained_policy.threads), _on(spec.device):
-        yield
+    """Torch as runs of the spec need it: without gradients, with the policy's threads, on the device.
 
-
-@contextmanager
-def _on(device: str) -> Iterator[None]:
-    """New tensors on a device; what it has no room for is refused by name."""
+    What the device has no room for is refused by name.
+    """
     try:
-        with versions.on(device):
+        with torch.no_grad(), versions.threads(spec.trained_policy.threads), versions.on(spec.device):
             yield
     except (MemoryError, RuntimeError) as error:
         # Torch has a class of its own for a full GPU, and for full main memory only a text.
         if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "allocate memory" not in str(error):
             raise
-        raise checks.InputError(
-            "memory",
-            str(error).splitlines()[0] if str(error) else "exhausted",
-            f"within that of the device ({device})",
-            "lower samples_per_group, groups_per_batch, the horizon, block or the policy's micro_batch",
-        ) from error
+        told, bound = [*str(error).splitlines(), "exhausted"][0], f"within that of the device ({spec.device})"
+        remedy = "lower samples_per_group, groups_per_batch, the horizon, block or the policy's micro_batch"
+        raise checks.InputError("memory", told, bound, remedy) from error

@@ -5,12 +5,11 @@ Ready ones report, of each metric, mean, lower and upper quartile over the repli
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,39 +61,6 @@ class Recorded:
 
 Callback = Callable[[Recorded], Any]
 """Called behind each recorded update; one that has a method `close` is closed when the run ends, however it ends."""
-
-
-class Listeners:
-    """All callbacks of a run; a context that closes them."""
-
-    def __init__(self, callbacks: Callback | Sequence[Callback]) -> None:
-        self.all = tuple(callbacks) if isinstance(callbacks, Sequence) else (callbacks,)
-        for each in self.all:
-            checks.require(callable(each), "callback", each, "a function of one record", "write callback=f")
-
-    @property
-    def speak(self) -> bool:
-        """Whether one of them shows how far the run is."""
-        return any(isinstance(each, Live) for each in self.all)
-
-    @property
-    def hear(self) -> Callback | None:
-        """What calls them in turn; None where there is none."""
-        if len(self.all) < 2:
-            return self.all[0] if self.all else None
-        return self._each
-
-    def _each(self, recorded: Recorded) -> None:
-        for callback in self.all:
-            callback(recorded)
-
-    def __enter__(self) -> Listeners:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        with contextlib.ExitStack() as stack:
-            for each in self.all:
-                stack.callback(getattr(each, "close", lambda: None))
 
 
 @dataclass
@@ -188,9 +154,9 @@ def _terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _show(text: str) -> None:
+def _show(line: str) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(text)
+        sys.stderr.write(line)
         sys.stderr.flush()
 
 
@@ -201,7 +167,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
     package is absent: pip install 'asyncsim[tensorboard]'. Source: this package.
     """
     where = files.named("folder", folder)
-    _package("tensorboard", "tensorboard")
+    _package("tensorboard")
     return TensorBoard(str(where))
 
 
@@ -212,7 +178,7 @@ def wandb(**init: Any) -> Tracker:
     with the first record and ends with the run. Raises `InputError` where the package is absent: pip install
     'asyncsim[wandb]'. Source: this package.
     """
-    return Tracker(_package("wandb", "wandb"), init)
+    return Tracker(_package("wandb"), init)
 
 
 def trackio(**init: Any) -> Tracker:
@@ -222,7 +188,7 @@ def trackio(**init: Any) -> Tracker:
     record and ends with the run. Raises `InputError` where the package is absent: pip install 'asyncsim[trackio]'.
     Source: this package.
     """
-    return Tracker(_package("trackio", "trackio"), init)
+    return Tracker(_package("trackio"), init)
 
 
 def live(metric: str | None = None) -> Live:
@@ -239,13 +205,13 @@ def live(metric: str | None = None) -> Live:
     return Live(metric)
 
 
-def _package(name: str, extra: str) -> Any:
+def _package(name: str) -> Any:
     """A package of an extra, imported now: its absence is told before any work."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        remedy = f"pip install 'asyncsim[{extra}]'"
-        raise checks.InputError("callback", extra, f"a package that is installed ({error})", remedy) from None
+        remedy = f"pip install 'asyncsim[{name}]'"
+        raise checks.InputError("callback", name, f"a package that is installed ({error})", remedy) from None
 
 
 READY: dict[str, Callable[[str], Callback]] = {

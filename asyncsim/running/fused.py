@@ -22,15 +22,13 @@ from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.fusing.graph import Unfit
 from asyncsim.fusing.program import Program
 from asyncsim.fusing.tape import Varies
-from asyncsim.running.standing import Standing
-from asyncsim.running.updating import Now, Updater, When
+from asyncsim.running.updating import Now, Standing, Updater, When
 from asyncsim.sampling.drawing import Late
 from asyncsim.sampling.rollouts import COLUMNS, Sampler, Trajectories, generate, monte_carlo
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
 from asyncsim.step.minibatches import Cuts, Minibatch
 from asyncsim.step.step import Carried, Step
-from asyncsim.step.versions import View
 
 OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
 """Fields of a batch that differ from batch to batch and are no tensors of the replicates."""
@@ -211,19 +209,15 @@ class FusedSampling:
         self.program: Program | None = None
         self.why: str | None = None
 
-    def __call__(
-        self,
-        sampler: Sampler,
-        version: np.ndarray,
-        train_version: int,
-        trajectory: np.ndarray,
-        view: View,
-        carried: Any = None,
-    ) -> Batch:
+    def __call__(self, sampler: Sampler, *given: Any) -> Batch:
         """As `monte_carlo`."""
+        version, train_version, trajectory, view, _ = given
         if self.why is not None or not view.single or sampler.task.pays:
-            return monte_carlo(sampler, version, train_version, trajectory, view, carried)
-        tree = self._tree(sampler, trajectory, view)
+            return monte_carlo(sampler, *given)
+        # A copy: schedules are read-only, which torch warns about.
+        ids = trajectory.copy() if len(trajectory) == 1 else trajectory[sampler.realization]
+        weights = {name: stack[int(view.slot.flat[0])] for name, stack in view.weights.items()}
+        tree = {"weights": weights, "told": [torch.from_numpy(ids), *sampler.told]}
         if self.program is None:
             try:
                 count = len(sampler.realization)
@@ -233,21 +227,13 @@ class FusedSampling:
                     self.program = Program(partial(_rolled_out, sampler, trajectory, False), tree, count)
             except Exception as reason:
                 self.why = _reason(reason)
-                return monte_carlo(sampler, version, train_version, trajectory, view, carried)
+                return monte_carlo(sampler, *given)
         made = self.program(tree)
         reward = made.pop("reward", None)
         trajectories = Trajectories(**made)
         if reward is None:
             reward = sampler.earned(trajectories, sampler.draws(trajectory))
         return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
-
-    def _tree(self, sampler: Sampler, trajectory: np.ndarray, view: View) -> dict[str, Any]:
-        # A copy: schedules are read-only, which torch warns about.
-        ids = trajectory.copy() if len(trajectory) == 1 else trajectory[sampler.realization]
-        return {
-            "weights": {name: stack[int(view.slot.flat[0])] for name, stack in view.weights.items()},
-            "told": [torch.from_numpy(ids), *sampler.told],
-        }
 
 
 def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict[str, Any]) -> dict[str, Any]:

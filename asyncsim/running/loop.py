@@ -13,8 +13,7 @@ from typing import Any
 
 from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.policies._policy import Policy, absorbed
-from asyncsim.running.standing import Standing
-from asyncsim.running.updating import Now, When
+from asyncsim.running.updating import Now, Standing, When
 from asyncsim.step.minibatches import Cuts, Minibatch
 from asyncsim.step.step import carried
 

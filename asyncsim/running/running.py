@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from asyncsim.base import checks, files, memory, stopping
 from asyncsim.base.progress import Progress
@@ -11,10 +11,9 @@ from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
 from asyncsim.running import fused
 from asyncsim.running.blocks import Shared
-from asyncsim.running.callbacks import Callback, Listeners
-from asyncsim.running.checkpoint import EVERY, Keeper, opened
-from asyncsim.running.joining import trace_of
-from asyncsim.running.sources import Source
+from asyncsim.running.callbacks import Callback, Live
+from asyncsim.running.checkpoint import EVERY, opened, say
+from asyncsim.running.sources import Source, trace_of
 from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Site, blocks
 from asyncsim.running.training import Job, Training
@@ -83,17 +82,28 @@ def run(
     if resume is None:
         checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
     checks.integer("seed", 0 if seed is None else seed, 0, "give a non-negative integer seed", 2**63 - 1)
-    listeners = Listeners(callback)
+    callbacks = tuple(callback) if isinstance(callback, Sequence) else (callback,)
+    for each in callbacks:
+        checks.require(callable(each), "callback", each, "a function of one record", "write callback=f")
     with Site(workers) as site:
         spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume, trust, other_code)
         assert spec is not None
-        _stay_here(site, spec, listeners, keeper)
+        if callbacks:
+            site.refuse("callbacks are called in this one")
+        if spec.device != "cpu":
+            site.refuse(f"there is one {spec.device} device")
+        if keeper is not None and site.asked is None:
+            # Workers keep finished blocks only, which may be hours apart.
+            site.refuse("checkpoints")
         job = _job(spec, seed)
         # Run block after block.
         with stopping.deferred() as received:
-            shown = False if progress is None and listeners.speak else progress
-            with Progress("updates", spec.updates * len(blocks(spec)), shown) as bar, listeners:
-                training = Training([job], site, received, bar, keeper, listeners.hear)
+            # Whoever shows how far the run is takes the place of the bar.
+            shown = False if progress is None and any(isinstance(each, Live) for each in callbacks) else progress
+            with Progress("updates", spec.updates * len(blocks(spec)), shown) as bar, ExitStack() as closing:
+                for each in callbacks:
+                    closing.callback(getattr(each, "close", lambda: None))
+                training = Training([job], site, received, bar, keeper, callbacks)
                 training.run()
             # Still deferred: a signal now must not lose a run that is over.
             trace = _trace(training, 0, received)
@@ -120,22 +130,14 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
     return [trace for trace in traces if trace is not None]
 
 
-def _stay_here(site: Site, spec: Spec, listeners: Listeners, keeper: Keeper | None) -> None:
-    """Say what keeps a run in this process."""
-    if listeners.all:
-        site.refuse("callbacks are called in this one")
-    if spec.device != "cpu":
-        site.refuse(f"there is one {spec.device} device")
-    if keeper is not None and site.asked is None:
-        # Workers keep finished blocks only, which may be hours apart.
-        site.refuse("checkpoints")
-
-
 def _job(spec: Spec, seed: int) -> Job:
     source = Source(spec, seed)
     if spec.trained_policy.precision == "float32" or fused.pays(spec):
         memory.keep()
-    _announce_prices(spec)
+    # Say where metrics that list every outcome take longer than a glance.
+    price = spec.price(spec.recorded[0])
+    if price.in_all >= _price.NOTED:
+        say(str(price))
     return Job(Shared(spec, seed, source.batches), source)
 
 
@@ -144,13 +146,6 @@ def _trace(training: Training, number: int, received: list[int]) -> Trace | None
     job, parts = training.jobs[number], training.table.of(number)
     by = stopping.NAMES[received[0]] if received else None
     return trace_of(job.shared.spec, job.shared.seed, job.source, parts, by) if parts else None
-
-
-def _announce_prices(spec: Spec) -> None:
-    """One line on stderr where metrics that list every outcome take longer than a glance."""
-    price = spec.price(spec.recorded[0])
-    if price.in_all >= _price.NOTED:
-        print(f"asyncsim: {price}", file=sys.stderr, flush=True)
 
 
 def how_far(trace: Trace) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,14 +16,14 @@ import torch
 
 from asyncsim.base import calls, checks, feeds, files, knobs, outside, plugins, records, showing
 from asyncsim.base.notation import TRAINED
+from asyncsim.base.parts import Knob, choice, fields_of, whole
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import chosen
 from asyncsim.methods._method import Method
 from asyncsim.policies._policy import Policy, require_outputs
-from asyncsim.sampling.drawing import DRAWING
-from asyncsim.sampling.evaluating import Evaluation, evaluation
+from asyncsim.sampling.drawing import DRAWING, Evaluation, evaluation
 from asyncsim.sampling.rollouts import SAMPLING
-from asyncsim.step import minibatches
+from asyncsim.step.minibatches import CUTS, WHEN, cut_rules
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
@@ -39,7 +39,40 @@ ARRAYS = 10
 """Numbers of 8 bytes that a batch holds for each token at one time."""
 
 
+def _count(usual: int) -> Any:
+    return whole(usual, "give a positive integer", 1)
+
+
+def _part(sign: str, remedy: str, usual: Any = ...) -> Any:
+    """A part that has an attribute which nothing of another kind has."""
+
+    def check(name: str, part: Any) -> None:
+        fits = hasattr(part, sign) and not isinstance(part, type)
+        checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
+
+    return Knob(usual, "", check)
+
+
+def _chain(name: str, update: Any) -> None:
+    checks.require(isinstance(update, Chain), name, update, "a chain of links", "write sim.chain(link, ...)")
+
+
+def _switch(name: str, value: Any) -> None:
+    checks.require(isinstance(value, bool), name, value, "True, False or None", "leave it out for the default")
+
+
+_SWITCH: Any = Knob(None, "", _switch)
+REQUIRED: dict[str, Any] = {
+    "task": _part("outcomes", "write sim.tasks.NAME(...)"),
+    "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
+    "method": _part("aggregator", "write sim.methods.NAME(...)"),
+    "update": Knob(..., "", _chain),
+}
+"""What checks fields without a usual value."""
+
+
 @dataclass(frozen=True)
+@fields_of
 class Spec:
     """What to run: task, system, method, update chain, sizes.
 
@@ -72,141 +105,103 @@ class Spec:
     system: Any
     method: Method
     update: Chain
-    policy: Policy | None = None
-    samples_per_group: int = 16
-    updates: int = 100
-    epochs: int | None = None
-    minibatches: int | None = None
-    cut: str | None = None
-    advantages_from: str = "batch"
-    replicates: int = 64
+    policy: Policy | None = _part(
+        "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own", usual=None
+    )
+    samples_per_group: int = _count(16)
+    updates: int = _count(100)
+    epochs: int | None = whole(None, "leave it out for what the system recommends", 1, checks.LARGEST)
+    minibatches: int | None = whole(None, "leave it out for what the system recommends", 1, checks.LARGEST)
+    cut: str | None = choice(*CUTS, words="what minibatches are cut between").but(None)
+    advantages_from: str = choice(*WHEN, words="whether advantages are made before or after the cut")
+    replicates: int = _count(64)
     realizations: int | None = None
-    sampling: str = "monte_carlo"
-    drawing: str | None = None
+    sampling: str = choice(*SAMPLING, words="how outcomes are laid out")
+    drawing: str | None = choice(*DRAWING, words="when trajectories are drawn").but(None)
     diagnostics: str | Sequence[Any] = "default"
-    every: int = 1
+    every: int = _count(1)
     initial: Any = None
-    dtype: str | None = None
+    dtype: str | None = choice(*DTYPES, words="", remedy="choose the precision of parameters").but(None)
     block: int | None = None
-    device: str = "cpu"
-    micro_batches: int = 1
-    compiled: bool | None = None
-    rewards: Any = None
+    device: str = choice(*DEVICES, words="where tensors live")
+    micro_batches: int = _count(1)
+    compiled: bool | None = _SWITCH
+    rewards: Any = _part("arriving", "write sim.rewards.late(...), or leave it out", usual=None)
 
     def __post_init__(self) -> None:
-        self._check_values()
-        self._check_parts()
-        policy = self.trained_policy
-        self._check_policy(policy)
-        sizes = (self.groups, self.samples_per_group, self.task.horizon)
-        minibatches.check(
-            self.parts, self.cut_between, self.advantages_from, sizes, self.method.advantage, self.sampling
-        )
-        apart = self.parts == 1 or self.cut_between != "tokens" or not getattr(policy, "whole", False)
-        remedy = "use cut='samples'"
-        checks.require(apart, "cut", "tokens", "another for a policy that reads whole responses", remedy)
-        _ = self.fitted_task  # refuses a policy that does not fit
-        initial_rows(self.initial, self.replicates, policy.size)
-        metrics = self.recorded[0]
-        self._check_engine(policy, metrics)
-        if self.rewards is not None:
-            self.rewards.check(self, [metric.name for metric in metrics])
-        self._check_prompt(metrics)
-        price = self.price(metrics)
-        checks.memory(self._arrays(policy.size, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
-        _price.check(price)
-        self._check_outputs(policy)
-
-    def _check_values(self) -> None:
-        for name in ("samples_per_group", "updates", "replicates", "every", "micro_batches"):
-            checks.integer(name, getattr(self, name), 1, "give a positive integer")
-        checks.require(
-            self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
-        )
-        checks.one_of("sampling", self.sampling, SAMPLING, "say how outcomes are laid out")
-        if self.drawing is not None:
-            checks.one_of("drawing", self.drawing, DRAWING, "say when trajectories are drawn")
-        if self.dtype is not None:
-            checks.one_of("dtype", self.dtype, DTYPES, "choose the precision of parameters")
-        checks.one_of("device", self.device, DEVICES, "say where tensors live")
-        fits = self.compiled is None or isinstance(self.compiled, bool)
-        checks.require(fits, "compiled", self.compiled, "True, False or None", "leave it out for the default")
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) is not None:
-                remedy = "leave it out for what the system recommends"
-                checks.integer(name, getattr(self, name), 1, remedy, checks.LARGEST)
+        declared = {field.name: field.metadata.get("declared") for field in dataclasses.fields(self)}
+        for name, knob in (declared | REQUIRED).items():
+            value = getattr(self, name)
+            if knob is not None and (value is not None or knob.usual is not None):
+                knob.check(name, value)
         for name in ("realizations", "block"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
+        for holds, *words in self._rules():
+            checks.require(holds, *words)
 
-    def _check_parts(self) -> None:
-        for name, sign, remedy in (
-            ("task", "outcomes", "write sim.tasks.NAME(...)"),
-            ("system", "batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
-            ("method", "aggregator", "write sim.methods.NAME(...)"),
-            ("policy", "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own"),
-            ("rewards", "arriving", "write sim.rewards.late(...), or leave it out"),
-        ):
-            part = getattr(self, name)
-            fits = (hasattr(part, sign) and not isinstance(part, type)) or (
-                name in ("policy", "rewards") and part is None
-            )
-            checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
-        checks.require(
-            isinstance(self.update, Chain), "update", self.update, "a chain of links", "write sim.chain(link, ...)"
-        )
-        self.method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
-        listed = self.sampling == "monte_carlo" or self.task.enumerable
+    def _rules(self) -> Iterator[tuple[bool, str, Any, str, str]]:
+        """What has to hold of settings together, one after the other, and the words of a refusal."""
+        method, task, system = self.method, self.task, self.system
+        yield self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
+        method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
+        mc, remedy = self.sampling == "monte_carlo", "use sampling='monte_carlo'"
         bound = "monte_carlo for a task whose outcomes cannot be listed"
-        checks.require(listed, "sampling", self.sampling, bound, "use sampling='monte_carlo'")
-
-    def _check_policy(self, policy: Policy) -> None:
+        yield mc or task.enumerable, "sampling", self.sampling, bound, remedy
+        # The policy: where it computes, when it draws, what it keeps.
+        policy = self.trained_policy
         bound = f"one of {', '.join(policy.devices)} for this policy"
         remedy = "leave device out, or use a policy that is a network"
-        checks.require(self.device in policy.devices, "device", self.device, bound, remedy)
-        if self.device == "cuda":
-            checks.require(torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'")
+        yield self.device in policy.devices, "device", self.device, bound, remedy
+        yield self.device != "cuda" or torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'"
         bound, remedy = "late for a task that pays by token", "its worlds cannot be taken up again; use drawing='late'"
-        checks.require(self.drawn == "late" or not self.task.pays, "drawing", "early", bound, remedy)
+        yield self.drawn == "late" or not task.pays, "drawing", "early", bound, remedy
         # Old keys and values need samples that go on under new weights, and a text that is read once.
-        mode = getattr(self.system, "mode", None)
+        mode, rereads = getattr(system, "mode", None), getattr(policy, "cache", "reread") != "keep"
         bound = f"'reread' where installs {mode} samples in flight"
         remedy = "use a system whose mode is 'keep', or an imposed schedule"
-        keeps = getattr(policy, "cache", "reread") == "keep"
-        checks.require(mode in (None, "keep") or not keeps, "policy.cache", "keep", bound, remedy)
+        yield mode in (None, "keep") or rereads, "policy.cache", "keep", bound, remedy
         remedy = "use cache='reread': behind a tool's reply a model reads its text again"
-        checks.require(not (keeps and self.task.tools), "policy.cache", "keep", "'reread' for tasks with tools", remedy)
-
-    def _check_outputs(self, policy: Policy) -> None:
-        asked = {*self.method.outputs, *self.method.advantage.outputs}
-        require_outputs(policy, asked, "method", self.method.name)
+        yield rereads or not task.tools, "policy.cache", "keep", "'reread' for tasks with tools", remedy
+        yield from cut_rules(
+            self.parts,
+            self.cut_between,
+            self.advantages_from,
+            (self.groups, self.samples_per_group, task.horizon),
+            method.advantage,
+            self.sampling,
+        )
+        apart = self.parts == 1 or self.cut_between != "tokens" or not getattr(policy, "whole", False)
+        yield apart, "cut", "tokens", "another for a policy that reads whole responses", "use cut='samples'"
+        _ = self.fitted_task  # refuses a policy that does not fit
+        initial_rows(self.initial, self.replicates, policy.size)
+        # Lists of outcomes, where every token has noise of its own, or where no version's noise is known.
+        metrics = self.recorded[0]
+        names = {metric.name for metric in metrics}
+        engine = getattr(policy, "engine", None)
+        if engine is not None and engine.noise != 0.0:
+            remedy = "use sampling='monte_carlo', noise_per='version' or noise=0"
+            bound = "monte_carlo where noise_per is not 'version'"
+            yield mc or not engine.apart, "sampling", self.sampling, bound, remedy
+            listing = sorted(({"variance", "bias"} if engine.apart else {"variance"}) & names)
+            bound = f"recorded without the policy's noise = {engine.noise}"
+            yield not listing, "diagnostics", ", ".join(listing), bound, "leave it out, or use noise=0"
+        if self.rewards is not None:
+            self.rewards.check(self, [metric.name for metric in metrics])
+        # A batch alone does not say which prompt its group asked.
+        sure = task.prompts == 1 or system.redundant == 0 or "variance" not in names
+        bound, remedy = "recorded without redundant samples, or with one prompt", "leave it out, or set redundant=0"
+        yield sure, "diagnostics", "variance", bound, remedy
+        price = self.price(metrics)
+        checks.memory(self._arrays(policy.size, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
+        _price.check(price)
+        # What parts read of the policy, and knobs of one number per replicate.
+        require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
         for link in self.update.links:
             require_outputs(policy, getattr(link, "outputs", ()), "update", link)
-        for part in (self.method, self.update):
-            for length in sorted(knobs.lengths(part)):
-                bound = f"{length}, as a knob has one number for each"
-                remedy = "give a single number or one per replicate"
-                checks.require(length == self.replicates, "replicates", self.replicates, bound, remedy)
-
-    def _check_engine(self, policy: Policy, metrics: Sequence[Any]) -> None:
-        """Refuse lists of outcomes where every token has noise of its own, or where no version's noise is known."""
-        engine = getattr(policy, "engine", None)
-        if engine is None or engine.noise == 0.0:
-            return
-        remedy = "use sampling='monte_carlo', noise_per='version' or noise=0"
-        one = self.sampling == "monte_carlo" or not engine.apart
-        checks.require(one, "sampling", self.sampling, "monte_carlo where noise_per is not 'version'", remedy)
-        refused = {"variance", "bias"} if engine.apart else {"variance"}
-        listing = sorted(refused & {metric.name for metric in metrics})
-        bound = f"recorded without the policy's noise = {engine.noise}"
-        checks.require(not listing, "diagnostics", ", ".join(listing), bound, "leave it out, or use noise=0")
-
-    def _check_prompt(self, metrics: Sequence[Any]) -> None:
-        """Refuse the exact variance where a batch alone does not say which prompt its group asked."""
-        listed = any(metric.name == "variance" for metric in metrics)
-        sure = self.task.prompts == 1 or self.system.redundant == 0
-        bound, remedy = "recorded without redundant samples, or with one prompt", "leave it out, or set redundant=0"
-        checks.require(sure or not listed, "diagnostics", "variance", bound, remedy)
+        for length in (length for part in (method, self.update) for length in sorted(knobs.lengths(part))):
+            bound, remedy = f"{length}, as a knob has one number for each", "give a single number or one per replicate"
+            yield length == self.replicates, "replicates", self.replicates, bound, remedy
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
         """What the metrics that list every outcome add to a run."""
@@ -300,13 +295,24 @@ class Spec:
     def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
-        # Count what is held at once.
         group = self.groups * self.samples_per_group
         batches = self.updates // self.passes
-        versions = _count_versions(system, batches) if self.drawn == "late" else 1
+        versions = 1
+        if self.drawn == "late":
+            # About how many published versions are kept at one time.
+            settings, published = getattr(system, "knobs", {}), batches // system.batches_per_publish + 1
+            if isinstance(system, records.Schedule):
+                versions = 2
+            elif "staleness" in settings:
+                versions = min(published, settings["staleness"] + 2)
+            elif "law" in settings:
+                versions = min(published, len(settings["law"]) + 1)
+            else:
+                versions = min(
+                    published, 2 + (system.tickets or 0) // (system.groups_per_batch * system.batches_per_publish)
+                )
         versions += 0 if self.rewards is None else self.rewards.kept // system.batches_per_publish
         size = 8 if self.precision == "float64" else 4
-        # Size batch, parameters and metrics.
         sizes = {
             "one batch [R, G, N, T]": (
                 8 * ARRAYS * self.together * group * T,
@@ -322,7 +328,6 @@ class Spec:
                 f"updates = {self.updates} or replicates = {R}, or raise every",
             ),
         }
-        # Add the schedule.
         if not isinstance(system, records.Schedule):
             M = R if system.coupled else min(self.realizations or system.realizations(R), R)
             sizes["schedule versions [M, B, G, N, T]"] = (
@@ -415,24 +420,14 @@ class Spec:
         saved = isinstance(self.system, records.Schedule)
         system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()
         names = ("samples_per_group", "updates", "replicates", "sampling", "device")
-        return {
-            **self.fitted_task.describe(),
-            **policy.describe(),
-            "system": system,
-            **self.method.describe(),
-            "update": self.update.describe(),
-            **{name: getattr(self, name) for name in names},
-            "epochs": self.rounds,
-            **(
-                {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}
-                if self.parts > 1
-                else {}
-            ),
-            **({} if self.rewards is None else {"rewards": self.rewards.describe()}),
-            **({} if self.evaluation is None else {TRAINED: str(self.evaluation)}),
-            "drawing": self.drawn,
-            "dtype": self.precision,
-        }
+        header = {**self.fitted_task.describe(), **policy.describe(), "system": system, **self.method.describe()}
+        header |= {"update": self.update.describe(), **{name: getattr(self, name) for name in names}}
+        header["epochs"] = self.rounds
+        if self.parts > 1:
+            header |= {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}
+        header |= {} if self.rewards is None else {"rewards": self.rewards.describe()}
+        header |= {} if self.evaluation is None else {TRAINED: str(self.evaluation)}
+        return header | {"drawing": self.drawn, "dtype": self.precision}
 
 
 def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray | None:
@@ -445,15 +440,3 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
     checks.require(fits, "initial", np.shape(initial), f"[P] or [R, P] with P = {parameters}, R = {replicates}", remedy)
     checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
     return rows
-
-
-def _count_versions(system: Any, batches: int) -> int:
-    """About how many published versions a run keeps at one time."""
-    if isinstance(system, records.Schedule):
-        return 2
-    settings, published = system.knobs, batches // system.batches_per_publish + 1
-    if "staleness" in settings:
-        return min(published, settings["staleness"] + 2)
-    if "law" in settings:
-        return min(published, len(settings["law"]) + 1)
-    return min(published, 2 + (system.tickets or 0) // (system.groups_per_batch * system.batches_per_publish))

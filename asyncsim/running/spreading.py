@@ -1,14 +1,30 @@
-"""Whether blocks are trained in this process alone or in workers beside it, and how large they are then."""
+"""Whether blocks are trained in workers beside this process, how large they are then, and what workers are told."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import io
 import math
+import operator
+import pickle
 import sys
+import threading
 import time
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
 
-from asyncsim.base import checks, workers
+import numpy as np
+
+from asyncsim.base import checks, files, memory, workers
+from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.checkpoint import say
+from asyncsim.running.sources import Cut
 from asyncsim.running.spec import ARRAYS, Spec
+from asyncsim.running.updating import Part, Standing
 
 LOOK = 1.0
 """Seconds of training after which it is known how long the rest takes."""
@@ -60,11 +76,6 @@ class Site:
         if self.asked is None:
             each = BYTES + 8 * ARRAYS * spec.together * tokens_of(spec)
             self.count = min(self.count, 1 + checks.available()[0] // each)
-
-    def start(self) -> None:
-        """Have workers; each begins with its first call."""
-        if self.crew is None:
-            self.crew = workers.Crew(self.count - 1)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What a function gives in a worker; it raises `Died` where its worker did."""
@@ -124,6 +135,215 @@ def blocks(spec: Spec, start: int = 0, shares: int = 1, least: int = 1) -> list[
     return [range(k, min(k + size, spec.replicates)) for k in range(start, spec.replicates, size)]
 
 
-def say(text: str) -> None:
-    """One line on stderr."""
-    print(f"asyncsim: {text}", file=sys.stderr, flush=True)
+_REASONS = (pickle.PicklingError, AttributeError, ImportError, RecursionError, TypeError, ValueError)
+"""What is raised for something that has no bytes, here or on the other side."""
+
+
+class Unsendable(Exception):
+    """A run has a part that no other process can have."""
+
+
+def packed(shared: Shared) -> bytes:
+    """The bytes of what blocks share; raises `Unsendable` with a reason where there are none.
+
+    Parts are sent as they are, else by the calls that made them.
+    """
+    try:
+        return _bytes(shared)
+    except _REASONS as error:
+        reason = str(error).splitlines()[0]
+    try:
+        return _bytes((shared.spec.to_dict(), *shared[1:]))
+    except _REASONS:
+        raise Unsendable(reason) from None
+
+
+def unpacked(data: bytes) -> Shared:
+    """What `packed` was given; raises `Unsendable` where this process cannot have it."""
+    try:
+        spec, *others = pickle.loads(data)
+        return Shared(spec if isinstance(spec, Spec) else Spec.from_dict(spec, trust=None), *others)
+    except _REASONS as error:
+        raise Unsendable(str(error).splitlines()[0]) from None
+
+
+def _bytes(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses what only this process can find, and finds functions that stand inside a metric of their name."""
+
+    def reducer_override(self, part: Any) -> Any:
+        """How a class or function is told; everything else as usual."""
+        if not isinstance(part, (type, FunctionType)):
+            return NotImplemented
+        module, name = part.__module__, part.__qualname__
+        if not _findable(module):
+            raise pickle.PicklingError(f"{name} stands in {module}, which other processes cannot import")
+        there = getattr(sys.modules.get(module), name, None)
+        if there is not part and getattr(there, "measure", None) is part:
+            return _measure_of, (module, name)
+        return NotImplemented
+
+
+def _measure_of(module: str, name: str) -> Any:
+    return operator.attrgetter(f"{name}.measure")(importlib.import_module(module))
+
+
+@functools.cache
+def _findable(module: str) -> bool:
+    """Whether a fresh process finds the module: neither the script that was started nor a file loaded by its path."""
+    top = module.partition(".")[0]
+    return top != "__main__" and any(finder.find_spec(top, None) is not None for finder in sys.meta_path)
+
+
+POLL = 0.1
+"""Seconds between two looks at how far workers are."""
+TRIES = 2
+"""How often a block is begun whose worker dies."""
+
+
+class Piece(NamedTuple):
+    """A block of replicates of one of several runs."""
+
+    job: int
+    start: int
+    stop: int
+
+
+class Table:
+    """Blocks that nobody has begun, and what the others have left behind, by run and first replicate.
+
+    `received`: signals so far; nobody begins another block once there is one, or something has failed.
+    """
+
+    def __init__(self, received: list[int]) -> None:
+        self.left: deque[Piece] = deque()
+        self.parts: dict[tuple[int, int], Part] = {}
+        self.errors: list[Exception] = []
+        self.received, self.over = received, False
+        self._lock = threading.Lock()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether all are to stop behind their batch."""
+        return self.over or bool(self.received or self.errors)
+
+    def take(self) -> Piece | None:
+        """The next block, None where there is none or all are to stop."""
+        with self._lock:
+            return self.left.popleft() if self.left and not self.stopped else None
+
+    def of(self, job: int) -> list[Part]:
+        """What the blocks of a run have left behind, in their order up to the first that nobody began."""
+        parts: list[Part] = []
+        start = 0
+        while (part := self.parts.get((job, start))) is not None:
+            parts.append(part)
+            start += len(part.parameters)
+        return parts
+
+
+def train(folder: str, job: int, cell: int, cut: Cut) -> Part | None:
+    """Train a block of a run in a worker, noted in a cell of the board, until that says to stop; None: before."""
+    shared = _told(f"{folder}/{job}")
+    board = np.memmap(f"{folder}/board", np.int64, "r+")
+    passes = shared.spec.passes
+
+    def after(at: Standing) -> bool:
+        board[cell] = at.batch * passes
+        return bool(board[-1])
+
+    if board[-1]:
+        return None
+    memory.keep()
+    with computing(shared.spec):
+        block = Block(shared, cut)
+        return block.train(block.begin(), after)
+
+
+@functools.lru_cache(maxsize=8)
+def _told(path: str) -> Shared:
+    return unpacked(Path(path).read_bytes())
+
+
+class Helpers:
+    """Threads that take blocks from the table and ask a worker each to train them, until nothing is left.
+
+    `board`: updates made of each block, noted at its first replicate, in a file where all write; its last number says
+    to stop. Raises `Unsendable` where a worker cannot have a part of a run.
+    """
+
+    def __init__(self, site: Site, table: Table, runs: Sequence[Shared], cut: Callable[[Piece], Cut]) -> None:
+        self.site, self.table, self.cut = site, table, cut
+        told = [packed(shared) for shared in runs]
+        self.folder = files.Temporary()
+        for number, data in enumerate(told):
+            (Path(self.folder.path) / str(number)).write_bytes(data)
+        self.first = np.cumsum([0, *(shared.spec.replicates for shared in runs)])
+        self.board = np.memmap(f"{self.folder.path}/board", np.int64, "w+", shape=(int(self.first[-1]) + 1,))
+        self.threads: list[threading.Thread] = []
+
+    def cell(self, piece: Piece) -> int:
+        """Where a block is noted."""
+        return int(self.first[piece.job]) + piece.start
+
+    def share(self, pieces: Sequence[Piece], updates: int) -> float:
+        """Share of so many updates of all blocks that is made."""
+        made = sum(int(self.board[self.cell(piece)]) * (piece.stop - piece.start) for piece in pieces)
+        return made / (updates * int(self.first[-1]))
+
+    def start(self, count: int) -> None:
+        """Begin, so many."""
+        # Pages that processes give back and take again at the same time slow each other down.
+        memory.keep()
+        self.site.crew = self.site.crew or workers.Crew(self.site.count - 1)
+        self.threads = [threading.Thread(target=self._help, daemon=True) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def going(self) -> bool:
+        """Whether some still train, after waiting a moment for one."""
+        alive = [thread for thread in self.threads if thread.is_alive()]
+        if alive:
+            alive[0].join(POLL)
+        return bool(alive)
+
+    def leave(self) -> None:
+        """Wait for all threads, whose workers have stopped or were ended."""
+        for thread in self.threads:
+            thread.join()
+        self.folder.remove()
+
+    def _help(self) -> None:
+        while (piece := self.table.take()) is not None:
+            try:
+                part = self._ask(piece)
+            except Unsendable as reason:
+                # This process does it.
+                self.table.left.appendleft(piece)
+                self.site.refuse(str(reason))
+                return
+            except Exception as error:
+                self.table.errors.append(error)
+                return
+            if part is not None:
+                self.table.parts[piece.job, piece.start] = part
+
+    def _ask(self, piece: Piece) -> Part | None:
+        """What a worker makes of a block; where it dies, the block is begun again in another."""
+        place = self.folder.path, piece.job, self.cell(piece)
+        for more in reversed(range(TRIES)):
+            try:
+                return self.site.call("asyncsim.running.spreading:train", *place, self.cut(piece))
+            except workers.Died as error:
+                if self.table.received:
+                    return None  # what ends this process may have ended the worker as well
+                if self.table.stopped or not more:
+                    raise
+                say(f"{error}; its block is trained again")
+                self.board[self.cell(piece)] = 0
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,14 +12,13 @@ import numpy as np
 from asyncsim.base import files
 from asyncsim.base.progress import Progress
 from asyncsim.diagnostics._diagnostic import Hear
-from asyncsim.running import parcels, spreading
+from asyncsim.running import spreading
 from asyncsim.running.blocks import Block, Shared, computing
-from asyncsim.running.callbacks import Recorded
+from asyncsim.running.callbacks import Callback, Recorded
 from asyncsim.running.checkpoint import Keeper
-from asyncsim.running.helping import Helpers, Piece, Table
 from asyncsim.running.sources import Cut, Source
-from asyncsim.running.spreading import Site, Watch
-from asyncsim.running.standing import Standing
+from asyncsim.running.spreading import Helpers, Piece, Site, Table, Watch
+from asyncsim.running.updating import Standing
 
 
 class Job(NamedTuple):
@@ -32,8 +31,8 @@ class Job(NamedTuple):
 class Training:
     """The blocks of some runs; `table` has what each that was begun has left behind.
 
-    `received`: signals so far; whoever trains stops behind its batch when there is one. `bar`, `keeper` and `hear` are
-    of a single run.
+    `received`: signals so far; whoever trains stops behind its batch when there is one. `bar`, `keeper` and `callbacks`
+    are of a single run.
     """
 
     def __init__(
@@ -43,9 +42,9 @@ class Training:
         received: list[int],
         bar: Progress | None = None,
         keeper: Keeper | None = None,
-        hear: Callable[[Recorded], None] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.jobs, self.site, self.bar, self.keeper, self.hear = jobs, site, bar, keeper, hear
+        self.jobs, self.site, self.bar, self.keeper, self.callbacks = jobs, site, bar, keeper, callbacks
         self.table, self.watch = Table(received), Watch(site)
         self.helpers: Helpers | None = None
         self.pieces: list[Piece] = []
@@ -101,7 +100,6 @@ class Training:
         return [Piece(job, block.start, block.stop) for block in each]
 
     def _train(self, piece: Piece) -> None:
-        """Train a block here."""
         shared, keeper = self.jobs[piece.job].shared, self.keeper
         given_up = False
 
@@ -149,20 +147,26 @@ class Training:
 
     def _heard_by(self, piece: Piece) -> Hear | None:
         """What the recorder of a block calls: the listener with a record of this block."""
-        if self.hear is None:
+        if not self.callbacks:
             return None
-        updates, hear = self.jobs[0].shared.spec.updates, self.hear
+        updates = self.jobs[0].shared.spec.updates
         block, of = self.places.index(piece.start), len(self.places)
         numbers = np.arange(piece.start, piece.stop)
         numbers.flags.writeable = False
-        return lambda update, metrics: hear(Recorded(update, updates, block, of, numbers, metrics))
+
+        def hear(update: int, metrics: dict[str, np.ndarray]) -> None:
+            recorded = Recorded(update, updates, block, of, numbers, metrics)
+            for callback in self.callbacks:
+                callback(recorded)
+
+        return hear
 
     # How far it is.
 
     def _note(self, piece: Piece, made: int) -> None:
         """Hear of a batch of a block that is trained here."""
         if self.helpers is not None:
-            self.helpers.board.note(piece, made)
+            self.helpers.board[self.helpers.cell(piece)] = made
             self._look()
         elif self.bar is not None:
             self.bar.add(self.jobs[piece.job].shared.spec.passes)
@@ -170,9 +174,10 @@ class Training:
     def _look(self) -> None:
         """Show what all have done together, and tell them when to stop."""
         assert self.helpers is not None
-        self.helpers.look()
+        if self.table.stopped:
+            self.helpers.board[-1] = 1
         if self.bar is not None:
-            share = self.helpers.board.share(self.pieces, self.jobs[0].shared.spec.updates)
+            share = self.helpers.share(self.pieces, self.jobs[0].shared.spec.updates)
             more = int(self.bar.total * share) - self.bar.done
             if more > 0:
                 self.bar.add(more)
@@ -211,13 +216,13 @@ class Training:
             return False
         try:
             self.helpers = Helpers(self.site, self.table, [job.shared for job in self.jobs], self._cut)
-        except parcels.Unsendable as reason:
+        except spreading.Unsendable as reason:
             self.site.refuse(str(reason))
             return False
         # Note what is over.
         over = [Piece(*place, place[1] + len(part.parameters)) for place, part in self.table.parts.items()]
         for piece in over:
-            self.helpers.board.note(piece, updates)
+            self.helpers.board[self.helpers.cell(piece)] = updates
         self.pieces = [*over, *pieces]
         if anew:
             self.table.left = deque(pieces)

@@ -6,15 +6,17 @@ All give the same bits for a policy that computes rows independently; they diffe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.sampling.rollouts import SAMPLING, Sampler, Trajectories, generate
+from asyncsim.sampling.rollouts import SAMPLING, Sampler, Trajectories, generate, rolled_out
+from asyncsim.step import versions
 from asyncsim.step.batch import Batch
+from asyncsim.step.step import Step
 from asyncsim.step.versions import Store, Weights, current, tensor
 
 
@@ -60,9 +62,8 @@ class Late:
         versions = np.full((*ids.shape, token_version.shape[1]), int(token_version.max()), dtype=np.int32)
         ids[realization, 0, column] = trajectory
         versions[realization, 0, column] = token_version
-        trajectories = generate(
-            self.sampler, self.store.view(versions), self.sampler.draws(ids), self.sampler.prompts(ids)
-        )
+        view, sampler = self.store.view(versions), self.sampler
+        trajectories = generate(sampler, view, sampler.draws(ids), sampler.prompts(ids))
         return trajectories.mask.sum(-1).cpu().numpy()[realization, 0, column]
 
 
@@ -176,9 +177,7 @@ class Ahead:
 
     def _draw(self, m: int, ids: np.ndarray, version: np.ndarray, before: _Drawn | None) -> None:
         """Trajectories of one realization; what was drawn before is kept up to the first token of another version."""
-        whole = self.sampler
-        rows = np.arange(m, m + 1)
-        one = replace(whole, replicates=whole.replicates[rows], realization=np.zeros(1, int))
+        one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
         trajectory = ids.reshape(1, 1, -1)
         changed, trajectories = np.ones(version.shape, dtype=bool), None
         # Find the tokens to draw anew.
@@ -203,17 +202,15 @@ class Ahead:
     def _single(self, drawn: _Drawn) -> Trajectories:
         """One trajectory out of those that were drawn together, with its own memory."""
         group, n, _ = drawn
-        rows = slice(n, n + 1)
-        assert group.action is not None
-        # Copies, since the group's columns still belong to the others.
-        return Trajectories(
-            group.state[:, :, rows].clone(),
-            group.action[:, :, rows].clone(),
-            group.mask[:, :, rows].clone(),
-            {name: value[:, :, rows].clone() for name, value in group.outputs.items()},
-            memory=self.sampler.policy.recall(group.memory, n),
-            inserted=None if group.inserted is None else group.inserted[:, :, rows].clone(),
-        )
+
+        def own(column: Any) -> Any:
+            # A copy, since the group's columns still belong to the others.
+            return None if column is None else column[:, :, n : n + 1].clone()
+
+        outputs = {name: own(value) for name, value in group.outputs.items()}
+        memory, inserted = self.sampler.policy.recall(group.memory, n), own(group.inserted)
+        columns = own(group.state), own(group.action), own(group.mask)
+        return Trajectories(*columns, outputs, memory=memory, inserted=inserted)
 
 
 _Drawn = tuple[Trajectories, int, np.ndarray]
@@ -251,11 +248,9 @@ def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, 
     None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`. Else the two would
     have been generated at the same time. Returns the versions that this batch ends with.
     """
-    each = trajectory[0].size
-    expected = batch * each + np.arange(each)
-    ordered = bool((trajectory.reshape(len(trajectory), -1) == expected).all())
-    apart = bool((version[..., 0] >= last).all())
-    fits = ordered and apart
+    expected = batch * trajectory[0].size + np.arange(trajectory[0].size)
+    ordered = (trajectory.reshape(len(trajectory), -1) == expected).all()
+    fits = bool(ordered and (version[..., 0] >= last).all())
     bound = "one that handles every segment in the order of its slot"
     remedy = "use an imposed schedule, or trajectory='episode'"
     checks.require(fits, "system", f"one that generates or trains segments out of order (batch {batch})", bound, remedy)
@@ -271,10 +266,60 @@ class Arriving:
     def take(self, batch: int, train_version: int) -> Batch:
         """The data of a batch as far as its rewards have arrived."""
         data = self.source.take(batch, train_version)
-        late: Batch = self.rewards.arriving(data, self.source.sampler.draws(data.trajectory).sibling("late"), batch)
-        return late
+        return self.rewards.arriving(data, self.source.sampler.draws(data.trajectory).sibling("late"), batch)
 
 
 DRAWING = {"late": Late, "early": Early}
 COUPLED = {"late": Late, "early": Ahead}
 """The same for a system that takes its lengths from the policy."""
+
+
+SHARE, FEWEST, MOST = 8, 4, 32
+"""One of so many batches is followed by an evaluation, but at least and at most so many in a run."""
+
+
+class Evaluation(NamedTuple):
+    """What evaluating a run takes: at which updates, on how many samples each, and their tokens per trained token."""
+
+    updates: tuple[int, ...]
+    samples: int
+    cost: float
+
+    def __str__(self) -> str:
+        plural = "" if self.samples == 1 else "s"
+        at = f"{len(self.updates)} updates, +{100.0 * self.cost:.2g} % of samples"
+        return f"on {self.samples} fresh sample{plural} of the current weights at {at}"
+
+
+def evaluation(spec: Any) -> Evaluation:
+    """As many tokens as a batch has, at updates as far apart as possible, first and last recorded ones among them."""
+    batches, recorded = max(1, spec.updates // spec.passes), -(-spec.updates // spec.every)
+    count = min(recorded, max(FEWEST, min(MOST, batches // SHARE)))
+    tokens = spec.groups * spec.samples_per_group * spec.task.horizon
+    horizon = getattr(spec.fitted_task, "whole", spec.task).horizon
+    samples = max(1, tokens // horizon)
+    rows = np.unique(np.linspace(0, recorded - 1, count).round().astype(int))
+    return Evaluation(tuple((rows * spec.every).tolist()), samples, len(rows) * samples * horizon / (batches * tokens))
+
+
+class Fresh:
+    """Draws a block's evaluations by a sampler with keys of its own, so that nothing else changes a bit."""
+
+    def __init__(self, sampler: Sampler, planned: Evaluation) -> None:
+        seed = int(np.random.SeedSequence([sampler.seed, MOST]).generate_state(1, np.uint64)[0] >> 1)
+        self.number = {update: number for number, update in enumerate(planned.updates)}
+        self.samples, one = planned.samples, np.zeros_like(sampler.realization)
+        task = getattr(sampler.task, "whole", sampler.task)
+        self.sampler = replace(sampler, task=task, samples=1, seed=seed, realization=one, redundant=0)
+
+    def __call__(self, step: Step) -> Tensor:
+        """Mean reward of samples of the weights before the update, `[R]`, with the task's penalty; NaN in between."""
+        number, sampler = self.number.get(step.update), self.sampler
+        if number is None:
+            return torch.full((len(sampler.replicates),), torch.nan, dtype=torch.float64)
+        # Each sample asks the next prompt, so that evaluations together ask all of them equally often.
+        ids = (number * self.samples + np.arange(self.samples)).reshape(1, -1, 1)
+        view = versions.current(step.weights)
+        drawn, reward = rolled_out(sampler, view, sampler.draws(ids), sampler.prompts(ids))
+        batch = sampler.batch(drawn, reward, 1, ids[..., None] * 0, 0, ids, view, torch.ones_like(reward[:1]))
+        return sampler.task.reward(batch, batch.behavior).double().mean((1, 2))

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, knobs
-from asyncsim.methods._evaluate import evaluate
-from asyncsim.methods._method import Method
+from asyncsim.methods._method import Method, evaluate
 from asyncsim.policies._policy import Policy, installed, require_outputs
 from asyncsim.sampling.rollouts import Sampler, Trajectories, enumerate_outcomes
 from asyncsim.step import versions
@@ -26,6 +25,7 @@ from asyncsim.tasks._task import Outcomes, Task
 
 BATCH_LIMIT = 1_000_000
 BLOCK = 1 << 15
+NO_VERSION = np.zeros((1, 1, 1, 1), dtype=np.int32)
 
 
 class Moments(NamedTuple):
@@ -112,17 +112,14 @@ def moments(
     [-0.125, 0.125]
     """
     policy = _fit_policy(task, policy)
-    _check_method(method, policy)
-    # Check the arguments.
+    _check_method(method, policy, staleness)
     now, _ = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
+    bound, remedy = f"[P] with P = {policy.size}", "ask for one replicate at a time"
     for field, rows in (("parameters", now), ("behavior", then)):
-        checks.require(
-            len(rows) == 1, field, tuple(rows.shape), f"[P] with P = {policy.size}", "ask for one replicate at a time"
-        )
+        checks.require(len(rows) == 1, field, tuple(rows.shape), bound, remedy)
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
-    _check_staleness(staleness)
     method.advantage.check(samples)
     # List the outcomes and their probabilities.
     outcomes = task.outcomes(torch.tensor([prompt]))
@@ -130,7 +127,9 @@ def moments(
     checks.require(outcomes.complete, "task", type(task).__name__, "one whose samples can be listed", remedy)
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
     total = checks.power("outcomes ** samples", outcomes.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
-    chance = _chances(task, policy, then, prompt)
+    view = versions.current(installed(policy, policy.prepare(then)))
+    one, trajectory = _sampler(task, policy, 1, 1), np.full((1, 1, 1), prompt, dtype=np.int64)
+    chance = enumerate_outcomes(one, NO_VERSION, 0, trajectory, view).mass[0, 0]
     # Sum both moments over all batches.
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     # One thread, as runs of the policy take: a second one costs small tensors more than it gives.
@@ -141,9 +140,8 @@ def moments(
             )
             batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
             batch.train_version = staleness
-            gradient = evaluate(
-                method, task, policy, policy.prepare(now.expand(len(picks), -1)), batch
-            ).gradient.double()
+            weights = policy.prepare(now.expand(len(picks), -1))
+            gradient = evaluate(method, task, policy, weights, batch).gradient.double()
             first += probability @ gradient
             second += (probability.unsqueeze(-1) * gradient).T @ gradient
     # Center the moments.
@@ -157,10 +155,9 @@ def population(step: Step) -> Tensor:
     NaN where it is not defined: in later updates on a batch when ratios refer to the proximal policy.
     """
     batch, policy = step.batch, step.policy
+    remedy = "use drawing='late', which keeps weights"
     if batch.view is None:
-        raise checks.InputError(
-            "diagnostics", "bias", "recorded with late drawing", "use drawing='late', which keeps weights"
-        )
+        raise checks.InputError("diagnostics", "bias", "recorded with late drawing", remedy)
     if step.method.proximal and step.start is not None:
         # The opening weights of the batch are not kept, so later updates on it have no population value.
         return torch.full((batch.reward.shape[0], policy.size), math.nan, dtype=torch.float64)
@@ -178,11 +175,9 @@ def batch_variance(step: Step) -> Tensor:
     batch = step.batch
     if math.isinf(batch.size):
         return torch.zeros(batch.reward.shape[0], dtype=torch.float64)
-    # Refuse what has no single variance.
+    bound, remedy = "recorded with one group at one version", "use fixed staleness and one group"
     if batch.view is None or not batch.view.single or batch.reward.shape[1] != 1:
-        raise checks.InputError(
-            "diagnostics", "variance", "recorded with one group at one version", "use fixed staleness and one group"
-        )
+        raise checks.InputError("diagnostics", "variance", bound, remedy)
     bound = "recorded with single numbers as the method's knobs"
     remedy = "leave it out, or give one value for all replicates"
     checks.require(next(knobs.bound(step.method), None) is None, "diagnostics", "variance", bound, remedy)
@@ -206,8 +201,7 @@ def _on_population(
     task: Task, method: Method, parameters: Any, behavior: Any, policy: Policy | None, staleness: int
 ) -> tuple[Step, bool]:
     policy = _fit_policy(task, policy)
-    _check_method(method, policy)
-    _check_staleness(staleness)
+    _check_method(method, policy, staleness)
     now, single = _rows(parameters, policy, "parameters")
     then, _ = _rows(parameters if behavior is None else behavior, policy, "behavior")
     R = max(now.shape[0], then.shape[0])
@@ -217,16 +211,8 @@ def _on_population(
     now, then = now.expand(R, -1), then.expand(R, -1)
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
     view = versions.current(installed(policy, policy.prepare(then)))
-    batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), staleness, trajectory, view)
+    batch = enumerate_outcomes(_sampler(task, policy, 1, R), NO_VERSION, staleness, trajectory, view)
     return evaluate(method, task, policy, policy.prepare(now), batch), single and R == 1
-
-
-def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
-    """Probability of each outcome under the behavior weights, `[O]`."""
-    sampler = _sampler(task, policy, 1, 1, 0)
-    trajectory = np.full((1, 1, 1), prompt, dtype=np.int64)
-    view = versions.current(installed(policy, policy.prepare(then)))
-    return enumerate_outcomes(sampler, _no_version(), 0, trajectory, view).mass[0, 0]
 
 
 def _every_batch(
@@ -234,7 +220,7 @@ def _every_batch(
 ) -> tuple[Batch, Tensor]:
     """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
-    sampler = _sampler(task, policy, samples, picks.shape[0], 0)
+    sampler = _sampler(task, policy, samples, picks.shape[0])
     view = versions.current(installed(policy, policy.prepare(then.expand(picks.shape[0], -1))))
 
     def pick(x: Tensor) -> Tensor:
@@ -244,46 +230,40 @@ def _every_batch(
     rows = Trajectories(pick(outcomes.state), pick(outcomes.action), pick(outcomes.mask), per_token=ledger)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)
-    batch = sampler.batch(rows, pick(outcomes.reward), samples, _no_version(), 0, nothing, view)
+    batch = sampler.batch(rows, pick(outcomes.reward), samples, NO_VERSION, 0, nothing, view)
     return batch, chance[picks].prod(-1)
 
 
-def _sampler(task: Task, policy: Policy, samples: int, replicates: int, seed: int) -> Sampler:
-    return Sampler(task, policy, samples, seed, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
+def _sampler(task: Task, policy: Policy, samples: int, replicates: int) -> Sampler:
+    return Sampler(task, policy, samples, 0, np.arange(replicates), np.zeros(replicates, dtype=np.int64))
 
 
 def _fit_policy(task: Task, policy: Policy | None) -> Policy:
     """The policy, or the task's own; one that does not fit is refused, as is what is no task."""
     checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
-    if policy is None:
-        return task.policy()
-    task.fit(policy)
-    return policy
+    if policy is not None:
+        task.fit(policy)
+    return task.policy() if policy is None else policy
 
 
-def _check_method(method: Method, policy: Policy) -> None:
+def _check_method(method: Method, policy: Policy, staleness: int) -> None:
     """Refuse what is no method, knobs with one number per replicate, and methods that read what the policy lacks."""
     checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
     remedy = "ask for one value of its knobs at a time"
     checks.require(not knobs.lengths(method), "method", method.name, "of single numbers", remedy)
     require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
-
-
-def _check_staleness(staleness: int) -> None:
     checks.integer("staleness", staleness, 0, "give the versions between the draw and the training", checks.LARGEST)
-
-
-def _no_version() -> np.ndarray:
-    return np.zeros((1, 1, 1, 1), dtype=np.int32)
 
 
 def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
-    remedy = "give one number per parameter, tables flattened row by row"
-    tensor = torch.as_tensor(checks.numbers(field, values, f"[P] or [R, P] with P = {policy.size}", remedy))
+    bound, remedy = (
+        f"[P] or [R, P] with P = {policy.size}",
+        "give one number per parameter, tables flattened row by row",
+    )
+    tensor = torch.as_tensor(checks.numbers(field, values, bound, remedy))
     single = tensor.ndim == 1
     rows = tensor.reshape(1, -1) if single else tensor
-    bound = f"[P] or [R, P] with P = {policy.size}"
     checks.require(rows.ndim == 2 and rows.shape[1] == policy.size, field, tuple(tensor.shape), bound, remedy)
     checks.require(bool(torch.isfinite(rows).all()), field, "not finite", "finite", "leave diverged replicates out")
     return rows, single

@@ -156,10 +156,9 @@ class Sampler:
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
-            bound, remedy = "finite", "mend the task's reward, or map failures to a number"
-            raise checks.InputError(
-                f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]", reward[r, g, n].item(), bound, remedy
-            )
+            where = f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]"
+            remedy = "mend the task's reward, or map failures to a number"
+            raise checks.InputError(where, reward[r, g, n].item(), "finite", remedy)
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
             if self.policy.mismatched:
@@ -177,28 +176,12 @@ class Sampler:
         trajectory: np.ndarray,
         view: View | None,
     ) -> Batch:
-        assert trajectories.action is not None
-        return Batch(
-            trajectories.action,
-            trajectories.state,
-            trajectories.own,
-            reward,
-            mass,
-            size,
-            trajectories.outputs,
-            view,
-            version,
-            train_version,
-            self.realization,
-            trajectory,
-            trajectories.index,
-            trajectories.full,
-            trajectories.per_token.get("reward"),
-            trajectories.per_token.get("ended"),
-            trajectories.per_token.get("finished"),
-            trajectories.broken,
-            trajectories.world,
-        )
+        drawn, ledger = trajectories, trajectories.per_token
+        assert drawn.action is not None
+        data = (drawn.action, drawn.state, drawn.own, reward, mass, size, drawn.outputs)
+        origin = (view, version, train_version, self.realization, trajectory)
+        said = (ledger.get("reward"), ledger.get("ended"), ledger.get("finished"))
+        return Batch(*data, *origin, drawn.index, drawn.full, *said, drawn.broken, drawn.world)
 
 
 def generate(
@@ -230,7 +213,10 @@ def generate(
             if t > 0 and none(active):
                 continue
         # Choose the action and record outputs.
-        act = (_replied if task.tools else _chosen)(sampler, trajectories, view, world, draws, t, active)
+        if task.tools:
+            act = _replied(sampler, trajectories, view, world, draws, t, active)
+        else:
+            act = sampler.policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, active)
         silent = not act.outputs
         rows = None if where is None else active
         trajectories.action = _put(trajectories.action, act.action, t, task.horizon, rows)
@@ -247,24 +233,18 @@ def generate(
     return trajectories
 
 
-def _chosen(
-    sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
-) -> Act:
-    """What the policy does at token t, at least where `active` (None: everywhere)."""
-    return sampler.policy.act(view.token(t), sampler.task.observe(world), draws, t, trajectories.memory, active)
-
-
 def _replied(
     sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
 ) -> Act:
-    """The same where the environment writes some tokens; the policy reads them, and what it records there is unused."""
+    """What the policy does where the environment writes some tokens, which it reads; its records there are unused."""
     task, action = sampler.task, trajectories.action
     present = trajectories.mask[..., t] > 0 if active is None else active
     written = torch.zeros((*present.shape, 0), dtype=torch.int64) if action is None else action[..., :t]
     reply = task.reply(world, written, t, draws)
     inserted = present & (reply >= 0)
     # Ask the policy for the rest, and let it read what was written.
-    act = _chosen(sampler, trajectories, view, world, draws, t, present & (reply < 0))
+    own = present & (reply < 0)
+    act = sampler.policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, own)
     sampler.policy.hear(trajectories.memory, t, reply, inserted)
     column = inserted.to(trajectories.mask.dtype)
     trajectories.inserted = _put(trajectories.inserted, column, t, task.horizon, active)
@@ -274,10 +254,8 @@ def _replied(
 def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     """Empty columns with the first token's state and mask."""
     task, seen = sampler.task, sampler.task.observe(world)
-    if task.horizon == 1:
-        mask = torch.ones((*prompt.shape, 1), dtype=torch.float64)
-    else:
-        mask = torch.zeros((*prompt.shape, task.horizon), dtype=torch.float64)
+    mask = (torch.ones if task.horizon == 1 else torch.zeros)((*prompt.shape, task.horizon), dtype=torch.float64)
+    if task.horizon > 1:
         mask[..., 0] = 1.0
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
     # The first token is always there, so one-token trajectories have nothing to mask.
@@ -289,14 +267,12 @@ def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
 
 
 def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
-    """Put what the action of token t led to into the columns."""
     task, going = sampler.task, turn.going & active
     last = t + 1 == task.horizon
     # Fill mask and state ahead.
     if not last:
-        trajectories.mask[..., t + 1] = torch.where(
-            active, going.to(trajectories.mask.dtype), trajectories.mask[..., t + 1]
-        )
+        mask = trajectories.mask
+        mask[..., t + 1] = torch.where(active, going.to(mask.dtype), mask[..., t + 1])
         if not task.still:
             _put(trajectories.state, task.observe(turn.state), t + 1, task.horizon, active)
     if not task.pays:
@@ -320,7 +296,6 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
 
 
 def _complete(sampler: Sampler, trajectories: Trajectories, view: View, where: Tensor | None, silent: bool) -> None:
-    """Score what the policy did not record while acting."""
     trajectories.index = None
     fresh: Outputs = sampler.record(view, trajectories) if silent else {}
     if sampler.policy.mismatched and not silent:

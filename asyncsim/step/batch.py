@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim.base import rng
 from asyncsim.fusing import tape
-from asyncsim.fusing.primitives import drawn, primitive
+from asyncsim.fusing.tape import drawn, primitive
 from asyncsim.step.versions import View, tensor
 
 Outputs = dict[str, Tensor]
@@ -69,17 +69,9 @@ class Draws:
 
         M, G, N = self.trajectory.shape
         low, high = (np.empty((len(self.replicates), G, N)) for _ in range(2))
+        keys = (*self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N), token)
         with primitive(drawn(token, number), *self.told) as done:
-            rng_compiled.fill_block(
-                *self.stream.key,
-                self.replicates,
-                self.realization,
-                self.trajectory.reshape(M, G * N),
-                token,
-                number,
-                low.reshape(-1, G * N),
-                high.reshape(-1, G * N),
-            )
+            rng_compiled.fill_block(*keys, number, low.reshape(-1, G * N), high.reshape(-1, G * N))
             return done(tensor(low), 0), done(tensor(high), 1)
 
     def normals(self, token: int, count: int, begin: int = 0) -> Tensor:
@@ -88,15 +80,8 @@ class Draws:
 
         M, G, N = self.trajectory.shape
         out = np.empty((len(self.replicates), G, N, count))
-        rng_compiled.fill_normals(
-            *self.stream.key,
-            self.replicates,
-            self.realization,
-            self.trajectory.reshape(M, G * N),
-            token,
-            begin,
-            out.reshape(-1, G * N, count),
-        )
+        keys = (*self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N), token)
+        rng_compiled.fill_normals(*keys, begin, out.reshape(-1, G * N, count))
         return tensor(out)
 
 

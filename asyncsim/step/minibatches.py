@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, rng
+from asyncsim.base import rng
 from asyncsim.step.batch import Batch
 from asyncsim.step.step import Carried, Step
 from asyncsim.step.versions import View, Weights, tensor
@@ -160,21 +160,17 @@ class Cuts:
         return Carried({}, advantages, targets, weights, whole.counted, unfinished=self.unfinished, memory=memory)
 
 
-def check(
-    count: int, cut: str, when: str, sizes: tuple[int, int, int], advantage: Any, sampling: str = "monte_carlo"
-) -> None:
-    """Refuse what cannot be cut; `sizes` are G, N and T of a batch.
+def cut_rules(
+    count: int, cut: str, when: str, sizes: tuple[int, int, int], advantage: Any, sampling: str
+) -> Iterator[tuple[bool, str, Any, str, str]]:
+    """What has to hold of a cut, with the words of a refusal; `sizes` are G, N and T of a batch.
 
-    Raises `InputError` for counts that do not divide, groups too small for their advantage, or a cut that separates
-    what an advantage compares.
+    Counts divide, groups are not too small for their advantage, and no cut separates what an advantage compares.
     """
-    checks.integer("minibatches", count, 1, "give the parts of a batch", checks.LARGEST)
-    checks.one_of("cut", cut, CUTS, "say what minibatches are cut between")
-    checks.one_of("advantages_from", when, WHEN, "say whether advantages are made before or after the cut")
     if count == 1:
         return
     remedy = "a minibatch is made of samples; use sampling='monte_carlo'"
-    checks.require(sampling == "monte_carlo", "minibatches", count, f"1 with sampling={sampling!r}", remedy)
+    yield sampling == "monte_carlo", "minibatches", count, f"1 with sampling={sampling!r}", remedy
     groups, samples, tokens = sizes
     size, of = {
         "groups": (groups, f"the {groups} groups of a batch"),
@@ -183,10 +179,10 @@ def check(
         "tokens": (groups * samples * tokens, f"the {groups * samples * tokens} tokens of a batch"),
     }[cut]
     remedy = "choose another number, or cut between " + " or ".join(repr(each) for each in CUTS if each != cut)
-    checks.require(size % count == 0, "minibatches", count, f"a divisor of {of} with cut={cut!r}", remedy)
+    yield size % count == 0, "minibatches", count, f"a divisor of {of} with cut={cut!r}", remedy
     if when == "minibatch" and cut == "parts":
         advantage.check(samples // count)
     if when == "minibatch" and cut in FLAT:
-        allowed = "one that only standardizes behind such a cut, as gae(normalize=True)"
+        bound = f"'batch' with cut={cut!r}, or one that only standardizes behind such a cut, as gae(normalize=True)"
         remedy = "use advantages_from='batch', or cut='parts', which keeps what is left of a group together"
-        checks.require(advantage.finishes, "advantages_from", when, f"'batch' with cut={cut!r}, or {allowed}", remedy)
+        yield advantage.finishes, "advantages_from", when, bound, remedy

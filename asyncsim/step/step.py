@@ -53,7 +53,7 @@ class Step:
     `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
     were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`;
     `measured` has metrics that were computed together with the update. `whole`: what a minibatch was cut from. `fresh`:
-    draws the current policy's mean return `[R]` (`evaluating.Fresh`), None outside of a run.
+    draws the current policy's mean return `[R]` (`drawing.Fresh`), None outside of a run.
     """
 
     method: Any
@@ -117,8 +117,7 @@ class Step:
         """1 for groups that are left in the step, 0 for those that the method drops, `[R, G, 1]`; None: drops none."""
         if self.start is not None and self.start.weights is not None:
             return self.start.counted
-        kept: Tensor | None = self.method.counted(self.batch.mass, self.batch.reward)
-        return kept
+        return self.method.counted(self.batch.mass, self.batch.reward)
 
     @cached_property
     def mass(self) -> Tensor:
@@ -179,8 +178,7 @@ class Step:
         """Outputs of the current policy by name, `log_prob` `[R, G, N, T]`."""
         if self.known is not None:
             return self.known
-        outputs: Outputs = self.policy.forward(versions.current(self.weights), self.batch, self.names).outputs
-        return outputs
+        return self.policy.forward(versions.current(self.weights), self.batch, self.names).outputs
 
     @property
     def behavior(self) -> Outputs:
@@ -194,8 +192,7 @@ class Step:
             return self.current
         if self.start.weights is None:
             return self.start.outputs
-        outputs: Outputs = self.policy.forward(versions.current(self.start.weights), self.batch, self.names).outputs
-        return outputs
+        return self.policy.forward(versions.current(self.start.weights), self.batch, self.names).outputs
 
     @property
     def anchor(self) -> str:
@@ -205,7 +202,7 @@ class Step:
     @cached_property
     def log_ratio(self) -> Tensor:
         """l = log pi - log mu of each token, `[R, G, N, T]`, 0 where masked."""
-        return self._between(self.current["log_prob"], self.behavior["log_prob"])
+        return self._between(self.current["log_prob"], self.batch.behavior["log_prob"])
 
     @cached_property
     def drift(self) -> Tensor:
@@ -257,11 +254,9 @@ class Step:
             return self.behavior[name]
         if self.policy is None or self.batch.view is None:
             more = ", or policy.distributions=True" if hasattr(self.policy, "distributions") else ""
-            raise checks.InputError(
-                f"behavior {name}", None, "recorded or computable", "use drawing='late', which keeps weights" + more
-            )
-        output: Tensor = self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
-        return output
+            remedy = "use drawing='late', which keeps weights" + more
+            raise checks.InputError(f"behavior {name}", None, "recorded or computable", remedy)
+        return self.policy.forward(self.batch.view, self.batch, (name,)).outputs[name]
 
     # Tokens to sequences and steps.
 
@@ -319,8 +314,7 @@ class Step:
         """Reward of each sample with the task's penalty, `[R, G, N]`; `batch.reward` is as paid."""
         if self.task is None:
             return self.batch.reward
-        rewards: Tensor = self.task.reward(self.batch, self.current)
-        return rewards
+        return self.task.reward(self.batch, self.current)
 
     @property
     def token_reward(self) -> Tensor:
@@ -331,8 +325,7 @@ class Step:
             remedy = "hand over advantages: only one reward for each sequence is known here"
             checks.require(fits, "advantage", self.method.advantage.describe()["advantage"], bound, remedy)
             return self.batch.rewards
-        rewards: Tensor = self.task.token_rewards(self.batch, self.current)
-        return rewards
+        return self.task.token_rewards(self.batch, self.current)
 
     def group_mean(self) -> Tensor:
         """Mass-weighted mean reward of each group, `[R, G, 1]`."""
@@ -367,8 +360,7 @@ class Step:
             weight = weight / self.lengths.clamp(min=1.0).unsqueeze(-1)
         policy = self._scores()
         view = versions.current(self.weights) if self.view is None else self.view
-        norms: Tensor = policy.score_norm(view, self.batch, weight)
-        return norms
+        return policy.score_norm(view, self.batch, weight)
 
     @cached_property
     def row_norms(self) -> Tensor:
@@ -385,8 +377,7 @@ class Step:
         bound = "one that needs no greedy response"
         remedy = "use a task of tables that pays at the end, or advantages.leave_one_out()"
         checks.require(greedy is not None, "advantage", self.method.advantage.describe()["advantage"], bound, remedy)
-        rewards: Tensor = greedy(self.policy, versions.current(self.weights), self.batch)
-        return rewards
+        return greedy(self.policy, versions.current(self.weights), self.batch)
 
     def _scores(self) -> Any:
         """The policy, where score vectors are known."""
@@ -401,8 +392,7 @@ class Step:
         """Advantages, `[R, G, N]`, or `[R, G, N, T]` where they differ from token to token."""
         if self.start is not None and self.start.advantages is not None:
             known = self.start.advantages
-            finished: Tensor = self.method.advantage.finished(self, known) if self.start.unfinished else known
-            return finished
+            return self.method.advantage.finished(self, known) if self.start.unfinished else known
         return self.method.advantage(self)
 
     @cached_property
@@ -428,8 +418,7 @@ class Step:
     @cached_property
     def exact(self) -> tuple[Tensor, Tensor]:
         """Exact return `[R]` and gradient `[R, P]` at the current parameters."""
-        values: tuple[Tensor, Tensor] = self.task.exact(self.policy, self.parameters)
-        return values
+        return self.task.exact(self.policy, self.parameters)
 
     def carried(self) -> Carried:
         """What the first update on the batch leaves for the later ones: its own, or what this one was given."""

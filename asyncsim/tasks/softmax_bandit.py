@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.fusing.primitives import entries
+from asyncsim.fusing.tape import entries
 from asyncsim.tasks._tabular import CELLS, REWARDS, TabularTask, as_rows, penalty
 
 

@@ -4,9 +4,19 @@ from typing import Literal
 
 from asyncsim.base.knobs import Number
 from asyncsim.updates._link import Link
-from asyncsim.updates.adam import adam as adam
-from asyncsim.updates.align import align as align
-from asyncsim.updates.random_scale import random_scale as random_scale
+
+def adam(lr: Number, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-08) -> Link:
+    """Adam: first over root of second moment, bias-corrected, times the learning rate."""
+
+def align(
+    low: Number = 0.05,
+    high: Number = 0.3,
+    strength: Number = 1.0,
+    reference: Literal["raw", "applied"] = "raw",
+    refresh: bool = True,
+    removal: Literal["project", "shrink"] = "project",
+) -> Link:
+    """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction)."""
 
 def clip_norm(limit: Number = 1.0) -> Link:
     """Clip the norm of the direction."""
@@ -36,6 +46,9 @@ def lr_by_lag() -> Link:
 
 def momentum(beta: Number) -> Link:
     """Heavy-ball momentum without dampening."""
+
+def random_scale(mean: Number = 0.5, spread: Number = 0.25, seed: int = 0) -> Link:
+    """Multiply the learning rate by a random number: a control with mean and spread of an adaptive rule, without signal."""
 
 def scale(factor: Number = 1.0) -> Link:
     """Multiply the learning rate by a constant: the control with the mean scale of an adaptive rule."""

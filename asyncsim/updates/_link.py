@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim.base import checks, parts
+from asyncsim.base.parts import T
 from asyncsim.fusing.tape import none, surely
 from asyncsim.step.step import Step
 
-T = TypeVar("T")
 NOTHING = "no links: the gradient itself is added, learning rate 1"
 """What the header of a run says of the empty chain."""
 LARGE, PIECE = 1 << 20, 1 << 17
@@ -100,7 +100,6 @@ class Chain:
         return Chain(tuple(x.numbered(replicates) if hasattr(x, "numbered") else x for x in self.links))
 
     def describe(self) -> list[str]:
-        """Header of a run."""
         return [repr(link) for link in self.links] or [NOTHING]
 
 
@@ -111,13 +110,8 @@ def chain(*links: Link) -> Chain:
     ['no links: the gradient itself is added, learning rate 1']
     """
     for link in links:
-        checks.require(
-            hasattr(link, "init") and hasattr(link, "apply"),
-            "link",
-            link,
-            "an update link",
-            "write sim.updates.NAME(...)",
-        )
+        fits = hasattr(link, "init") and hasattr(link, "apply")
+        checks.require(fits, "link", link, "an update link", "write sim.updates.NAME(...)")
     return Chain(tuple(links))
 
 
@@ -142,10 +136,66 @@ def advance(
 
 def norm(direction: Tensor) -> Tensor:
     """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
-    pieces = [direction] if direction.shape[1] <= LARGE else direction.split(PIECE, dim=1)
-    lengths = [torch.linalg.vector_norm(piece, dim=-1, keepdim=True, dtype=torch.float64) for piece in pieces]
-    whole = lengths[0] if len(lengths) == 1 else torch.linalg.vector_norm(torch.cat(lengths, 1), dim=-1, keepdim=True)
-    return whole.to(direction.dtype)
+    if direction.shape[1] > LARGE:
+        return norm(torch.cat([norm(piece.double()) for piece in direction.split(PIECE, dim=1)], 1)).to(direction.dtype)
+    return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
+
+
+def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor) -> tuple[Tensor, Tensor]:
+    """First and second moment `[R, P]` after the gradient `g`; factors `[R, 1]` in float64.
+
+    Factors are worked out in float64 for each replicate, in the same operations whether there is one number or one for
+    each. The arrays `[R, P]` stay in the type of the parameters.
+    """
+    first = first * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
+    return first, (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(second * beta2.to(g.dtype))
+
+
+def moved(
+    g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor, size: Tensor, scale: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The step of `adam_step` and the moments it is made of; of large models piece by piece, with the same bits."""
+    if g.shape[1] <= LARGE:
+        first, second = moments(g, first, second, beta1, beta2)
+        return adam_step(first, second, size, scale, eps), first, second
+    whole = torch.empty_like(g), torch.empty_like(g), torch.empty_like(g)
+    for begin in range(0, g.shape[1], PIECE):
+        part = slice(begin, begin + PIECE)
+        made = moved(g[:, part], first[:, part], second[:, part], beta1, beta2, size, scale, eps)
+        for array, numbers in zip(whole, made, strict=True):
+            array[:, part] = numbers
+    return whole
+
+
+def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: float) -> Tensor:
+    """size first / (sqrt(scale second) + eps): the corrected step size, and the correction of `second`, `[R, 1]`."""
+    root = (second * scale.to(second.dtype)).sqrt_().add_(eps)
+    step = (first * size.to(first.dtype)).div_(root)
+    # Without eps a gradient that was always 0 gives 0 / 0, which is no step.
+    return step if eps > 0.0 else torch.where(root > 0.0, step, torch.zeros_like(step))
+
+
+def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and inner product of two directions `[R, P]`, float64 `[R, 1]`; the cosine is NaN where one is unusable.
+
+    Unusable: zero, as a reference is where there is none, or not finite.
+    """
+    g, reference = g.double(), reference.double()
+    inner = (g * reference).sum(-1, keepdim=True)
+    # Rounding may carry the cosine of parallel vectors beyond 1.
+    lengths = g.norm(dim=-1, keepdim=True) * reference.norm(dim=-1, keepdim=True)
+    return (inner / lengths).clamp(-1.0, 1.0), inner
+
+
+def forgotten(reference: Tensor, lost: Tensor) -> Tensor:
+    """The reference `[R, P]` without those of replicates whose direction was lost, bool `[R]`."""
+    return torch.where(lost.unsqueeze(-1), torch.zeros_like(reference), reference)
+
+
+def remembered(direction: Tensor) -> Tensor:
+    """The direction as a later reference: zero, which is none, where it is not finite."""
+    usable = torch.isfinite(direction).all(-1, keepdim=True)
+    return torch.where(usable, direction, torch.zeros_like(direction))
 
 
 def _column(flag: Tensor, like: Tensor) -> Tensor:
@@ -153,15 +203,9 @@ def _column(flag: Tensor, like: Tensor) -> Tensor:
 
 
 def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
-    """A link of a page: a class of its name with `init` and `apply`; becomes the public function that checks its knobs.
+    """A link of a page: a class with `init` and `apply`, whose `joint(**knobs)` refuses knobs that do not go together.
 
-    `reports`: names in the trace. `joint(**knobs)` of the class raises for knobs that do not go together.
+    `reports`: names in the trace.
     """
-
-    def make(body: Any) -> Any:
-        name, own = body.__name__, parts.declared(body)
-        returns = f"a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}"
-        refused = "values outside these ranges" * bool(own)
-        return parts.public(name, body, own, parts.kind_of(body, own, ()), returns, refused, source)
-
-    return make
+    returns = f"a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}"
+    return parts.page(source, returns, "values outside these ranges")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks
-from asyncsim.base.parts import choice, number
+from asyncsim.base import checks, rng
+from asyncsim.base.parts import choice, flag, number, whole
 from asyncsim.step import ratios
-from asyncsim.updates._link import Record, State, Stateless, link, norm
-from asyncsim.updates._moments import adam_step, cosine, forgotten, moments, remembered
+from asyncsim.step.versions import tensor
+from asyncsim.updates import _link
+from asyncsim.updates._link import Record, State, Stateless, link
 
 LR = number(..., "learning rate in units of parameter per direction", 0.0, remedy="give a non-negative learning rate")
+EPS = number(1e-8, "in units of the gradient", 0.0, varies=False, remedy="use a small non-negative number")
 _POWERS = {"sqrt": 0.5, "linear": 1.0}
 _BELOW = 1.0 - 1e-12
 
@@ -33,7 +36,6 @@ class sgd(Stateless):
     lr: Any = LR
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Scale the direction."""
         record.direction = record.direction * self.lr
         return record, state
 
@@ -49,13 +51,42 @@ class momentum:
     beta: Any = number(..., "pure number", 0.0, 1.0, remedy="give a factor in [0, 1]")
 
     def init(self, parameters: Tensor) -> State:
-        """Velocity 0."""
         return {"velocity": torch.zeros_like(parameters)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Replace the direction by the velocity."""
         record.direction = self.beta * state["velocity"] + record.direction
         return record, {"velocity": record.direction}
+
+
+@link("1412.6980, algorithm 1")
+class adam:
+    """Adam: first over root of second moment, bias-corrected, times the learning rate.
+
+    Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). m <- beta1 m + (1 -
+    beta1) g, v <- beta2 v + (1 - beta2) g^2; t counts updates that were not skipped. A uniform factor on the gradient
+    before it is nearly without effect; put step controls behind it.
+    """
+
+    lr: Any = LR
+    beta1: Any = _factor(0.9)
+    beta2: Any = _factor(0.999)
+    eps: float = EPS
+
+    def init(self, parameters: Tensor) -> State:
+        zeros = torch.zeros_like(parameters)
+        count = torch.zeros((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
+        return {"first": zeros, "second": zeros.clone(), "count": count}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        g = record.direction
+        count = state["count"] + 1.0
+        zero = torch.zeros_like(count)
+        lr, beta1, beta2 = zero + self.lr, zero + self.beta1, zero + self.beta2
+        size, scale = lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count)
+        record.direction, first, second = _link.moved(
+            g, state["first"], state["second"], beta1, beta2, size, scale, self.eps
+        )
+        return record, {"first": first, "second": second, "count": count}
 
 
 @link("textbook (1211.5063, algorithm 1)", reports="norm_before_clip")
@@ -68,8 +99,7 @@ class clip_norm(Stateless):
     limit: Any = number(1.0, "norm in units of the direction", 0.0, above=True, remedy="give a positive norm")
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Shorten long directions and report the norm before."""
-        length = norm(record.direction)
+        length = _link.norm(record.direction)
         record.statistics["norm_before_clip"] = length[:, 0]
         # A zero direction gives limit / 0 = inf, clamped to 1. A plain number is made a tensor because torch divides it
         # by way of a reciprocal, rounded twice: one limit for all would differ from the same limit for each.
@@ -88,7 +118,6 @@ class skip_nonfinite(Stateless):
     """
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Skip, and count it."""
         broken = ~torch.isfinite(record.direction).all(-1)
         record.statistics["skip_nonfinite_skipped"] = broken.double()
         # The direction stays as it is: links behind see that it was lost, not merely skipped.
@@ -107,7 +136,6 @@ class scale(Stateless):
     factor: Any = number(1.0, "pure number", 0.0, remedy="give a non-negative factor")
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Scale the direction and report the scale."""
         size = record.direction.shape[:1]
         factor = torch.zeros((*size, 1), dtype=torch.float64, device=record.direction.device) + self.factor
         record.statistics["scale"] = factor[:, 0]
@@ -124,7 +152,6 @@ class staleness_step(Stateless):
     """
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Scale the direction and report the scale."""
         scale = 1.0 / record.step.update_staleness.clamp(min=1.0)
         record.statistics["staleness_step_scale"] = scale
         record.direction = record.direction * scale.unsqueeze(-1).to(record.direction.dtype)
@@ -141,12 +168,10 @@ class lr_by_lag:
     """
 
     def init(self, parameters: Tensor) -> State:
-        """Nothing was stale yet."""
         R = parameters.shape[0]
         return {"largest": torch.zeros((R, 1), dtype=torch.float64, device=parameters.device)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Scale the direction and report the scale."""
         largest = torch.maximum(state["largest"], record.step.update_staleness.unsqueeze(-1))
         scale = 1.0 / largest.clamp(min=1.0)
         record.statistics["lr_by_lag_scale"] = scale[:, 0]
@@ -207,6 +232,112 @@ class ess_step(Stateless):
         return torch.where(broken, lowest, scale), broken
 
 
+@link("this package", reports="random_scale")
+class random_scale:
+    """Multiply the learning rate by a random number: a control with mean and spread of an adaptive rule, without signal.
+
+    Random control: step <- (mean + spread u) step, u uniform in [-1, 1), keyed by replicate and update. Give mean and
+    spread (sqrt(3) standard deviations) of the scales that `ess_step` reported. Then the first two moments stay, and
+    their tie to the batch is cut. A skipped update draws nothing.
+    """  # noqa: E501
+
+    mean: Any = number(0.5, "pure number", 0.0, above=True, remedy="give a positive mean scale")
+    spread: Any = number(0.25, "at most the mean", 0.0, remedy="give the half width of the scales")
+    seed: int = whole(0, "of the scales alone", 0, 2**63 - 1, remedy="give a non-negative integer seed")
+    replicates: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def joint(mean: Any, spread: Any, **_: Any) -> None:
+        """No scale is negative."""
+        crossed = np.any(np.asarray(spread) > np.asarray(mean))
+        checks.require(not crossed, "spread", spread, f"at most mean = {mean}", "a negative scale would turn the step")
+
+    def numbered(self, replicates: np.ndarray) -> Any:
+        """The same link for replicates with these global numbers."""
+        return dataclasses.replace(self, replicates=np.asarray(replicates))  # type: ignore[type-var]
+
+    def init(self, parameters: Tensor) -> State:
+        return {"count": torch.zeros((parameters.shape[0], 1), dtype=torch.int64, device=parameters.device)}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        count = state["count"]
+        replicates = np.arange(len(count)) if self.replicates is None else self.replicates
+        drawn = rng.Stream(self.seed, "random_scale").uniform(replicates, count[:, 0].cpu().numpy())
+        factor = self.mean + self.spread * (2.0 * tensor(drawn).unsqueeze(-1) - 1.0)
+        record.statistics["random_scale"] = factor[:, 0]
+        record.direction = record.direction * factor.to(record.direction.dtype)
+        return record, {"count": count + 1}
+
+
+@link(
+    "the idea of 2603.01501 from its abstract; thresholds, projection and reference are ours and are options",
+    reports="align_cosine, align_projected, align_skipped and align_invalid",
+)
+class align:
+    """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction).
+
+    Project or skip by kappa = cos(g_t, g_ref): kappa <= low: unchanged; low < kappa <= high: g - strength (<g,
+    g_ref>/|g_ref|^2) g_ref, or with removal "shrink" (needs low in [0, 1)) as much of that as leaves kappa = low
+    (strength 1); kappa > high: skip the update. Without a valid kappa (first update, a gradient that is zero or not
+    finite, here or one update before) the update passes as it is and is counted as invalid. Such a gradient clears the
+    reference, also where `skip_nonfinite` stands before.
+
+    Placement: before `adam` raw gradients are compared and the projection reaches both moments. The second shrinks,
+    which inflates the step along the old direction. Behind `adam` steps are compared, and momentum alone aligns them.
+    `high=1.0` never skips, `low=0.0, high=1.0` is full projection; `low` has to exceed the cosine of unrelated vectors,
+    about 1/sqrt(P).
+    """
+
+    low: Any = number(0.05, "cosine up to which updates pass", -1.0, 1.0, remedy="give a cosine")
+    high: Any = number(0.3, "cosine above which updates are skipped", -1.0, 1.0, remedy="give a cosine; 1 never skips")
+    strength: Any = number(1.0, "pure number", 0.0, remedy="1 removes the whole component")
+    reference: str = choice("raw", "applied", words="which direction is remembered")
+    refresh: bool = flag("a skipped update renews the reference", True)
+    removal: str = choice("project", "shrink", words="how much of the parallel part is removed")
+
+    @staticmethod
+    def joint(low: Any, high: Any, removal: str, **_: Any) -> None:
+        """Thresholds do not cross; shrinking keeps the sign."""
+        crossed, told = np.any(np.asarray(low) > np.asarray(high)), f"{high:g}" if isinstance(high, float) else high
+        checks.require(not crossed, "low", low, f"at most high = {told}", "projection comes before skipping")
+        inside = np.all((np.asarray(low) >= 0.0) & (np.asarray(low) < 1.0))
+        fits = removal == "project" or bool(inside)
+        checks.require(fits, "low", low, "in [0, 1) for removal='shrink'", "shrinking keeps the sign")
+
+    def init(self, parameters: Tensor) -> State:
+        return {"reference": torch.zeros_like(parameters)}
+
+    def lost(self, state: State, flag: Tensor) -> State:
+        return {"reference": _link.forgotten(state["reference"], flag)}
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        g, previous = record.direction, state["reference"]
+        kappa, inner = _link.cosine(g, previous)
+        # NaN (no reference, zero or broken gradient) compares false twice: the update passes as it is.
+        skip, project = kappa > self.high, (kappa > self.low) & ~(kappa > self.high)
+        applied = torch.where(project, g - self._removed(kappa, inner, previous).to(g.dtype), g)
+        invalid = torch.isnan(kappa)
+        for name, which in (("projected", project), ("skipped", skip), ("invalid", invalid)):
+            record.statistics[f"align_{name}"] = which[:, 0].double()
+        record.statistics["align_cosine"] = kappa[:, 0]
+        record.direction, record.skip = applied, record.skip | skip[:, 0]
+        reference = _link.remembered({"raw": g, "applied": applied}[self.reference])
+        # A skipped update applies nothing, so it has no applied direction to remember.
+        renews = skip.logical_not() | (self.refresh and self.reference == "raw")
+        return record, {"reference": torch.where(renews, reference, previous)}
+
+    def _removed(self, kappa: Tensor, inner: Tensor, previous: Tensor) -> Tensor:
+        """What is taken from the gradient, along the reference."""
+        square = (previous.double() ** 2).sum(-1, keepdim=True)
+        along = self.strength * inner / torch.where(square > 0, square, torch.ones_like(square))
+        if self.removal == "shrink":
+            # a' / sqrt(a'^2 + b^2) = low with the orthogonal part b kept: of a = |g| kappa remains a' = b tan.
+            low = torch.as_tensor(self.low, dtype=kappa.dtype)
+            remains = low * (1.0 - kappa**2).clamp(min=0.0).sqrt() / (kappa * (1.0 - low**2).sqrt())
+            along = along * (1.0 - remains)
+        return along * previous
+
+
 @link("the rule of 2605.06575, known at second hand", reports="gono_cosine and gono_beta1")
 class gono:
     """Adam whose momentum rises when consecutive gradients align (a reconstruction; an adversarial control).
@@ -224,7 +355,7 @@ class gono:
     beta2: Any = _factor(0.999)
     low: Any = _factor(0.0)
     high: Any = _factor(0.99)
-    eps: float = number(1e-8, "in units of the gradient", 0.0, varies=False, remedy="use a small non-negative number")
+    eps: float = EPS
 
     @staticmethod
     def joint(low: Any, high: Any, **_: Any) -> None:
@@ -233,27 +364,24 @@ class gono:
         checks.require(not crossed, "low", low, f"at most high = {high}", "swap the limits")
 
     def init(self, parameters: Tensor) -> State:
-        """Moments 0, nothing decayed, no reference."""
         zeros = torch.zeros_like(parameters)
         ones = torch.ones((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
         return {"first": zeros, "second": zeros.clone(), "reference": zeros.clone(), "left1": ones, "left2": ones}
 
     def lost(self, state: State, flag: Tensor) -> State:
-        """A gradient that was lost leaves nothing to compare the next one with."""
-        return {**state, "reference": forgotten(state["reference"], flag)}
+        return {**state, "reference": _link.forgotten(state["reference"], flag)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Replace the direction by the step and report the cosine and beta1."""
         g = record.direction
-        kappa, _ = cosine(g, state["reference"])
+        kappa, _ = _link.cosine(g, state["reference"])
         lr, beta1, beta2, low, high = (
             torch.zeros_like(kappa) + knob for knob in (self.lr, self.beta1, self.beta2, self.low, self.high)
         )
         raised = torch.minimum(torch.maximum(beta1 * (1.0 + self.gain * torch.nan_to_num(kappa)), low), high)
         # Weights of a moment with changing factors add up to one minus their product.
         left1, left2 = state["left1"] * raised, state["left2"] * beta2
-        first, second = moments(g, state["first"], state["second"], raised, beta2)
-        record.direction = adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
+        first, second = _link.moments(g, state["first"], state["second"], raised, beta2)
+        record.direction = _link.adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
         record.statistics["gono_cosine"], record.statistics["gono_beta1"] = kappa[:, 0], raised[:, 0]
-        memory = {"reference": remembered(g), "left1": left1, "left2": left2}
+        memory = {"reference": _link.remembered(g), "left1": left1, "left2": left2}
         return record, {"first": first, "second": second, **memory}

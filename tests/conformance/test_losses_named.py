@@ -8,7 +8,7 @@ import torch
 import asyncsim as sim
 from asyncsim.conformance import adapters, check_loss
 from asyncsim.conformance._loss_methods import families
-from asyncsim.methods import _bapo
+from asyncsim.methods import _adaptive
 from tests.conformance import field, trainers
 from tests.conformance.field import closed_cispo, three_policies
 from tests.conformance.planted_losses import clipped
@@ -111,15 +111,15 @@ def test_who_names_a_method_of_mu_means_mu():
 def test_a_selection_by_covariance_is_no_known_method(loss, monkeypatch):
     """Nothing that the search tries has more bounds than a method may have."""
     tried = []
-    grid = _bapo._grid
+    grid = _adaptive._grid
 
     def watched(start, cap, step, seen):
         largest = [float(torch.as_tensor(x).max()) for x in (cap, -torch.as_tensor(start), 1.0 / torch.as_tensor(step))]
         tried.append((largest[0] + largest[1]) * largest[2])
-        assert tried[-1] <= _bapo.STEPS
+        assert tried[-1] <= _adaptive.STEPS
         return grid(start, cap, step, seen)
 
-    monkeypatch.setattr(_bapo, "_grid", watched)
+    monkeypatch.setattr(_adaptive, "_grid", watched)
     report = checked(loss)
     assert not report.conforms and report.name == "unknown" and report.coupling == "batch" and tried
     assert report.shows("tokens selected by log-probs") and not set(report.bugs) - {"threshold depends on the split"}

@@ -14,7 +14,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.step.minibatches import CUTS, Minibatch
 from asyncsim.step.step import Carried, Step
 from tests.contracts.laboratory import NOTHING, case, make, names, read_by

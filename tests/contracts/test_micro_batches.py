@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from tests.contracts.laboratory import NOTHING, make, names, trial_of
 
 METHODS = [name for name in names("methods") if "log_prob" in make("methods", name).outputs]

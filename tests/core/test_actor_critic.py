@@ -10,7 +10,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
 from tests.core import test_gae as data
 from tests.core import test_mlp as mlp

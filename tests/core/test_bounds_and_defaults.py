@@ -11,15 +11,14 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.advantages._baselines import _quantile
+from asyncsim.advantages.optimal import _quantile
 from asyncsim.base import plugins, rng
 from asyncsim.base.checks import InputError
 from asyncsim.methods import _given
-from asyncsim.methods._surrogates import DualClip, gained
+from asyncsim.methods._weights import DualClip, gained
 from asyncsim.penalties._divergence import k3_value
 from asyncsim.step import ratios
-from asyncsim.updates._link import Record
-from asyncsim.updates._moments import remembered
+from asyncsim.updates._link import Record, remembered
 from tests.contracts.laboratory import case, make, names, permuted, step_with, trial_of
 from tests.core.published import DEFAULTS, RANGES
 from tests.refusals import refused

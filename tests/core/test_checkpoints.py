@@ -24,7 +24,7 @@ from asyncsim.base import files
 from asyncsim.base.laws import constant
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import checkpoint
-from asyncsim.running.packing import Unwritable, flattened, rebuilt
+from asyncsim.running.checkpoint import Unwritable, flattened, rebuilt
 from asyncsim.systems._system import StalledError
 from tests.core.test_coupled_drawing import PARTS
 from tests.refusals import refused

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from tests.contracts.laboratory import make
 from tests.contracts.test_late_rewards import Told
 from tests.core import plain

@@ -11,7 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.methods._weights import Weight
 from tests.contracts.laboratory import NOTHING, acting, case, make, names, trial_of
 

@@ -18,7 +18,7 @@ import torch
 import asyncsim as sim
 from asyncsim.base import progress, workers
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.running import checkpoint, parcels, running, spreading, training
+from asyncsim.running import checkpoint, running, spreading, training
 from asyncsim.running.spreading import Site, blocks
 from tests.core.runs import identical
 from tests.core.test_checkpoints import KINDS
@@ -252,9 +252,9 @@ def test_every_metric_and_every_part_of_the_laboratory_can_be_sent():
     for name in names:
         metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")
         metric = metric() if name == "autocorrelogram" else metric
-        parcels._bytes(metric)
+        spreading._bytes(metric)
     made = SPECS["accumulators"]()
-    shared = parcels.unpacked(parcels.packed(training.Shared(made, SEED, 9)))
+    shared = spreading.unpacked(spreading.packed(training.Shared(made, SEED, 9)))
     identical(sim.run(shared.spec, SEED), sim.run(made, SEED))
 
 

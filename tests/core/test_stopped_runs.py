@@ -125,7 +125,7 @@ def test_a_second_signal_ends_at_once():
 def test_before_the_first_batch_there_is_nothing_to_keep(monkeypatch):
     from asyncsim.running import running
 
-    monkeypatch.setattr(running, "_announce_prices", lambda spec: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(running, "Source", lambda *given: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt) as caught:
         sim.run(spec())
     assert not isinstance(caught.value, sim.Interrupted)

@@ -11,7 +11,7 @@ import asyncsim as sim
 from asyncsim.app import verdicts
 from asyncsim.comparing import deciding
 from asyncsim.comparing.readings import Reading
-from asyncsim.sampling import evaluating
+from asyncsim.sampling import drawing
 from asyncsim.tasks.token_bandit import TokenBandit
 from tests.refusals import refused
 
@@ -110,14 +110,14 @@ def gap(spec):
 def test_fresh_samples_are_those_of_the_current_weights(unsolved, monkeypatch):
     """Four evaluations of a right one exceed five errors in one of 4e5 runs; those of the data's weights are seen."""
     assert gap(sampled()) < 5.0
-    original = evaluating.Fresh.__call__
+    original = drawing.Fresh.__call__
 
     def of_the_data(self, step):
         view = step.batch.view
         weights = {name: stack[int(view.slot.flat[0])] for name, stack in view.weights.items()}
         return original(self, SimpleNamespace(update=step.update, weights=weights))
 
-    monkeypatch.setattr(evaluating.Fresh, "__call__", of_the_data)
+    monkeypatch.setattr(drawing.Fresh, "__call__", of_the_data)
     assert gap(sampled()) > 8.0
 
 

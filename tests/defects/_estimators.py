@@ -13,7 +13,7 @@ from asyncsim.advantages import _advantage
 from asyncsim.advantages.baselines import GroupStd
 from asyncsim.advantages.optimal import Otb
 from asyncsim.factors._factor import Band
-from asyncsim.methods import _bapo, _method, _parts, _weights
+from asyncsim.methods import _adaptive, _method, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
 from asyncsim.methods._method import Method
 from asyncsim.methods.adaptive import M2poWaterfill
@@ -177,7 +177,7 @@ def other_deviation():
     parts=2,
 )  # fmt: skip
 def local_denominator():
-    right = _parts._cuts
+    right = _method._cuts
 
     def forward(policy, view, batch, names, parts):
         found = _right_forward(policy, view, batch, names, parts)
@@ -194,10 +194,10 @@ def local_denominator():
 
         return found._replace(pullback=pullback)
 
-    return [(_parts, "forward", forward)]
+    return [(_method, "forward", forward)]
 
 
-_right_forward = _parts.forward
+_right_forward = _method.forward
 
 
 @plant(
@@ -300,12 +300,12 @@ def shifted_traces():
     name="bapo_code gradient",
 )  # fmt: skip
 def wrong_way():
-    right = _bapo._sums
+    right = _adaptive._sums
 
     def sums(seen, parts, advantage, lows, highs, count):
         return right(seen, parts, advantage, lows, highs, "code")
 
-    return [(_bapo, "_sums", sums)]
+    return [(_adaptive, "_sums", sums)]
 
 
 @plant(

@@ -9,7 +9,7 @@ import torch
 from asyncsim import diagnostics
 from asyncsim.diagnostics._ages import ages
 from asyncsim.step import ratios
-from asyncsim.updates.align import Align
+from asyncsim.updates.steps import Align
 from tests.defects.plants import plant
 
 METRICS, STEPS = "tests/methods/test_metrics.py", "tests/methods/test_metrics_of_steps.py"

@@ -21,8 +21,8 @@ slip(46, "advantages", "leave_one_out: the sample stays in its baseline", f"{A}.
 slip(47, "advantages", "offset: added instead of subtracted", f"{A}.baselines:offset",
      "step.reward - ", "step.reward + ",
      killer="contracts/test_advantages.py::test_formula[offset]")  # fmt: skip
-slip(48, "advantages", "returns_to_go: discount forgotten", f"{A}.traces:ReturnsToGo.targets",
-     "self.discount, 1.0", "1.0, 1.0",
+slip(48, "advantages", "returns_to_go: discount forgotten", f"{A}._advantage:Baseline.targets",
+     'getattr(self, "discount", 1.0)', "1.0",
      killer="tasks/test_tools.py::test_returns_to_go_of_a_dialog")  # fmt: skip
 slip(49, "advantages", "gae: discount and trace swapped", f"{A}.traces:Gae.estimate",
      "self.discount, self.trace", "self.trace, self.discount",
@@ -84,6 +84,6 @@ slip(65, "advantages", "vtrace: bootstraps on the value behind an end", f"{A}._t
 slip(66, "advantages", "window_std: spread between the batches forgotten", f"{A}.baselines:WindowStd.apply",
      "spreads + (means - mean.unsqueeze(-1)) ** 2", "spreads",
      killer="core/test_memory.py::test_rewards_are_whitened_over_the_window[3-1-1]")  # fmt: skip
-slip(67, "advantages", "leave-one-out baselines keep the sample itself", f"{A}._baselines:others",
+slip(67, "advantages", "leave-one-out baselines keep the sample itself", f"{A}.optimal:_others",
      "(pool.mass - pool.one).clamp(min=0.0)", "pool.mass",
      killer="methods/test_baselines.py::test_one_sample_of_a_step_leaves_nothing_behind")  # fmt: skip

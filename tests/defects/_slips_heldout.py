@@ -32,6 +32,6 @@ drawn(287, "diagnostics", "mass above a bound: small weights counted too", "asyn
 drawn(302, "staleness", "every token as old as the oldest of its sample", "asyncsim.step.step:Step.staleness",
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)",
      killer="methods/test_metrics_of_steps.py::test_staleness_of_mixed_trajectories")  # fmt: skip
-drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}._surrogates:square",
+drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}.trusted:_square",
      "2.0 * np.asarray(kl)", "np.asarray(kl)",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[dppo_prime]")  # fmt: skip

@@ -162,5 +162,5 @@ slip(194, "draws", "normal numbers of half the variance", f"{B}.rng:Stream.norma
      "np.sqrt(-2.0 * ", "np.sqrt(-1.0 * ",
      killer="contracts/test_policies.py::test_normal_draws_are_the_keyed_ones[quadratic]")  # fmt: skip
 slip(195, "draws", "replicates share their draws", "asyncsim.step.batch:Draws._block",
-     "                self.replicates,\n", "                0 * self.replicates,\n",
+     "self.stream.key, self.replicates,", "self.stream.key, 0 * self.replicates,",
      killer="core/test_rng.py::test_blocks_of_a_batch_are_the_keyed_draws[3]")  # fmt: skip

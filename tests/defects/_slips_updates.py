@@ -9,20 +9,20 @@ U = "asyncsim.updates"
 slip(123, "links", "momentum: an average of directions, not a sum", f"{U}.steps:Momentum.apply",
      ' + record.direction\n', ' + (1.0 - self.beta) * record.direction\n',
      killer="contracts/test_links.py::test_momentum_is_torchs_momentum")  # fmt: skip
-slip(124, "links", "adam: bias correction of the first moment dropped", f"{U}.adam:Adam.apply",
+slip(124, "links", "adam: bias correction of the first moment dropped", f"{U}.steps:Adam.apply",
      "lr / (1.0 - beta1**count)", "lr",
      killer="contracts/test_links.py::test_adam_is_torchs_adam")  # fmt: skip
-slip(125, "links", "adam: eps inside the root", f"{U}._moments:adam_step",
+slip(125, "links", "adam: eps inside the root", f"{U}._link:adam_step",
      ".sqrt_().add_(eps)", ".add_(eps).sqrt_()",
      killer="methods/test_stabilizers.py::test_gono_by_hand")  # fmt: skip
 slip(126, "links", "clip_norm: short directions are stretched", f"{U}.steps:ClipNorm.apply",
      "torch.clamp(limit / length, max=1.0)", "(limit / length)",
      killer="contracts/test_links.py::test_a_zero_direction_stays_zero[dtype0-clip_norm]")  # fmt: skip
 slip(127, "links", "align: remembers what was applied where raw was asked for, and the reverse",
-     f"{U}.align:Align.apply",
+     f"{U}.steps:Align.apply",
      '{"raw": g, "applied": applied}', '{"raw": applied, "applied": g}',
      killer="contracts/test_links.py::test_align_passes_projects_and_skips")  # fmt: skip
-slip(128, "links", "align: projection divided by the length, not by its square", f"{U}.align:Align._removed",
+slip(128, "links", "align: projection divided by the length, not by its square", f"{U}.steps:Align._removed",
      ".sum(-1, keepdim=True)", ".sum(-1, keepdim=True).sqrt()",
      killer="methods/test_stabilizers.py::test_align_shrinks_the_parallel_part[0.6-0.5]")  # fmt: skip
 slip(129, "links", "ess_step: the rule's exponent forgotten", f"{U}.steps:EssStep._scale",
@@ -48,7 +48,7 @@ slip(135, "links", "skip_nonfinite: only where every number is broken", f"{U}.st
      ".all(-1)", ".any(-1)",
      killer="contracts/test_links.py"
      "::test_a_broken_direction_breaks_only_its_replicate[skip_nonfinite]")  # fmt: skip
-slip(136, "links", "random_scale: one-sided", f"{U}.random_scale:RandomScale.apply",
+slip(136, "links", "random_scale: one-sided", f"{U}.steps:RandomScale.apply",
      "2.0 * tensor(drawn).unsqueeze(-1) - 1.0", "tensor(drawn).unsqueeze(-1)",
      killer="core/test_bounds_and_defaults.py"
      "::test_a_random_scale_counts_updates_of_each_replicate")  # fmt: skip
@@ -88,7 +88,7 @@ slip(146, "epochs", "the proximal policy is renewed in every epoch", "asyncsim.r
      "start or carried(step)", "start",
      killer="core/test_epochs.py"
      "::test_the_proximal_policy_is_that_of_the_first_update_on_the_batch[2]")  # fmt: skip
-slip(147, "epochs", "staleness counts batches between publishes, not updates", "asyncsim.running.blocks:Block._updater",
+slip(147, "epochs", "staleness counts batches between publishes, not updates", "asyncsim.running.blocks:Block.train",
      "spec.system.batches_per_publish * spec.passes", "spec.system.batches_per_publish",
      killer="methods/test_metrics_of_steps.py"
      "::test_update_staleness_counts_updates_on_a_drained_batch")  # fmt: skip
@@ -102,7 +102,7 @@ slip(150, "minibatches", "samples of the flat cut are those of the first group",
      "asyncsim.step.minibatches:Minibatch._samples",
      "return self._pick(x, batch, 3)", "return self._pick(x[:, :1].expand_as(x), batch, 3)",
      killer="core/test_minibatches.py::test_every_method_is_a_plain_loop[vespo-1]")  # fmt: skip
-slip(151, "micro-batches", "gradients averaged, not added", "asyncsim.methods._parts:forward",
+slip(151, "micro-batches", "gradients averaged, not added", "asyncsim.methods._method:forward",
      "torch.stack(pulled).sum(0)", "torch.stack(pulled).mean(0)",
      killer="core/test_parts_of_a_step.py::test_two_passes_are_one_step[3-2]")  # fmt: skip
 slip(152, "versions", "mixed batches read one version too new", "asyncsim.step.versions:Store.view",

@@ -13,7 +13,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import plugins
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.sampling import oracle
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods, _store, atlas
 from paper_figures import _atlas_page, _script

@@ -13,7 +13,7 @@ from asyncsim.app.evidence import APART, Ledger
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.running import checkpoint
-from asyncsim.running.packing import flattened
+from asyncsim.running.checkpoint import flattened
 from asyncsim.sweeping import plans, units
 from tests.sweeping.laboratory import bandit
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from asyncsim.fusing import program as program_module
 from asyncsim.fusing.graph import LARGEST, Unfit
-from asyncsim.fusing.primitives import entries
 from asyncsim.fusing.program import Program
-from asyncsim.fusing.tape import Varies, recording, surely
+from asyncsim.fusing.tape import Varies, entries, recording, surely
 from tests.fusing.code import unkept
 
 

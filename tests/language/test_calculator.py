@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.policies import _pretraining as pretraining
 from asyncsim.policies._tokenizers import Characters
 from asyncsim.sampling.drawing import Late

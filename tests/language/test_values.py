@@ -10,7 +10,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
 from asyncsim.tasks.arithmetic import Arithmetic
 from tests.contracts.laboratory import NOTHING

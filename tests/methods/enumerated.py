@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import asyncsim as sim
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
 from tests.contracts.laboratory import NOTHING

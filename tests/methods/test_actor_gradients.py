@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
 from tests.contracts import test_policies as policies
 from tests.contracts.laboratory import NOTHING, step_of

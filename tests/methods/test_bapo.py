@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.methods import _bapo
+from asyncsim.methods import _adaptive
 from tests.contracts.laboratory import step_with
 from tests.methods.steps import single
 
@@ -21,9 +21,9 @@ M = sim.methods
 def along(weight, log_ratio, advantage):
     """The pairs of bounds in the order in which they are tried, and sums of both signs at each."""
     seen = step_with(log_ratio)
-    lows = _bapo._grid(weight.low, weight.low_cap, weight.low_step, seen)
-    highs = _bapo._grid(weight.high, weight.high_cap, weight.high_step, seen)
-    plus, minus = _bapo._sums(seen, weight.parts(seen), advantage, lows, highs, weight.count)
+    lows = _adaptive._grid(weight.low, weight.low_cap, weight.low_step, seen)
+    highs = _adaptive._grid(weight.high, weight.high_cap, weight.high_step, seen)
+    plus, minus = _adaptive._sums(seen, weight.parts(seen), advantage, lows, highs, weight.count)
     row, column = weight.path(lows.shape[1], highs.shape[1])
     return lows[0, row], highs[0, column], plus[0, 0, column], minus[0, 0, row]
 
@@ -123,7 +123,7 @@ def test_a_ratio_on_a_bound_is_inside():
 @pytest.mark.parametrize("make", [M.bapo_code, M.bapo_paper])
 def test_a_search_has_so_many_bounds_on_either_side(make):
     """One step more than allowed is refused by name; so is a replicate among others."""
-    highest = 1.2 + 0.05 * _bapo.STEPS
+    highest = 1.2 + 0.05 * _adaptive.STEPS
     assert make(high_cap=highest).describe()["high_cap"] == highest
     for high_cap, high_step in ((highest + 0.05, 0.05), (1e9, 0.05), ([2.0, 1e6], 0.05), (3.0, [0.05, 1e-4])):
         with pytest.raises(sim.InputError, match=r"1000 steps of high_step from high = 1.2; raise high_step") as caught:
@@ -139,6 +139,6 @@ def test_a_search_has_so_many_bounds_on_either_side(make):
 def test_the_largest_search_is_weighed_in_little_memory():
     log_ratio = torch.linspace(-3.0, 4.0, 200, dtype=torch.float64)
     advantages = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(100)
-    step = 50.0 / _bapo.STEPS
+    step = 50.0 / _adaptive.STEPS
     _, found = single(M.bapo_code(target=1e6, high_cap=51.2, high_step=step, count="gradient"), log_ratio, advantages)
     assert found["bapo_high"] == pytest.approx(51.2) and found["bapo_low"] == 0.8

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from tests.contracts.laboratory import NOTHING, trial_of
 from tests.methods.enumerated import Chain, Judge
 from tests.methods.sums import Plain, retrace_target, vtrace_target

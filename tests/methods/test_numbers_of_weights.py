@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
-from asyncsim.methods._surrogates import probability
-from asyncsim.methods._weights import by_sign, clipped, movable, times
+from asyncsim.methods._weights import by_sign, clipped, movable, probability, times
 from asyncsim.step import ratios
 from asyncsim.step.step import given as step_given
 

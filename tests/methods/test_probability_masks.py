@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base import knobs
-from asyncsim.methods._surrogates import bernoulli_kl
+from asyncsim.methods._weights import bernoulli_kl
 from asyncsim.step.step import given as step_given
 from tests.contracts.laboratory import case
 from tests.methods.by_hand import moved

@@ -11,7 +11,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.methods._covariance import covariance
+from asyncsim.methods.clipped import _covariance
 from asyncsim.step.step import given
 from tests.contracts.laboratory import case
 
@@ -41,7 +41,7 @@ def expected_covariance():
 
 
 def test_covariance_is_of_the_whole_step():
-    found = covariance(seen_of(), advantages_of()).flatten().numpy()
+    found = _covariance(seen_of(), advantages_of()).flatten().numpy()
     np.testing.assert_allclose(found, expected_covariance(), rtol=1e-13)
     assert found.mean() == pytest.approx(np.cov(GOOD, np.log(CHANCE), ddof=0)[0, 1])
 
@@ -51,7 +51,7 @@ def test_masked_tokens_have_no_part_in_it():
     mask = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0], dtype=torch.float64).reshape(1, 1, 5, 1)
     seen.batch.mask = mask
     seen.known["log_prob"][0, 0, 3:] = -math.inf
-    found = covariance(seen, advantages_of()).flatten().numpy()
+    found = _covariance(seen, advantages_of()).flatten().numpy()
     level, good = np.log(CHANCE[:3]), np.array(GOOD[:3])
     np.testing.assert_allclose(found[:3], (good - good.mean()) * (level - level.mean()), rtol=1e-13)
     assert np.isnan(found[3:]).all()

@@ -119,7 +119,11 @@ def test_living_functions_take_the_mutants_code():
     [
         ("asyncsim/step/ratios.py", "20.0 -> 21.0", "LOG_LIMIT = 20.0"),
         ("asyncsim/methods/_weights.py", "True -> False", "anchored: ClassVar[bool] = True"),
-        ("asyncsim/updates/align.py", "0.05 -> 1.05", "low: Number = 0.05,"),
+        (
+            "asyncsim/updates/steps.py",
+            "0.05 -> 1.05",
+            'low: Any = number(0.05, "cosine up to which updates pass", -1.0, 1.0, remedy="give a cosine")',
+        ),
     ],
 )
 def test_what_an_import_runs_is_not_patched(file, change, text):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.advantages import _traces
 from asyncsim.base.checks import InputError
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.sampling.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from asyncsim.step import versions
 from tests.contracts.laboratory import step_of

@@ -5,17 +5,18 @@ from __future__ import annotations
 import torch as torch
 from torch import Tensor as Tensor
 
+from asyncsim import updates
 from asyncsim.advantages._advantage import Advantage as Advantage
 from asyncsim.base.trace import Trace as Trace
 from asyncsim.diagnostics._diagnostic import Metric as Metric
-from asyncsim.methods._corrections import Centered as Centered
-from asyncsim.methods._importance import PrefixRatio as PrefixRatio
 from asyncsim.methods._method import Method as Method
-from asyncsim.methods._surrogates import zero_outside as zero_outside
 from asyncsim.methods._weights import Clip as Clip
 from asyncsim.methods._weights import NoRatio as NoRatio
 from asyncsim.methods._weights import Ratio as Ratio
 from asyncsim.methods._weights import Weight as Weight
+from asyncsim.methods._weights import zero_outside as zero_outside
+from asyncsim.methods.actor_critic import Centered as Centered
+from asyncsim.methods.importance import PrefixRatio as PrefixRatio
 from asyncsim.policies._engine import Engine as Engine
 from asyncsim.policies._policy import Forward as Forward
 from asyncsim.running import running as running
@@ -32,7 +33,6 @@ from asyncsim.updates._link import Chain as Links
 from asyncsim.updates._link import Link as Link
 from asyncsim.updates._link import Record as Record
 from asyncsim.updates._link import State as State
-from asyncsim.updates.adam import Adam as Adam
-from asyncsim.updates.adam import adam as adam
-from asyncsim.updates.align import Align as Align
-from asyncsim.updates.align import align as align
+
+adam, align = updates.adam, updates.align
+Adam, Align = type(adam(1.0)), type(align())

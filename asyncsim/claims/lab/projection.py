@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import schedules, tasks
+from asyncsim import schedules, tasks, updates
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
 from asyncsim.updates._link import Chain, Link, Record, State
-from asyncsim.updates.align import Align, align
 
 IDLE = 1e-12
 """Curvature of coordinates that carry noise alone."""
@@ -27,7 +26,7 @@ IDLE = 1e-12
 class Known:
     """An instrument: alignment control that compares with one known direction instead of the one before."""
 
-    link: Align
+    link: Link
     direction: tuple[float, ...]
 
     def init(self, parameters: Tensor) -> State:
@@ -53,7 +52,7 @@ def changed(kind: type[Any], **changes: Any) -> Plant:
 def projection(reference: str, strength: Any, dimension: int) -> Link:
     """Projection of every gradient, along the "previous" one or the "known" mean of `dimension` coordinates and an
     idle one."""
-    link = align(low=-1.0, high=1.0, strength=strength)
+    link = updates.align(low=-1.0, high=1.0, strength=strength)
     return link if reference == "previous" else Known(link, (1.0,) * dimension + (0.0,))
 
 

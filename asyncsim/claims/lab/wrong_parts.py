@@ -13,9 +13,8 @@ from torch import Tensor
 from asyncsim import advantages, methods
 from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
 from asyncsim.claims.lab.plants import PolicyDefect
-from asyncsim.methods._corrections import Centered
-from asyncsim.methods._surrogates import DualClip, zero_outside
-from asyncsim.methods._weights import Clip
+from asyncsim.methods._weights import Clip, DualClip, zero_outside
+from asyncsim.methods.actor_critic import Centered
 from asyncsim.step import ratios
 from asyncsim.step.batch import Batch
 from asyncsim.step.step import Step

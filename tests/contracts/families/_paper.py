@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from asyncsim.methods._evaluate import evaluate
+from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
 from tests.contracts.laboratory import NOTHING, case
 
