@@ -6,17 +6,29 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from asyncsim.policies._cache import Columns, Pair
-from asyncsim.policies._language_keeping import Kept
 from asyncsim.policies._language_network import Model, read
-from asyncsim.policies._language_prompts import Prompts, alike, common, joined, read_through, refuse_long
+from asyncsim.policies._language_prompts import (
+    Columns,
+    Kept,
+    Pair,
+    Prompts,
+    alike,
+    common,
+    joined,
+    read_through,
+    refuse_long,
+    together,
+)
 from asyncsim.step.batch import Draws, Outputs
 from asyncsim.step.versions import View
+
+if TYPE_CHECKING:
+    from asyncsim.policies.causal_lm import CausalLM
 
 
 @dataclass(frozen=True)
@@ -150,7 +162,7 @@ class Lane:
             staying = torch.empty_like(used)
             staying[place] = present
             remaining = self.cache if len(used) == len(self.rows) else self.cache.select(used)
-            self.cache, self.rows = remaining.concatenate(fresh), torch.cat([staying, leaders])
+            self.cache, self.rows = together([remaining, fresh]), torch.cat([staying, leaders])
             self.place[present] = place
         self.place[rows] = len(used) + which
 
@@ -207,7 +219,7 @@ class Memory:
 
     def lane(self, model: Model, view: View, owner: int, form: str, rows: Tensor) -> Lane:
         """The lane of a (slot, replicate), numbered slot R + replicate, for rows int64 `[b]` to be read there."""
-        weights = view.weights["flat"]
+        weights = view.weights["parameters"]
         if self.origin is None or self.origin() is not weights or self.edition != weights._version:
             if self.kept is not None:
                 self._leave(list(self.lanes.values()))
@@ -248,7 +260,7 @@ class Memory:
     def held(self, rows: Tensor) -> tuple[Tensor, Columns | None]:
         """Copies of the kept columns of rows int64 `[b]`, as long as their responses, and which rows have any."""
         assert self.kept is not None
-        away = rows[self.kept.piece[rows] >= 0]
+        away = torch.tensor([row for row in rows.tolist() if row in self.kept.away], dtype=torch.int64)
         parts = [(away, self.kept.copy(away))] if len(away) else []
         for lane in self.lanes.values():
             here = rows[lane.place[rows] >= 0]
@@ -256,9 +268,7 @@ class Memory:
                 parts.append((here, lane.cache.select(lane.place[here])))
         if not parts:
             return rows[:0], None
-        columns = parts[0][1]
-        for _, part in parts[1:]:
-            columns = columns.concatenate(part)
+        columns = together([part for _, part in parts])
         width = self.prompts.width + self.actions.shape[1]
         return torch.cat([part for part, _ in parts]), columns.resized(width)
 
@@ -288,33 +298,27 @@ def owners(view: View, shape: tuple[int, int, int, int]) -> Tensor:
 
 
 def draw(
-    model: Model,
-    distribution: Distribution,
-    form: str,
-    view: View,
-    memory: Memory,
-    draws: Draws,
-    token: int,
-    active: Tensor,
-    whole: bool = False,
+    policy: CausalLM, view: View, memory: Memory, draws: Draws, token: int, active: Tensor
 ) -> tuple[Tensor, Outputs]:
     """Tokens int64 `[R, G, N]` of the active rows and what is recorded of them; 0 elsewhere.
 
-    `log_prob` in nats, with `whole` that of every token, `log_probs` `[R, G, N, V]`; `value` of what was read, where
-    there is a critic; where caches are kept `stale_cache`, 1 where the model read an entry that other weights wrote.
+    `log_prob` in nats, with `distributions` that of every token, `log_probs` `[R, G, N, V]`; `value` of what was read,
+    where there is a critic; where caches are kept `stale_cache`, 1 where the model read an entry that other weights
+    wrote.
     """
+    model, whole = policy.model, policy.distributions
     shape = active.shape
     uniform, active = draws.uniform(token, 0).reshape(-1), active.reshape(-1)
     owner = owners(view, (*shape, 1)).reshape(-1)
     action = torch.zeros_like(owner)
-    log_prob = torch.zeros(owner.shape, dtype=view.weights["flat"].dtype)
+    log_prob = torch.zeros(owner.shape, dtype=view.weights["parameters"].dtype)
     stale, value = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
     every = log_prob.new_zeros(len(owner), model.vocabulary if whole else 0)
     for one in torch.unique(owner[active]).tolist():
         rows = (active & (owner == one)).nonzero()[:, 0]
-        lane = memory.lane(model, view, one, form, rows)
+        lane = memory.lane(model, view, one, policy.sampler, rows)
         logits, which = lane.logits(rows, memory.actions[:, :token])
-        log_probs = distribution.log_prob(logits[:, : model.vocabulary])
+        log_probs = policy.distribution.log_prob(logits[:, : model.vocabulary])
         chosen = choose(log_probs, uniform[rows], which)
         action[rows] = chosen
         log_prob[rows] = log_probs[which, chosen].to(log_prob.dtype)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +17,9 @@ from asyncsim.policies._language_sampling import Distribution, owners
 from asyncsim.policies._policy import Forward
 from asyncsim.step.batch import Batch, Outputs
 from asyncsim.step.versions import View
+
+if TYPE_CHECKING:
+    from asyncsim.policies.causal_lm import CausalLM
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,11 @@ class Scoring:
     action: Tensor
     pieces: list[Piece]
     names: tuple[str, ...]
-    vocabulary: int
+
+    @property
+    def vocabulary(self) -> int:
+        """V."""
+        return self.model.vocabulary
 
     def outputs(self, network: nn.Module, piece: Piece) -> Outputs:
         """Outputs by name, 0 where another owner's weights are read; differentiable in live weights.
@@ -69,30 +78,24 @@ class Scoring:
             outputs[name] = nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))
         return outputs
 
-    def empty(self) -> Outputs:
-        """Outputs of zeros."""
+    def graphs(self, live: bool) -> Iterator[Graph]:
+        """Every piece with its outputs, where `live` with their graph; weights are bound once for an owner's pieces."""
+        for owner, pieces in groupby(self.pieces, key=lambda piece: piece.owner):
+            network, leaves = self.model.bound(self.flat.flatten(0, 1)[owner], self.form, live)
+            for piece in pieces:
+                with torch.set_grad_enabled(live):
+                    outputs = self.outputs(network, piece)
+                yield piece, outputs, leaves
+
+    def values(self, graphs: Iterable[Graph] | None = None) -> Outputs:
+        """All outputs, detached."""
         shape = tuple(self.action.shape)
         wide = {name: (*shape, self.vocabulary) if name in WIDE else shape for name in self.names}
-        return {name: torch.zeros(each, dtype=self.flat.dtype) for name, each in wide.items()}
-
-    def values(self) -> Outputs:
-        """All outputs, detached."""
-        totals = self.empty()
-        for piece, network, _ in self._bound(False):
-            for name, value in self.outputs(network, piece).items():
-                totals[name][piece.rows] += value.to(self.flat.dtype)
+        totals = {name: torch.zeros(each, dtype=self.flat.dtype) for name, each in wide.items()}
+        for piece, outputs, _ in self.graphs(False) if graphs is None else graphs:
+            for name, value in outputs.items():
+                totals[name][piece.rows] += value.detach().to(self.flat.dtype)
         return totals
-
-    def live(self) -> tuple[Outputs, list[Graph]]:
-        """All outputs, detached, and those of every piece with its graph."""
-        totals, graphs = self.empty(), []
-        for piece, network, leaves in self._bound(True):
-            with torch.enable_grad():
-                value = self.outputs(network, piece)
-            graphs.append((piece, value, leaves))
-            for name, each in value.items():
-                totals[name][piece.rows] += each.detach().to(self.flat.dtype)
-        return totals, graphs
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
         """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are made again.
@@ -100,7 +103,7 @@ class Scoring:
         Each owner's gradient goes to its replicate: owner modulo R.
         """
         total = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype)
-        for piece, value, leaves in self._again() if graphs is None else graphs:
+        for piece, value, leaves in self.graphs(True) if graphs is None else graphs:
             terms, weights = [], []
             for name, cotangent in cotangents.items():
                 live = value[name]
@@ -114,22 +117,6 @@ class Scoring:
                 part += gradient.reshape(-1).to(total.dtype)
         return total
 
-    def _again(self) -> Iterator[Graph]:
-        for piece, network, leaves in self._bound(True):
-            with torch.enable_grad():
-                value = self.outputs(network, piece)
-            yield piece, value, leaves
-
-    def _bound(self, live: bool) -> Iterator[tuple[Piece, nn.Module, list[nn.Parameter]]]:
-        """Every piece with a network at its owner's weights, made once for all pieces of an owner."""
-        owner, network = -1, None
-        leaves: list[nn.Parameter] = []
-        for piece in self.pieces:
-            if network is None or piece.owner != owner:
-                owner = piece.owner
-                network, leaves = self.model.bound(self.flat.flatten(0, 1)[owner], self.form, live)
-            yield piece, network, leaves
-
 
 def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
     """An output of responses int64 `[b, T]` from the log-probs of every token `[b, T, V]`."""
@@ -140,39 +127,28 @@ def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
 
 
-def prepare(
-    model: Model,
-    distribution: Distribution,
-    form: str,
-    context: int,
-    view: View,
-    batch: Batch,
-    names: tuple[str, ...],
-    micro_batch: int | None,
-) -> Scoring:
-    """The scoring of a batch at the weights of a view, in pieces of at most `micro_batch` rows."""
+def prepare(policy: CausalLM, form: str, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
+    """The scoring of a batch in a number format at the weights of a view, in pieces of at most `micro_batch` rows."""
     R, G, N, T = batch.action.shape
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
-    prompts = lay_out(batch.state.reshape(R * G * N, -1), context)
+    prompts = lay_out(batch.state.reshape(R * G * N, -1), policy.context)
     reach = torch.where(mask, torch.arange(1, T + 1), 0).amax(1)
-    refuse_long(int((prompts.length + reach).max()), context)
+    refuse_long(int((prompts.length + reach).max()), policy.context)
     owner = owners(view, (R, G, N, T)).reshape(-1, T)[:, :longest]
     mask = mask[:, :longest]
     pieces = []
     for one in torch.unique(owner[mask]).tolist():
         chosen = mask & (owner == one)
         rows = chosen.any(1).nonzero()[:, 0]
-        pieces += [Piece(one, part, chosen[part]) for part in rows.split(micro_batch or len(rows))]
-    flat = view.weights["flat"]
-    action, V = batch.action.reshape(-1, T)[:, :longest], model.vocabulary
-    return Scoring(model, distribution, form, flat, prompts, action, pieces, names, V)
+        pieces += [Piece(one, part, chosen[part]) for part in rows.split(policy.micro_batch or len(rows))]
+    flat, action = view.weights["parameters"], batch.action.reshape(-1, T)[:, :longest]
+    return Scoring(policy.model, policy.distribution, form, flat, prompts, action, pieces, names)
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
     """Outputs `[R, G, N, T, ...]` and their pullback; with several pieces the pullback computes each of them again."""
-    keep = len(scoring.pieces) == 1
-    outputs, graphs = scoring.live() if keep else (scoring.values(), None)
+    graphs = list(scoring.graphs(True)) if len(scoring.pieces) == 1 else None
     T = scoring.action.shape[1]
 
     def pullback(cotangents: Outputs) -> Tensor:
@@ -185,7 +161,7 @@ def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
         # Outputs that nobody asked for here: those of a gradient at the behavior weights are computed elsewhere.
         return dataclasses.replace(scoring, names=tuple(flat)).pull(flat, None)
 
-    return Forward({name: widened(value, shape) for name, value in outputs.items()}, pullback)
+    return Forward({name: widened(value, shape) for name, value in scoring.values(graphs).items()}, pullback)
 
 
 def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from asyncsim.base import checks, knobs
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.methods._method import Method
-from asyncsim.policies._policy import Policy, installed, require_outputs
+from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.sampling.rollouts import Sampler, Trajectories, enumerate_outcomes
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
@@ -216,7 +216,7 @@ def _on_population(
     checks.require({len(now), len(then)} <= {1, R}, "parameters, behavior", shapes, "of the same R, or 1", remedy)
     now, then = now.expand(R, -1), then.expand(R, -1)
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
-    view = versions.current(installed(policy, policy.prepare(then)))
+    view = versions.current(policy.install(policy.prepare(then)))
     batch = enumerate_outcomes(_sampler(task, policy, 1, R, 0), _no_version(), staleness, trajectory, view)
     return evaluate(method, task, policy, policy.prepare(now), batch), single and R == 1
 
@@ -225,7 +225,7 @@ def _chances(task: Task, policy: Policy, then: Tensor, prompt: int) -> Tensor:
     """Probability of each outcome under the behavior weights, `[O]`."""
     sampler = _sampler(task, policy, 1, 1, 0)
     trajectory = np.full((1, 1, 1), prompt, dtype=np.int64)
-    view = versions.current(installed(policy, policy.prepare(then)))
+    view = versions.current(policy.install(policy.prepare(then)))
     return enumerate_outcomes(sampler, _no_version(), 0, trajectory, view).mass[0, 0]
 
 
@@ -235,7 +235,7 @@ def _every_batch(
     """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
     sampler = _sampler(task, policy, samples, picks.shape[0], 0)
-    view = versions.current(installed(policy, policy.prepare(then.expand(picks.shape[0], -1))))
+    view = versions.current(policy.install(policy.prepare(then.expand(picks.shape[0], -1))))
 
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)

@@ -41,7 +41,7 @@ drawn(266, "tasks", "listed outcomes: what the environment says counts as the po
      f"{T}._tabular:TabularTask._enumerate",
      "mask = mask * (1.0 - inserted[:, keep])", "mask = mask * 1.0",
      killer="tasks/test_tools.py::test_outcomes_are_those_of_a_plain_program[no room for a reply]")  # fmt: skip
-drawn(267, "tasks", "arithmetic: no room for the line break behind the longest answer", f"{T}.arithmetic:arithmetic",
+drawn(267, "tasks", "arithmetic: no room for the line break behind the longest answer", f"{T}.texts:arithmetic",
      "else digits + 1) + 1", "else digits + 1)")  # fmt: skip
 drawn(268, "policies", "mlp: gradient of the spread averaged over tokens, not summed", f"{P}.mlp:Mlp._pull",
      "spread.sum(1)", "spread.mean(1)")  # fmt: skip
@@ -53,7 +53,7 @@ drawn(270, "policies", "mlp: table of versions filled up with version 0", f"{P}.
 drawn(271, "policies", "tabular: all samples of a group act by the weights of its first",
      f"{P}._tabular_kernels:choose",
      "n if slot.shape[2] > 1 else 0", "0", by=f"{P}.tabular:Tabular.act")  # fmt: skip
-drawn(272, "policies", "language models: keys returned as values", f"{P}._cache:Columns.update",
+drawn(272, "policies", "language models: keys returned as values", f"{P}._language_prompts:Columns.update",
      "pair[1][:, :, : self.column + 1]", "pair[0][:, :, : self.column + 1]")  # fmt: skip
 drawn(273, "predicting", "false alarms counted on the runs that set the level", f"{R}.predicting:_alarm",
      "(controls[:, held_out] > level)", "(controls[:, setting] > level)")  # fmt: skip
@@ -77,7 +77,7 @@ PLANTS[274] = Plant(
     {},
     f"{P}._engine:Engine.install",
 )
-drawn(275, "tasks", "token bandit: success only beyond its share", f"{T}.token_bandit:TokenBandit.score",
+drawn(275, "tasks", "token bandit: success only beyond its share", f"{T}.bandits:TokenBandit.score",
      ">= self.success * self.horizon - 1e-9", "> self.success * self.horizon")  # fmt: skip
 drawn(276, "systems", "staleness: every realization is the first", f"{S}._system:System.staleness",
      "samples_per_group, m, seed)", "samples_per_group, 0, seed)")  # fmt: skip
@@ -86,7 +86,7 @@ drawn(277, "predicting", "trailing mean over one number less", f"{R}.signals:tra
      killer="diagnosing/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3]")  # fmt: skip
 drawn(278, "systems", "fixed lag: places for one batch only", f"{S}.textbook:fixed_lag",
      "groups_per_batch, lag, ", "groups_per_batch, lag, groups_per_batch, ")  # fmt: skip
-drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}._mdp:TabularMDP.exact",
+drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T}.processes:TabularMDP.exact",
      "self.discount**t * pairs", "pairs")  # fmt: skip
 drawn(280, "systems", "OpenRLHF: the batch in training has a ticket too", f"{S}.labs:openrlhf",
      "tickets=async_queue_size * batch", "tickets=(async_queue_size + 1) * batch")  # fmt: skip
@@ -133,9 +133,9 @@ drawn(298, "diagnostics", "accumulators go on from one run to the next", f"{D}._
      "value.fresh()", "value")  # fmt: skip
 drawn(299, "systems", "AReaL: batches packed in the order in which groups end", f"{S}.labs:areal",
      'order="oldest_start"', 'order="done"')  # fmt: skip
-drawn(300, "tasks", "bit chain: a wrong bit valued a token too early", f"{T}.bit_chain:BitChain.exact",
+drawn(300, "tasks", "bit chain: a wrong bit valued a token too early", f"{T}.bandits:BitChain.exact",
      "(reached * paid[t + 1])", "(reached * paid[t])")  # fmt: skip
-drawn(301, "policies", "feedback: density at the newest gain, not at the sample's", f"{P}.feedback:Feedback._gain",
+drawn(301, "policies", "feedback: density at the newest gain, not at the sample's", f"{P}.continuous:Feedback._gain",
      "stack[int(view.slot.flat[0])]", "stack[-1]")  # fmt: skip
 drawn(302, "staleness", "every token as old as the oldest of its sample", "asyncsim.step.step:Step.staleness",
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)",

@@ -12,7 +12,7 @@ import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.methods._evaluate import evaluate
 from asyncsim.step import versions
-from asyncsim.tasks.arithmetic import Arithmetic
+from asyncsim.tasks.texts import Arithmetic
 from tests.contracts.laboratory import NOTHING
 from tests.language import test_causal_lm as plain
 from tests.language.test_causal_lm import SHAPE, SHARED, T, ids, one_thread, view_of, weights
