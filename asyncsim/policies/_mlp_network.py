@@ -94,16 +94,6 @@ class Layout:
         mean, variance, count = flat[:, self.trained :].split((self.observation, self.observation, 1), dim=1)
         return mean, variance, count
 
-    def rounded(self, flat: Tensor, form: str) -> Tensor:
-        """The same parameters with the policy network in a number format; int8 has a scale for each unit's inputs."""
-        out = flat.clone()
-        for weight, bias in self.actor(out):
-            weight.copy_(rounded(weight, form, 1))
-            bias.copy_(rounded(bias, form, None))
-        spread = self.log_std(out)
-        spread.copy_(rounded(spread, form, None))
-        return out
-
     def _layers(self, flat: Tensor, begin: int, outputs: int) -> Layers:
         layers = []
         for i, o in self.shapes(outputs):

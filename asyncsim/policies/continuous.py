@@ -18,11 +18,7 @@ from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
 WIDTH = real(
-    1.0,
-    "standard deviation of each coordinate, in units of the action",
-    0.0,
-    above=True,
-    remedy="a policy of width 0 has no score",
+    1.0, "standard deviation, in units of the action", 0.0, above=True, remedy="a policy of width 0 has no score"
 )
 
 
@@ -245,7 +241,7 @@ def quadratic(
     curvatures: Any = handed_on((1.0,), "lambda, positive, one per coordinate, in loss per squared parameter"),
     noise: float = real(
         1.0,
-        "standard deviation per coordinate of the gradient noise of one sample",
+        "standard deviation of a sample's gradient noise, per coordinate",
         0.0,
         remedy="use 0 for the mean dynamics",
     ),

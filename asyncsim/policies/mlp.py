@@ -23,6 +23,7 @@ from asyncsim.policies._mlp_network import (
     log_softmax,
     merged,
     passes,
+    rounded,
 )
 from asyncsim.policies._policy import Act, Forward, Replicates, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -78,8 +79,14 @@ class Mlp(Networked):
         )
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """Parameters whose policy network is rounded."""
-        return self.layout.rounded(parameters, form)
+        """The same with the policy network in a number format; int8 has a scale for each unit's inputs."""
+        out = parameters.clone()
+        for weight, bias in self.layout.actor(out):
+            weight.copy_(rounded(weight, form, 1))
+            bias.copy_(rounded(bias, form, None))
+        spread = self.layout.log_std(out)
+        spread.copy_(rounded(spread, form, None))
+        return out
 
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None

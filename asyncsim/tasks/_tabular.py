@@ -39,10 +39,7 @@ REWARDS = choice(
 )
 DEVIATION = real(1.0, "standard deviation of that noise", 0.0, remedy="give the noise of gaussian rewards")
 KL_COEF = real(
-    0.0,
-    "beta in reward per nat: the reward becomes r - beta sum_t (log p - log reference)",
-    0.0,
-    remedy="use 0 for no penalty",
+    0.0, "beta in reward per nat: r - beta sum_t (log p - log reference) is earned", 0.0, remedy="use 0 for no penalty"
 )
 REFERENCE = handed_on(
     None, "logits like those of the table, or one row (None: uniform, an entropy bonus up to a constant)"

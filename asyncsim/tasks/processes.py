@@ -231,8 +231,7 @@ def frozen_lake(
     horizon: int | None = handed_on(None, 'T in steps (None, that of gymnasium: 100, or 200 for "8x8")'),
     discount: float = _DISCOUNT,
     desc: Sequence[str] | None = handed_on(
-        None,
-        "rows of a map of one's own in gymnasium's letters (S start, F ice, H hole, G goal), in place of `map_name`",
+        None, "rows of a map in gymnasium's letters (S start, F ice, H hole, G goal), in place of `map_name`"
     ),
 ) -> FrozenLake:
     """The frozen lake of gymnasium: cross the ice to the goal; exact values by recursion over its own tables.
@@ -335,8 +334,7 @@ class Mdp(TabularMDP):
 )
 def mdp(
     transition: Any = handed_on(
-        _TRANSITION,
-        "P, `[S, A, S]`; what the entries of a row lack to 1 is the probability that the episode ends there",
+        _TRANSITION, "P, `[S, A, S]`; what a row lacks to 1 is the probability that the episode ends there"
     ),
     rewards: Any = handed_on(_REWARDS, "r, `[S, A]`"),
     start: Any = handed_on(None, "distribution of the first state, `[S]` (None: the first one)"),

@@ -29,15 +29,6 @@ SHARED = ("aaaaaaaaab1+2=", "aaaaaaaaab12+34=", "aaaaaaaaab7=", "aaaaaaaaab12+3=
 N, T = 3, 6
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors: a second thread costs more than it saves."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def policy(exact=True, **settings):
     """A small model; in float64 unless `exact` is off."""
     settings = ({"sampler": "float64", "compute": "float64"} if exact else {}) | settings
@@ -90,11 +81,7 @@ def drawn(made, view, seen, draws=None, where=None, memory=None, action=None, to
 def batch_of(seen, action, mask=None):
     mask = torch.ones(action.shape, dtype=torch.float64) if mask is None else mask
     empty = torch.zeros(action.shape[:3], dtype=torch.float64)
-    nothing = np.zeros((1, 1, 1), dtype=np.int64)
-    return Batch(
-        action, seen.unsqueeze(3), mask, empty, empty + 1 / N, N, {}, None,
-        np.zeros((1, 1, 1, 1), dtype=np.int32), 0, np.zeros(1, dtype=np.int64), nothing,
-    )  # fmt: skip
+    return Batch.of_nobody(action, seen.unsqueeze(3), mask, empty, empty + 1 / N, N)
 
 
 def plain_logits(made, flat, tokens):

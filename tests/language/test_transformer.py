@@ -20,15 +20,6 @@ from tests.refusals import refused
 SMALL = Recipe(width=16, layers=2, heads=2, hidden=24, context=24, steps=0)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors: a second thread costs more than it saves."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def network(recipe=SMALL, seed=0, dtype=torch.float64):
     """A model with random weights ten times as large as at a start, so that every token matters."""
     made = recipe.network()

@@ -15,9 +15,7 @@ from asyncsim.step import versions
 from asyncsim.tasks.texts import Arithmetic
 from tests.contracts.laboratory import NOTHING
 from tests.language import test_causal_lm as plain
-from tests.language.test_causal_lm import SHAPE, SHARED, T, ids, one_thread, view_of, weights
-
-assert one_thread
+from tests.language.test_causal_lm import SHAPE, SHARED, T, ids, view_of, weights
 
 
 def plain_values(made, flat, seen, action):

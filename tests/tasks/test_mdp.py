@@ -30,15 +30,6 @@ TASKS = {
 ZERO = np.zeros((1, 1, 1, 1), dtype=np.int32)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors lose by more threads where other tests hold the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def parameters(task, R=1, seed=0, spread=0.7):
     return torch.from_numpy(spread * np.random.default_rng(seed).normal(size=(R, task.policy().size)))
 
