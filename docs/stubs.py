@@ -104,7 +104,7 @@ def _parts(kind: str) -> Iterator[str]:
         if not inspect.isfunction(plain):
             yield f"from {type(part).__module__} import {type(part).__name__}"
             made.append(f"{name}: {type(part).__name__}")
-        elif not hasattr(plain, "__wrapped__"):
+        elif kind not in MADE or not hasattr(plain, "__wrapped__"):
             yield f"from {home} import {name} as {name}"
         else:
             made.append(f'def {name}{_signature(part, MADE[kind])}:\n    """{_summary(part)}"""')

@@ -15,8 +15,8 @@ from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.policies.mlp import Mlp
 from asyncsim.step.batch import Draws
 from asyncsim.step.step import Step
-from asyncsim.tasks._mdp import TabularMDP
-from asyncsim.tasks._task import Simple, Turn
+from asyncsim.tasks._task import Task, Turn
+from asyncsim.tasks.processes import TabularMDP
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Linear(Mlp):
 
 
 @dataclass(frozen=True)
-class Walk(Simple):
+class Walk(Task):
     """Segments of `horizon` steps through the tables of `base`, without time limit; rewards times `scale`.
 
     Each slot holds `workers` environments that take turns, one segment each. Return: J = E sum_t gamma^t r_t from the

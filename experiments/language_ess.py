@@ -30,7 +30,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.step import ratios, versions
 from asyncsim.step.batch import Draws
 from asyncsim.step.step import Step
-from asyncsim.tasks.arithmetic import Arithmetic, arithmetic
+from asyncsim.tasks.texts import Arithmetic, arithmetic
 
 DEVICES = ("cpu", "cuda")
 COLUMNS = [

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from asyncsim.base import checks, knobs
 
 T = TypeVar("T")
+Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +92,11 @@ def number(
 
     words, kind = words + ", None for none" * optional, "Number" if varies else "float"
     return Knob(usual, words, read, domain, kind, varies, optional)
+
+
+def real(usual: Any, words: str, low: float = -math.inf, high: float = math.inf, **more: Any) -> Any:
+    """The same, one number for all replicates."""
+    return number(usual, words, low, high, varies=False, **more)
 
 
 def whole(
@@ -238,3 +244,20 @@ def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: st
         example=f">>> {name}({required})\n{kind.__name__}({usual})",
     )
     return factory(name, body, own, build, doc)
+
+
+def made(source: str, returns: str, refused: str) -> Callable[[Made], Made]:
+    """The public function whose body makes a part from knobs that are read; others are arguments as they are.
+
+    Where the docstring has an example, what the declarations say stands in front of it.
+    """
+
+    def decorate(body: Made) -> Made:
+        own = {name: each.default for name, each in inspect.signature(body).parameters.items()}
+        text, mark, example = inspect.cleandoc(body.__doc__ or "").partition(">>> ")
+        ends = (f"Returns {returns}.", f"Raises `InputError` for {refused}.", f"Source: {source}.")
+        doc = documented(text.rstrip(), told(declared(body)), *ends, example=mark + example)
+        public: Made = factory(body.__name__, body, own, body, doc)
+        return public
+
+    return decorate

@@ -2,4 +2,4 @@
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__, beside={"module": "_module", "engines": "_engines"})
+plugins.expose(__name__, beside={"module": "_module", "engines": "_engine"})

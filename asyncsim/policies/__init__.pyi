@@ -1,12 +1,12 @@
 """Policies: maps from parameters and a batch to named outputs, with their pullbacks."""
 
-from asyncsim.policies._engines import Engines
+from asyncsim.policies._engine import Engines
 from asyncsim.policies._module import module as module
 from asyncsim.policies.causal_lm import causal_lm as causal_lm
-from asyncsim.policies.feedback import feedback as feedback
-from asyncsim.policies.gaussian import gaussian as gaussian
+from asyncsim.policies.continuous import feedback as feedback
+from asyncsim.policies.continuous import gaussian as gaussian
+from asyncsim.policies.continuous import quadratic as quadratic
 from asyncsim.policies.mlp import mlp as mlp
-from asyncsim.policies.quadratic import quadratic as quadratic
 from asyncsim.policies.tabular import tabular as tabular
 
 engines: Engines

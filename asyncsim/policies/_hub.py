@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from asyncsim.base import checks
 from asyncsim.policies._language_network import weights_of
@@ -90,15 +90,8 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
         checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
         network = network.eval().requires_grad_(False)
         check_network(network, name)
-    # A slice of the positions in between goes through a slow product, 20 to 250 times slower with few rows on a CPU.
-    network.get_output_embeddings().register_forward_pre_hook(contiguous)
     header = description(network, name)
     return network, Words(tokenizer), header["context"], header | {"files": fingerprint(Path(where)) if local else None}
-
-
-def contiguous(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The same inputs, each in one piece."""
-    return tuple(tensor.contiguous() for tensor in inputs)
 
 
 def context_of(config: Any, name: str) -> int:

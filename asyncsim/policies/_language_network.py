@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim.base import checks
-from asyncsim.policies._rounding import levels
+from asyncsim.policies._mlp_network import levels
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
 """Number formats and the type in which each of them computes."""
@@ -88,7 +88,6 @@ class Model:
 
     @cached_property
     def size(self) -> int:
-        """P."""
         return sum(shape.numel() for _, shape in self.trained)
 
     def flat(self) -> Tensor:
@@ -102,11 +101,11 @@ class Model:
         With `live` they are leaves that gradients can be taken for. Frozen weights are shared with every other copy.
         """
         parts = flat.detach().split([shape.numel() for _, shape in self.trained])
-        leaves = []
-        for part, (_, shape) in zip(parts, self.trained, strict=True):
-            leaves.append(nn.Parameter(rounded(part.reshape(shape), form), requires_grad=live))
-        names = [name for name, _ in self.trained]
-        return substituted(self._frozen(form, flat.device), names, leaves), leaves
+        network, fresh = self._frozen(form, flat.device), dict[int, nn.Parameter]()
+        for part, (name, shape) in zip(parts, self.trained, strict=True):
+            leaf = nn.Parameter(rounded(part.reshape(shape), form), requires_grad=live)
+            fresh[id(network.get_parameter(name))] = leaf
+        return substituted(network, fresh), list(fresh.values())
 
     def _frozen(self, form: str, device: torch.device) -> nn.Module:
         """The loaded network with every weight in a number format, made once."""
@@ -114,10 +113,12 @@ class Model:
             return self.network
         if (form, device) not in self.frozen:
             trained = {name for name, _ in self.trained}
-            names = [name for name, _ in self.network.named_parameters() if name not in trained]
-            weights = dict(self.network.named_parameters())
-            fresh = [nn.Parameter(rounded(weights[n].data, form).to(device), requires_grad=False) for n in names]
-            network = substituted(self.network, names, fresh)
+            fresh = {
+                id(weight): nn.Parameter(rounded(weight.data, form).to(device), requires_grad=False)
+                for name, weight in self.network.named_parameters()
+                if name not in trained
+            }
+            network = substituted(self.network, fresh)
             for module in network.modules():
                 module._buffers = {k: None if b is None else b.to(device) for k, b in module._buffers.items()}
             self.frozen[form, device] = network
@@ -131,19 +132,16 @@ def rounded(weight: Tensor, form: str) -> Tensor:
     return weight.to(FORMATS[form])
 
 
-def substituted(network: nn.Module, names: Sequence[str], weights: Sequence[nn.Parameter]) -> nn.Module:
-    """The same network with other weights under these names; it shares every other tensor, and runs beside it."""
-    fresh = {id(network.get_parameter(n)): w for n, w in zip(names, weights, strict=True)}
-    return _clone(network, fresh)
+def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Module:
+    """The same network with other weights, by the identity of the old ones, in tied places too.
 
-
-def _clone(module: nn.Module, fresh: dict[int, nn.Parameter]) -> nn.Module:
-    """A copy of the modules that shares tensors; weights given by the identity of the old ones reach tied places."""
+    It shares every other tensor, and runs beside it.
+    """
     twin = copy.copy(module)
     twin.__dict__ = dict(module.__dict__)
     twin._parameters = {k: fresh.get(id(p), p) for k, p in module._parameters.items()}
     twin._buffers = dict(module._buffers)
-    twin._modules = {k: None if m is None else _clone(m, fresh) for k, m in module._modules.items()}
+    twin._modules = {k: None if m is None else substituted(m, fresh) for k, m in module._modules.items()}
     return twin
 
 
@@ -181,43 +179,21 @@ def value_head(network: nn.Module) -> nn.Linear:
     return head
 
 
-@contextmanager
-def _hidden(network: Any) -> Iterator[list[Tensor]]:
-    """The states that the head of a network reads while it is called, `[B, K, W]`."""
-    seen: list[Tensor] = []
-    if hasattr(network, "get_output_embeddings"):
-        hook = network.get_output_embeddings().register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    else:
-        hook = network.norm.register_forward_hook(lambda *about: seen.append(about[2]))
-    try:
-        yield seen
-    finally:
-        hook.remove()
+def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
+    """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
 
-
-def read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
-    """Logits of the last `kept` positions, `[B, kept, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
-
-    Of a network with a critic `[B, kept, V + 1]`, its values behind them.
+    Of a network with a critic `[B, count, V + 1]`, its values behind them.
     """
-    critic = getattr(network, CRITIC, None)
-    if critic is None:
-        return _read(network, ids, place, mask, cache, count)
-    with _hidden(network) as seen:
-        logits = _read(network, ids, place, mask, cache, count)
-    return torch.cat([logits, critic(seen[-1]).to(logits.dtype)], -1)
-
-
-def _read(network: nn.Module, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     dtype = next(network.parameters()).dtype
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
-    scores = network(
-        input_ids=ids,
-        position_ids=place,
-        attention_mask=bias,
-        past_key_values=cache,
-        logits_to_keep=count,
-        use_cache=False,
-    )
-    logits: Tensor = scores.logits
-    return logits
+    about = {"input_ids": ids, "position_ids": place, "attention_mask": bias, "past_key_values": cache}
+    critic, hidden = getattr(network, CRITIC, None), list[Tensor]()
+    # The critic reads the states that the head reads.
+    listening: Any = nullcontext()
+    if critic is not None and hasattr(network, "get_output_embeddings"):
+        listening = network.get_output_embeddings().register_forward_pre_hook(lambda _, seen: hidden.append(seen[0]))
+    elif critic is not None:
+        listening = network.norm.register_forward_hook(lambda *seen: hidden.append(seen[2]))
+    with listening:
+        logits: Tensor = network(**about, logits_to_keep=count, use_cache=False).logits
+    return logits if critic is None else torch.cat([logits, critic(hidden[-1]).to(logits.dtype)], -1)

@@ -1,7 +1,13 @@
-"""Prompts of unequal lengths in one rectangle: what all have in common stands in front, once."""
+"""Prompts of unequal lengths in one rectangle, what all have in common in front, and what was read of them before.
+
+Keys and values are called as the caches of `transformers` are. Engines may go on with entries that outlive the weights
+that wrote them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,11 +15,168 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim.base import checks
-from asyncsim.policies._cache import Growing, Pair
 from asyncsim.policies._language_network import read
 
+Pair = tuple[Tensor, Tensor]
+"""Keys and values of one layer, each `[B, H, C, D]`."""
+
+STEP = 32
+"""Columns by which a full cache grows."""
 WORTH = 8
 """Tokens that prompts must share for a pass of their own to save work."""
+
+
+class Growing:
+    """The keys and values of one pass behind those of a pass before it; gradients go through both.
+
+    `layers` holds what this pass added; the pass before may have had one row, which stands for every row.
+    """
+
+    is_compileable = False
+
+    def __init__(self, before: list[Pair] | None = None) -> None:
+        self.before = before
+        self.layers: list[Pair] = []
+
+    def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
+        """Keys and values that this pass sees, `[B, H, C, D]`."""
+        self.layers.append((key, value))
+        if self.before is None:
+            return key, value
+        rows = key.shape[0]
+        old_key, old_value = (x.expand(rows, -1, -1, -1) for x in self.before[layer_idx])
+        return torch.cat([old_key, key], 2), torch.cat([old_value, value], 2)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Columns so far."""
+        before = self.before[layer_idx][0].shape[2] if self.before else 0
+        return before + (self.layers[layer_idx][0].shape[2] if len(self.layers) > layer_idx else 0)
+
+
+class Columns:
+    """Keys and values `[B, H, C, D]` of every layer, written one column at a time.
+
+    `point` sets the column and rows that the next pass writes; other rows stay unchanged. Columns behind it are hidden,
+    so a column can be written again.
+    """
+
+    is_compileable = False
+
+    def __init__(self, layers: list[Pair]) -> None:
+        self.layers = layers
+        self.column = layers[0][0].shape[2]
+        self.rows: Tensor | None = None
+
+    def point(self, column: int, rows: Tensor | None = None) -> None:
+        """Aim the next pass at a column; `rows` int64 `[b]`, or all."""
+        self.column, self.rows = column, rows
+        columns = self.layers[0][0].shape[2]
+        if column >= columns:
+            self.layers = [(_longer(k, column + STEP), _longer(v, column + STEP)) for k, v in self.layers]
+
+    def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
+        """Write one column of a layer; keys and values up to it, `[B, H, column + 1, D]`."""
+        pair = self.layers[layer_idx]
+        for old, new in zip(pair, (key, value), strict=True):
+            if self.rows is None:
+                old[:, :, self.column] = new[:, :, 0]
+            else:
+                old[self.rows, :, self.column] = new[self.rows, :, 0]
+        return pair[0][:, :, : self.column + 1], pair[1][:, :, : self.column + 1]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Columns before the one that is written next."""
+        return self.column
+
+    def select(self, rows: Tensor) -> Columns:
+        """The cache of some rows, int64 `[b]`."""
+        return Columns([(k[rows], v[rows]) for k, v in self.layers])
+
+    def resized(self, columns: int) -> Columns:
+        """The first columns alone, or zeros behind the last one."""
+        return Columns(
+            [(_longer(k, columns)[:, :, :columns], _longer(v, columns)[:, :, :columns]) for k, v in self.layers]
+        )
+
+
+def together(caches: Sequence[Columns]) -> Columns:
+    """One cache with the rows of several behind one another; fresh tensors."""
+    width = max(cache.layers[0][0].shape[2] for cache in caches)
+    layers = zip(*(cache.resized(width).layers for cache in caches), strict=True)
+    return Columns([(torch.cat([k for k, _ in pairs]), torch.cat([v for _, v in pairs])) for pairs in layers])
+
+
+def _longer(tensor: Tensor, columns: int) -> Tensor:
+    """`[B, H, C, D]` with zeros behind the last column."""
+    B, H, C, D = tensor.shape
+    if columns <= C:
+        return tensor
+    return torch.cat([tensor, tensor.new_zeros(B, H, columns - C, D)], 2)
+
+
+class Kept:
+    """Columns of rows that no lane is reading, and which weights wrote what.
+
+    `writer` int64 `[B, t]`: number of the weights that drew a token, and so wrote the column in front of it (-1: none
+    yet). `digests`: those weights in the order of their numbers; equal weights have one number. `away`: the columns of
+    a row, as a cache and its place in it.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.writer = torch.full((rows, 0), -1)
+        self.digests: list[str] = []
+        self.away: dict[int, tuple[Columns, int]] = {}
+
+    def number(self, flat: Tensor) -> int:
+        """The number of weights `[P]`, told by their bits: a version that changed nothing keeps the number."""
+        digest = hashlib.blake2b(flat.detach().cpu().contiguous().numpy().tobytes(), digest_size=16).hexdigest()
+        if digest not in self.digests:
+            self.digests.append(digest)
+        return self.digests.index(digest)
+
+    def note(self, token: int, rows: Tensor, number: int) -> Tensor:
+        """Note who draws a token of some rows; whether any entry that it reads was written by others, bool `[b]`."""
+        missing = token + 1 - self.writer.shape[1]
+        if missing > 0:
+            self.writer = torch.nn.functional.pad(self.writer, (0, missing), value=-1)
+        self.writer[rows, token] = number
+        return (self.writer[rows, :token] != number).any(1)
+
+    def put(self, rows: Tensor, columns: Columns) -> None:
+        """Put the columns of rows int64 `[b]` away; they belong to nobody else."""
+        self.away |= {row: (columns, place) for place, row in enumerate(rows.tolist())}
+
+    def copy(self, rows: Tensor) -> Columns:
+        """Columns of rows int64 `[b]` that were put away, in this order; fresh tensors."""
+        places = [self.away[row] for row in rows.tolist()]
+        return together([columns.select(torch.tensor([place])) for columns, place in places])
+
+    def drop(self, rows: Tensor) -> None:
+        """Forget what was put away of rows."""
+        for row in rows.tolist():
+            self.away.pop(row, None)
+
+    def cut(self, rows: Tensor, columns: Columns | None) -> Kept:
+        """The same of some rows int64 `[b]`, with their columns."""
+        fresh = Kept(len(rows))
+        fresh.digests, fresh.writer = list(self.digests), self.writer[rows].clone()
+        if columns is not None:
+            fresh.put(torch.arange(len(rows)), columns)
+        return fresh
+
+    def packed(self, rows: Tensor, columns: Columns | None) -> dict[str, Any]:
+        """Plain containers; `columns` of the rows int64 `[b]` that have any."""
+        layers = [] if columns is None else columns.layers
+        return {"digests": self.digests, "writer": self.writer, "rows": rows, "layers": layers}
+
+    @classmethod
+    def unpacked(cls, tree: dict[str, Any]) -> Kept:
+        """What `packed` wrote."""
+        kept = cls(len(tree["writer"]))
+        kept.digests, kept.writer = tree["digests"], tree["writer"]
+        if tree["layers"]:
+            kept.put(tree["rows"], Columns([(key, value) for key, value in tree["layers"]]))
+        return kept
 
 
 @dataclass(frozen=True)
@@ -36,11 +199,6 @@ class Prompts:
     def rows(self, rows: Tensor) -> Prompts:
         """Some rows, int64 `[b]`."""
         return replace(self, rest=self.rest[rows], length=self.length[rows])
-
-    def distinct(self) -> tuple[Prompts, Tensor]:
-        """Each prompt once, and which of them every row has, int64 `[B]`."""
-        first, which = self.alike(self.rest[:, :0])
-        return self.rows(first), which
 
     def alike(self, response: Tensor) -> tuple[Tensor, Tensor]:
         """The first row of each prompt with its response int64 `[B, T]`, `[b]`, and which of them every row is like."""
@@ -144,10 +302,10 @@ def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list
 def teacher_forced(network: nn.Module, prompts: Prompts, response: Tensor) -> Tensor:
     """Logits of every token of responses int64 `[B, T]`, `[B, T, V]`; equal prompts are read once."""
     before, T = common(network, prompts), response.shape[1]
-    distinct, which = prompts.distinct()
-    if len(distinct.length) == len(which):
+    rows, which = prompts.alike(response[:, :0])
+    if len(rows) == len(which):
         return read_through(network, prompts, response[:, : T - 1], before, T)[0]
-    first, layers = read_through(network, distinct, response[: len(distinct.length), :0], before, 1)
+    first, layers = read_through(network, prompts.rows(rows), response[rows, :0], before, 1)
     if T == 1:
         return first[which]
     place = prompts.length.unsqueeze(1) + torch.arange(T - 1)

@@ -1,19 +1,138 @@
-"""Perceptrons with tanh units, one per replicate, run and pulled back together."""
+"""Perceptrons with tanh units, one per replicate: where they lie in flat parameters, how they are run and pulled back.
+
+From the last layer of a policy network to actions there is a softmax over choices, or a normal with its own spread.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.policies._mlp_layout import Layers, Layout
-from asyncsim.step.versions import View
+from asyncsim.base import checks, rng
+from asyncsim.base.parts import handed_on
+from asyncsim.policies._policy import Keys, Policy
+from asyncsim.step.batch import Draws, Outputs
+from asyncsim.step.versions import View, Weights
 
+_LOG_TWO_PI = math.log(2.0 * math.pi)
 _CLIP = 10.0
 _EPS = 1e-8
+SAMPLERS = ("bfloat16", "int8")
+"""Formats that the weights of a network's sampler may be rounded to."""
+SAMPLER = handed_on(
+    None,
+    'format that the weights actions are drawn from are rounded to, "bfloat16" or "int8" (a scale for each unit, or '
+    "row of a matrix), None for the trainer's own",
+)
+
+Layers = list[tuple[Tensor, Tensor]]
+"""Weights `[R, inputs, outputs]` and biases `[R, outputs]` of each layer, from the input on."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Policy layers, the spread of a normal head, value layers, observation normalizer: in this order in `[R, P]`.
+
+    `observation` D; `hidden`, units of each hidden layer of both networks; `width`, outputs of the policy network;
+    `spread`, entries of `log_std` (0: none); `values`, outputs of the value network (0: there is none); `normalize`,
+    whether there is a normalizer.
+    """
+
+    observation: int
+    hidden: tuple[int, ...]
+    width: int
+    spread: int
+    values: int
+    normalize: bool
+
+    def shapes(self, outputs: int) -> list[tuple[int, int]]:
+        """Inputs and outputs of every layer of a network."""
+        units = (self.observation, *self.hidden, outputs)
+        return list(pairwise(units))
+
+    @property
+    def spread_begin(self) -> int:
+        """Entries of the policy layers."""
+        return sum((i + 1) * o for i, o in self.shapes(self.width))
+
+    @property
+    def critic_begin(self) -> int:
+        """Entries before the value layers."""
+        return self.spread_begin + self.spread
+
+    @property
+    def trained(self) -> int:
+        """Entries that gradients move; the normalizer lies behind them."""
+        return self.critic_begin + (sum((i + 1) * o for i, o in self.shapes(self.values)) if self.values else 0)
+
+    @property
+    def size(self) -> int:
+        return self.trained + (2 * self.observation + 1 if self.normalize else 0)
+
+    def actor(self, flat: Tensor) -> Layers:
+        """Views of the policy layers."""
+        return self._layers(flat, 0, self.width)
+
+    def valuer(self, flat: Tensor) -> Layers:
+        """Views of the value layers."""
+        return self._layers(flat, self.critic_begin, self.values)
+
+    def log_std(self, flat: Tensor) -> Tensor:
+        """View of the spread, `[R, spread]`."""
+        return flat[:, self.spread_begin : self.critic_begin]
+
+    def normalizer(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Views of the running mean and variance, `[R, D]`, and of the count of observations, `[R, 1]`."""
+        mean, variance, count = flat[:, self.trained :].split((self.observation, self.observation, 1), dim=1)
+        return mean, variance, count
+
+    def _layers(self, flat: Tensor, begin: int, outputs: int) -> Layers:
+        layers = []
+        for i, o in self.shapes(outputs):
+            weight = flat[:, begin : begin + i * o].unflatten(1, (i, o))
+            layers.append((weight, flat[:, begin + i * o : begin + (i + 1) * o]))
+            begin += (i + 1) * o
+        return layers
+
+    def initial(self, replicates: np.ndarray, seed: int, gain: float, log_std: float) -> Tensor:
+        """Orthogonal weights, float64 `[R, P]`: gain sqrt(2) for hidden layers, `gain` and 1 for the last ones."""
+        flat = torch.zeros((len(replicates), self.size), dtype=torch.float64)
+        networks = [(self.actor(flat), gain)] + ([(self.valuer(flat), 1.0)] if self.values else [])
+        layer = 0
+        for layers, last in networks:
+            for k, (weight, _) in enumerate(layers):
+                scale = math.sqrt(2.0) if k + 1 < len(layers) else last
+                weight.copy_(scale * _orthogonal(replicates, seed, layer, weight.shape[1], weight.shape[2]))
+                layer += 1
+        self.log_std(flat).fill_(log_std)
+        if self.normalize:
+            self.normalizer(flat)[1].fill_(1.0)
+        return flat
+
+
+def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outputs: int) -> Tensor:
+    """One matrix with orthonormal rows or columns per replicate, uniform among them, float64 `[R, inputs, outputs]`.
+
+    Draws are keyed by (replicate, row, layer, column).
+    """
+    from asyncsim.base import rng_compiled
+
+    long, short = max(inputs, outputs), min(inputs, outputs)
+    normals = np.empty((len(replicates), long, short))
+    rows, first = np.arange(long).reshape(1, -1), np.zeros(len(replicates), dtype=np.int64)
+    rng_compiled.fill_normals(*rng.Stream(seed, "initial").key, replicates, first, rows, layer, 0, normals)
+    q, r = torch.linalg.qr(torch.from_numpy(normals))
+    # QR leaves the signs of the columns open; those of the diagonal make it unique, hence uniform.
+    q = q * torch.where(r.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).unsqueeze(1)
+    return q if inputs >= outputs else q.mT
 
 
 class Network:
@@ -129,3 +248,131 @@ def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
         if chosen is not None:
             out = torch.where(chosen.reshape(chosen.shape + (1,) * (rows.ndim - 2)), rows, out)
     return out
+
+
+def levels(weight: Tensor, along: int | tuple[int, ...]) -> Tensor:
+    """Weights on 255 levels, symmetric about 0; those along these axes share a scale, largest size / 127.
+
+    >>> levels(torch.tensor([[127.0, 1.4], [0.0, 0.5]]), 1).tolist()
+    [[127.0, 1.0], [0.0, 0.5]]
+    """
+    scale = weight.abs().amax(along, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / 127.0
+    return (weight / scale).round() * scale
+
+
+def rounded(weight: Tensor, form: str, along: int | tuple[int, ...] | None) -> Tensor:
+    """Weights in a format, computed with in the trainer's: int8 leaves those without rows (`along` None) alone."""
+    if form == "bfloat16":
+        return weight.to(torch.bfloat16).to(weight.dtype)
+    return weight if along is None else levels(weight, along)
+
+
+def checked(sampler: str | None) -> str | None:
+    """One of the formats, or None for the trainer's own weights."""
+    if sampler is not None:
+        checks.one_of("sampler", sampler, SAMPLERS, "leave it out for the trainer's own weights")
+    return sampler
+
+
+def log_softmax(raw: Tensor) -> Tensor:
+    """log softmax over the choices, taken along the transpose, as they lie: rows of few numbers cost ten times that."""
+    return raw.mT.log_softmax(-2).mT.contiguous()
+
+
+class Categorical:
+    """pi(a) = exp(raw_a) / sum_b exp(raw_b)."""
+
+    def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
+        """Inverse CDF on draw 0 of the token; in float64, so that no action of chance 0 is left at the end."""
+        cumulative = raw.double().softmax(-1).cumsum(-1)
+        uniform = draws.uniform(token, 0).to(raw.device)
+        below = (cumulative <= uniform.reshape(*raw.shape[:-1], 1)).sum(-1)
+        return below.clamp_(max=raw.shape[-1] - 1).reshape(uniform.shape)
+
+    def log_prob(self, raw: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
+        """raw_a - log sum exp raw."""
+        return log_softmax(raw).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self, raw: Tensor, log_std: Tensor) -> Tensor:
+        """-sum pi log pi."""
+        log_prob = log_softmax(raw)
+        return -(log_prob.exp() * log_prob).sum(-1)
+
+    def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
+        """d log pi(a)/d raw = e_a - pi, for one action or for all of them; dH/d raw = -pi (log pi + H)."""
+        log_prob = log_softmax(raw)
+        prob, gradient = log_prob.exp(), torch.zeros_like(log_prob)
+        if "log_prob" in cotangents:
+            each = cotangents["log_prob"].unsqueeze(-1)
+            gradient = (-each * prob).scatter_add_(-1, action.unsqueeze(-1), each)
+        if "log_probs" in cotangents:
+            every = cotangents["log_probs"]
+            gradient = gradient + every - prob * every.sum(-1, keepdim=True)
+        if "entropy" in cotangents:
+            entropy = -(prob * log_prob).sum(-1, keepdim=True)
+            gradient = gradient - cotangents["entropy"].unsqueeze(-1) * prob * (log_prob + entropy)
+        return gradient, log_std.new_zeros((*raw.shape[:2], 0))
+
+
+class Normal:
+    """a = raw + exp(log_std) z, one spread for all states."""
+
+    def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
+        """Normal draws 0, ..., D - 1 of the token."""
+        normals = draws.normals(token, raw.shape[-1])
+        actions = raw + log_std.exp() * normals.to(raw.device, raw.dtype).reshape(raw.shape)
+        return actions.reshape(normals.shape)
+
+    def log_prob(self, raw: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
+        """-sum_d z_d^2/2 + log_std_d + log(2 pi)/2."""
+        standard = (action - raw) * (-log_std).exp()
+        return -0.5 * (standard**2).sum(-1) - (log_std + 0.5 * _LOG_TWO_PI).sum(-1)
+
+    def entropy(self, raw: Tensor, log_std: Tensor) -> Tensor:
+        """sum_d log_std_d + log(2 pi e)/2."""
+        return (log_std + 0.5 * (_LOG_TWO_PI + 1.0)).sum(-1).expand(raw.shape[:-1])
+
+    def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
+        """d log pi/d raw = z/std; d log pi/d log_std = z^2 - 1; dH/d log_std = 1."""
+        gradient, spread = torch.zeros_like(raw), torch.zeros_like(raw)
+        if "log_prob" in cotangents:
+            each, inverse = cotangents["log_prob"].unsqueeze(-1), (-log_std).exp()
+            standard = (action - raw) * inverse
+            gradient, spread = each * standard * inverse, each * (standard**2 - 1.0)
+        if "entropy" in cotangents:
+            spread = spread + cotangents["entropy"].unsqueeze(-1)
+        return gradient, spread
+
+
+Head = Categorical | Normal
+"""`raw` is the last layer's output `[R, n, width]`, `log_std` `[R, 1, spread]`, `action` `[R, n]` or `[R, n, D]`.
+
+`draw` chooses actions `[R, G, N]` or `[R, G, N, D]`; `log_prob` and `entropy` are `[R, n]` in nats; `pull` turns their
+cotangents `[R, n]` into those of `raw`, and of `log_std` per row (`[R, n, spread]`). A softmax also takes those of
+`log_probs`, `[R, n, width]`.
+"""
+HEADS: dict[str, Head] = {"categorical": Categorical(), "gaussian": Normal()}
+
+
+class Networked(Policy):
+    """A policy of networks, whose sampler may have weights in fewer bits than its trainer."""
+
+    has_critic: bool
+    sampler: str | None
+
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    precision: ClassVar[str] = "float32"
+
+    @property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether actions are drawn from rounded weights."""
+        return self.sampler is not None
+
+    def rounded(self, parameters: Tensor, form: str) -> Tensor:
+        """Parameters `[R, P]` in the number format that actions are drawn from."""
+        raise NotImplementedError
+
+    def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
+        """Published parameters, and those that actions are drawn from."""
+        own = weights["parameters"]
+        return weights if self.sampler is None else {**weights, "sampled": self.rounded(own, self.sampler)}

@@ -15,20 +15,19 @@ from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
 
 from asyncsim.base import checks, plugins
-from asyncsim.policies._mlp_heads import HEADS
-from asyncsim.policies._mlp_network import merged, passes
-from asyncsim.policies._policy import Act, Forward, Keys, Plain, fingerprint
-from asyncsim.policies._rounding import checked, rounded
+from asyncsim.base.parts import flag, handed_on, made, whole
+from asyncsim.policies._mlp_network import SAMPLER, Categorical, Networked, checked, merged, passes, rounded
+from asyncsim.policies._policy import Act, Forward, Replicates, fingerprint, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View, Weights
+from asyncsim.step.versions import View
 
-_HEAD = HEADS["categorical"]
+_HEAD = Categorical()
 _TRIAL = 3
 """Observations that a module is tried on."""
 
 
 @dataclass(frozen=True)
-class Module(Plain):
+class Module(Networked):
     """Categorical policy of a module with flat parameters `[R, P]`; see `module`."""
 
     make: Callable[[], nn.Module]
@@ -38,9 +37,6 @@ class Module(Plain):
     sampler: str | None = None
 
     head: ClassVar[str] = "categorical"
-    threads: ClassVar[int] = 1
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    precision: ClassVar[str] = "float32"
 
     @cached_property
     def template(self) -> nn.Module:
@@ -55,44 +51,25 @@ class Module(Plain):
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What it can compute."""
         return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
 
     @property
-    def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether actions are drawn from rounded weights."""
-        return self.sampler is not None
-
-    @property
     def size(self) -> int:
-        """P."""
         return sum(each.numel() for each in self.template.parameters())
 
-    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]`: the module made anew for each replicate, from a seed of its own."""
-        numbers = np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
-        rows = []
-        for number in numbers:
-            rows.append(parameters_to_vector(_seeded(self.make, seed, int(number)).parameters()).detach())
+        modules = [_seeded(self.make, seed, int(number)) for number in numbers(replicates)]
+        rows = [parameters_to_vector(each.parameters()).detach() for each in modules]
         return torch.stack(rows).to(torch.get_default_device(), dtype)
 
-    def prepare(self, parameters: Tensor) -> Weights:
-        """The parameters are what is published."""
-        return {"parameters": parameters}
-
-    def install(self, weights: Weights, keys: Keys | None) -> Weights:
-        """Published parameters, and those that actions are drawn from; int8 has a scale for each row of a matrix."""
-        if self.sampler is None:
-            return weights
+    def rounded(self, parameters: Tensor, form: str) -> Tensor:
+        """Every parameter rounded; int8 has a scale for each row of a matrix."""
         parts = []
-        for part, each in self._parts(weights["parameters"]):
+        for part, each in self._parts(parameters):
             along = tuple(range(2, part.ndim)) if each.ndim > 1 else None
-            parts.append(rounded(part, self.sampler, along).flatten(1))
-        return {**weights, "sampled": torch.cat(parts, 1)}
-
-    def score(self, view: View, batch: Batch) -> Tensor:
-        """Log-probs of the policy itself at the behavior weights, `[R, G, N, T]`."""
-        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
+            parts.append(rounded(part, form, along).flatten(1))
+        return torch.cat(parts, 1)
 
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
@@ -118,9 +95,7 @@ class Module(Plain):
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` (`log_probs` `[R, G, N, T, A]`), and the pullback, by autograd."""
-        shape, names = batch.action.shape[:4], tuple(names)
-        for name in names:
-            checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
+        shape, names = batch.action.shape[:4], self.named(names)
         rows, action = batch.state.expand(*shape, self.observation).flatten(1, 3), batch.action.flatten(1, 3)
         with torch.enable_grad():
             leaves = [(p.detach().requires_grad_(), chosen) for p, chosen in passes(view, shape)]
@@ -172,16 +147,9 @@ class Module(Plain):
         return raw, value if value is None else value.reshape(raw.shape[:-1])
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {
-            "policy": "module",
-            "module": plugins.name_of(self.template),
-            "observation": self.observation,
-            "actions": self.actions,
-            "critic": self.has_critic,
-            "parameters": self.size,
-            **({"sampler": self.sampler} if self.sampler else {}),
-        }
+        own = {"policy": "module", "module": plugins.name_of(self.template), "observation": self.observation}
+        own |= {"actions": self.actions, "critic": self.has_critic, "parameters": self.size}
+        return {**own, **({"sampler": self.sampler} if self.sampler else {})}
 
 
 def _seeded(make: Callable[[], nn.Module], seed: int, number: int) -> nn.Module:
@@ -205,35 +173,43 @@ def _output(name: str, raw: Tensor, value: Tensor | None, action: Tensor) -> Ten
     return _HEAD.log_prob(raw, _spread(raw), action) if name == "log_prob" else _HEAD.entropy(raw, _spread(raw))
 
 
-def module(make: Any, observation: int, actions: int, critic: bool = False, sampler: str | None = None) -> Module:
+@made(
+    "this package",
+    "a policy with outputs `log_prob`, `entropy`, `log_probs` and, with a critic, `value`",
+    "a module of other shapes, without parameters, or one that `vmap` cannot run",
+)
+def module(
+    make: Any = handed_on(
+        ...,
+        "a function that makes the `nn.Module`, called once for each replicate with a seed of its own (a module "
+        "itself: all replicates start from its parameters); it maps observations `[n, D]` to logits `[n, A]`, or with "
+        "`critic` to logits and values `[n]` or `[n, 1]`",
+    ),
+    observation: int = whole(..., "D", 1, checks.LARGEST, remedy="give the numbers of an observation"),
+    actions: int = whole(..., "A", 2, checks.LARGEST, remedy="an action needs a choice"),
+    critic: bool = flag("the module returns values too"),
+    sampler: str | None = SAMPLER,
+) -> Module:
     """Any torch module as a policy over a finite number of actions: pi(a | s) = softmax(module(s))_a.
 
     Replicates are one call of the module by `torch.func.vmap`, gradients are autograd's. The module runs in eval mode.
-
-    Arguments: `make`, a function that makes the `nn.Module`, called once for each replicate with a seed of its own (a
-    module itself: all replicates start from its parameters); it maps observations `[n, D]` to logits `[n, A]`, or with
-    `critic` to logits and values `[n]` or `[n, 1]`; `observation` D; `actions` A; `sampler`, format that the weights
-    actions are drawn from are rounded to, "bfloat16" or "int8" (a scale for each row of a matrix), None for the
-    trainer's own. Returns a policy with outputs `log_prob`, `entropy`, `log_probs` and, with a critic, `value`. Raises
-    `InputError` for a module of other shapes, without parameters, or one that `vmap` cannot run. Assumes that the
-    module does not change its buffers. Source: this package.
+    Assumes that the module does not change its buffers.
 
     >>> policy = module(lambda: nn.Linear(4, 2), observation=4, actions=2)
     >>> policy.size, policy.outputs
     (10, ('log_prob', 'entropy', 'log_probs'))
     """
-    checks.integer("observation", observation, 1, "give the numbers of an observation", checks.LARGEST)
-    checks.integer("actions", actions, 2, "an action needs a choice", checks.LARGEST)
-    checks.boolean("critic", critic, "say whether the module returns values too")
     if isinstance(make, nn.Module):
         start = copy.deepcopy(make)  # its owner may train it later
         make = lambda: copy.deepcopy(start)  # noqa: E731 - a function of no name, as users write it
     try:
-        made = _seeded(make, 0, 0) if callable(make) else make
+        first = _seeded(make, 0, 0) if callable(make) else make
     except Exception as error:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise checks.InputError("make", text, "a function of no arguments", "write lambda: nn.Linear(...)") from error
-    checks.require(isinstance(made, nn.Module), "make", made, "a function of a module", "write lambda: nn.Linear(...)")
+    checks.require(
+        isinstance(first, nn.Module), "make", first, "a function of a module", "write lambda: nn.Linear(...)"
+    )
     policy = Module(make, observation, actions, critic, checked(sampler))
     remedy = f"let it map [n, {observation}] to [n, {actions}]" + (" and values [n]" if critic else "")
     frozen = [name for name, each in policy.template.named_parameters() if not each.requires_grad]

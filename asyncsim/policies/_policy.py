@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from asyncsim.base import checks, plugins
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
 
+Replicates = int | np.ndarray
+"""How many replicates, or the global numbers of a block."""
 Pullback = Callable[[Outputs], Tensor]
 """Cotangents by output name, each `[R, G, N, T]`, to the ascent direction `[R, P]`."""
 
@@ -43,100 +45,20 @@ class Keys(NamedTuple):
     version: int
 
 
-class Policy(Protocol):
-    """A map from parameters `[R, P]` and a batch to named outputs.
+class Policy:
+    """A map from parameters `[R, P]` and a batch to named outputs; at first without memory, buffers or critic.
 
     `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for; `together`
     is the most replicates that one block can hold (None: any number); `apart` whether a replicate has the same bits
-    whatever others are in its block (absent: it may not); `whole` whether it reads a trajectory as a whole, so that
-    its tokens cannot be taken apart (absent: it does not); `devices` are those it can run on; `drawing` is when its
-    trajectories are drawn and `precision` the type of its parameters unless a spec says otherwise; `critic` says
-    whether it has the output `value`; `mismatched` whether it samples with other numerics than it is trained with
-    (then `score` gives the trainer's log-probs, and `compared` what is recorded beside those sampled). `prepare` turns
-    parameters into the weights that are published;
-    `install` is what the engine makes of them (without keys: where outcomes are listed outside of a run); `record` what
-    it says of a batch that it did not score while acting, `misreport` what it says wrongly of drawn samples, and `law`
-    the log-probs that it drew from;
-    `remember` starts what it carries from token to token, `recall` cuts one of its samples out of that, `packed` and
-    `unpacked` turn it into plain containers and back; `act` chooses the actions of one token position from keyed
-    draws, at least for the rows that are `active` (None: all); `hear` notes a token that the environment wrote, int64
-    `[R, G, N]`, for some rows, bool `[R, G, N]`; `value` is the critic at an observation; `forward`
-    returns detached outputs with their pullback; `absorb` updates the buffers among the parameters from a batch that
-    has been trained; `score_norm` is the squared norm of each sample's summed score with a weight per token.
+    whatever others are in its block; `whole` whether it reads a trajectory as a whole, so that its tokens cannot be
+    taken apart; `devices` are those it can run on; `drawing` is when its trajectories are drawn and `precision` the
+    type of its parameters unless a spec says otherwise; `mismatched` whether it samples with other numerics than it is
+    trained with.
     """
 
-    @property
-    def together(self) -> int | None: ...
-
-    @property
-    def devices(self) -> tuple[str, ...]: ...
-
-    @property
-    def drawing(self) -> str: ...
-
-    @property
-    def precision(self) -> str: ...
-
-    @property
-    def mismatched(self) -> bool: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def critic(self) -> bool: ...
-
-    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype, seed: int = 0) -> Tensor: ...
-
-    def prepare(self, parameters: Tensor) -> Weights: ...
-
-    def install(self, weights: Weights, keys: Keys | None) -> Weights: ...
-
-    def record(self, view: View, batch: Batch) -> Outputs: ...
-
-    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs: ...
-
-    def law(self, view: View, batch: Batch) -> Tensor | None: ...
-
-    def remember(self, seen: Tensor) -> Any: ...
-
-    def recall(self, memory: Any, row: int) -> Any: ...
-
-    def packed(self, memory: Any) -> Any: ...
-
-    def unpacked(self, tree: Any) -> Any: ...
-
-    def act(
-        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
-    ) -> Act: ...
-
-    def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None: ...
-
-    def value(self, view: View, seen: Tensor) -> Tensor: ...
-
-    def score(self, view: View, batch: Batch) -> Tensor: ...
-
-    def compared(self, view: View, batch: Batch) -> Outputs: ...
-
-    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward: ...
-
-    def absorb(self, parameters: Tensor, batch: Batch) -> Tensor: ...
-
-    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor: ...
-
-    def describe(self) -> dict[str, Any]: ...
-
-
-class Plain:
-    """Defaults of a policy without memory, buffers, critic or device, whose sampler is its trainer."""
-
     outputs: ClassVar[tuple[str, ...]]
+    # For networks, a second thread gains a factor below 2 and loses one of 10 where another process holds its core.
+    threads: ClassVar[int] = 1
     together: ClassVar[int | None] = None
     apart: ClassVar[bool] = False
     whole: ClassVar[bool] = False
@@ -146,68 +68,98 @@ class Plain:
     mismatched: ClassVar[bool] = False
 
     @property
+    def size(self) -> int:
+        """P."""
+        raise NotImplementedError
+
+    @property
     def critic(self) -> bool:
         """Whether there is an output `value`."""
         return "value" in self.outputs
 
-    def install(self, weights: Weights, keys: Keys | None) -> Weights:
-        """The weights as they were published."""
+    def initial(self, replicates: Replicates, dtype: torch.dtype, seed: int = 0) -> Tensor:
+        """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
+        raise NotImplementedError
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """The weights that are published: the parameters."""
+        return {"parameters": parameters}
+
+    def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
+        """What the engine makes of published weights (without keys: where outcomes are listed outside of a run)."""
         return weights
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """The first output at the weights that generated the batch."""
+        """What the engine says of a batch that it did not score while acting: the first output."""
         return self.forward(view, batch, self.outputs[:1]).outputs
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
-        """What was recorded is what was drawn from."""
+        """Recorded outputs with what the engine says wrongly of drawn samples."""
         return outputs
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
         """Log-probs of the law that actions were drawn from, `[R, G, N, T]`; None: the recorded ones."""
         return None
 
-    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Every policy has its own."""
-        raise NotImplementedError
-
     def remember(self, seen: Tensor) -> Any:
-        """Nothing."""
+        """What is carried from token to token, to begin with."""
 
     def recall(self, memory: Any, row: int) -> Any:
-        """Nothing."""
+        """One sample, cut out of what is remembered."""
 
     def packed(self, memory: Any) -> Any:
-        """What is remembered, as it is: numbers, tensors and containers of them can be written to a checkpoint."""
+        """What is remembered in plain containers: numbers and tensors can be written to a checkpoint as they are."""
         return memory
 
     def unpacked(self, tree: Any) -> Any:
         """What was remembered."""
         return tree
 
+    def act(
+        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
+        """The actions of one token position from keyed draws, at least for rows that are `active` (None: all)."""
+        raise NotImplementedError
+
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
-        """Nothing: what the environment wrote stands in the next state."""
+        """Note a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.
+
+        Where nothing is remembered it stands in the next state.
+        """
 
     def value(self, view: View, seen: Tensor) -> Tensor:
-        """There is no critic."""
+        """The critic at an observation."""
         raise checks.InputError("policy", plugins.name_of(self), "one with a critic", "use one with a value output")
 
     def score(self, view: View, batch: Batch) -> Tensor:
-        """The sampler is the trainer: its log-probs are the recorded ones."""
-        return batch.behavior["log_prob"]
+        """The trainer's log-probs at the behavior weights, `[R, G, N, T]`."""
+        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
 
     def compared(self, view: View, batch: Batch) -> Outputs:
-        """The trainer's log-probs, `scored_log_prob`."""
+        """What is recorded beside the sampled log-probs where both differ: the trainer's, `scored_log_prob`."""
         return {"scored_log_prob": self.score(view, batch)}
 
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """Detached outputs with their pullback."""
+        raise NotImplementedError
+
+    def named(self, names: Iterable[str], remedy: str = "use a policy that offers it") -> tuple[str, ...]:
+        """Names of outputs, of which those that it does not have are refused."""
+        return tuple(checks.one_of("policy output", name, self.outputs, remedy) for name in names)
+
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
-        """No buffers."""
+        """Parameters with the buffers among them updated from a batch that has been trained."""
         return parameters
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """Refused: a gradient per sample is too much for a network."""
+        """Squared norm of each sample's summed score, a weight per token; for a network too much as a rule."""
         raise checks.InputError(
             "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
         )
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        raise NotImplementedError
 
 
 _REMEDIES = {
@@ -228,11 +180,6 @@ def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any
     remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "leave it out")
     bound = "computable from the policy's outputs " + ", ".join(policy.outputs)
     checks.require(not lacking, field, value, bound, f"it reads {', '.join(sorted(lacking))}; {remedy}")
-
-
-def installed(policy: Policy, weights: Weights, keys: Keys | None = None) -> Weights:
-    """What the engine of a policy makes of published weights; they are left alone where the sampler is the trainer."""
-    return policy.install(weights, keys) if policy.mismatched else weights
 
 
 def absorbed(
@@ -262,14 +209,19 @@ def fingerprint(tensors: Iterable[tuple[str, Tensor]]) -> str:
     return whole.hexdigest()[:12]
 
 
-def count(replicates: int | np.ndarray) -> int:
-    """How many replicates: a number, or the global numbers of a block."""
-    return replicates if isinstance(replicates, int) else len(replicates)
+def numbers(replicates: Replicates) -> np.ndarray:
+    """The global numbers of replicates."""
+    return np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
 
 
-def gathered(view: View, name: str, shape: tuple[int, ...]) -> Tensor:
-    """The weights `[R, D]` that each sample reads, `[R, G, N, D]` (or broadcastable to it)."""
-    stack = view.weights[name]
+def count(replicates: Replicates) -> int:
+    """How many replicates."""
+    return len(numbers(replicates))
+
+
+def gathered(view: View, shape: tuple[int, ...]) -> Tensor:
+    """The parameters `[R, D]` that each sample reads, `[R, G, N, D]` (or broadcastable to it)."""
+    stack = view.weights["parameters"]
     if view.single:
         return stack[int(view.slot.flat[0])][:, None, None, :]
     replicate = torch.arange(stack.shape[1]).reshape(-1, 1, 1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from asyncsim.base import checks, files
-from asyncsim.policies._tokenizers import Characters
 from asyncsim.step.versions import threads
 
 FORMAT = 1
@@ -30,11 +30,34 @@ HELD = 512
 
 CALL = "?"
 """What asks a calculator, whose result stands behind it."""
-OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
+OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+class Characters:
+    """The tokenizer: one id for each character of a small alphabet; a line break ends a text."""
+
+    alphabet = "\n0123456789+-*/=() abcdefghijklmnopqrstuvwxyz.,:?"
+    size = len(alphabet)
+    end = newline = (0,)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text; a character outside the alphabet is refused.
+
+        >>> Characters().encode("1+2=")
+        [2, 11, 3, 15]
+        """
+        for character in text:
+            remedy = f"the character model knows {self.alphabet!r}; use causal_lm('smollm2') or a model of words"
+            checks.require(character in self.alphabet, "character of a text", character, "in the alphabet", remedy)
+        return [self.alphabet.index(character) for character in text]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids.
+
+        >>> Characters().decode([2, 11, 3, 15])
+        '1+2='
+        """
+        return "".join(self.alphabet[number] for number in ids)
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.policies._policy import Act, Forward, Plain, count, fingerprint
+from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
+from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, fingerprint
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View, Weights
+from asyncsim.step.versions import View
 
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CausalLM(Plain):
+class CausalLM(Policy):
     """Language model; see `causal_lm`."""
 
     name: str
@@ -45,12 +45,9 @@ class CausalLM(Plain):
     drawing: ClassVar[str] = "early"
     precision: ClassVar[str] = "float32"
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    # A second thread gains little, and loses tenfold where another process holds its core.
-    threads: ClassVar[int] = 1
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What it can compute."""
         return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
 
     @property
@@ -71,7 +68,6 @@ class CausalLM(Plain):
 
     @property
     def size(self) -> int:
-        """P, the trained weights."""
         return self.model.size
 
     @property
@@ -100,19 +96,14 @@ class CausalLM(Plain):
         header = self._loaded[3]
         return header.get("files") or header.get("revision") or fingerprint(self.model.network.named_parameters())
 
-    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
         """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed."""
         flat = self.model.flat().to(torch.get_default_device(), dtype)
         return flat.unsqueeze(0).repeat(count(replicates), 1)
 
-    def prepare(self, parameters: Tensor) -> Weights:
-        """The flat vector is what is published, `[R, P]`."""
-        return {"flat": parameters}
-
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
-        from asyncsim.policies._language_keeping import Kept
-        from asyncsim.policies._language_prompts import lay_out
+        from asyncsim.policies._language_prompts import Kept, lay_out
         from asyncsim.policies._language_sampling import Memory
 
         ids = seen.reshape(-1, seen.shape[-1])
@@ -152,19 +143,15 @@ class CausalLM(Plain):
         memory = self.remember(seen) if memory is None else memory
         active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
         with torch.no_grad():
-            about = (self.model, self._distribution, self.sampler, view, memory, draws, token, active)
-            return Act(*draw(*about, self.distributions))
+            return Act(*draw(self, view, memory, draws, token, active))
 
     def value(self, view: View, seen: Tensor) -> Tensor:
         """Values of prompts `[R, G, N, L]` in the trainer's numerics, `[R, G, N]`."""
         if not self.has_critic:
             return super().value(view, seen)
-        R, G, N = shape = seen.shape[:3]
-        first, nothing = seen.new_zeros(*shape, 1), torch.zeros(shape)
-        ids, version = np.zeros((1, G, N), dtype=np.int64), np.zeros((1, 1, 1, 1), dtype=np.int32)
-        about = (np.zeros(R, dtype=np.int64), ids)
-        mask = torch.ones(*shape, 1)
-        batch = Batch(first, seen.unsqueeze(3), mask, nothing, nothing, N, {}, None, version, 0, *about)
+        shape = seen.shape[:3]
+        first, mask, nothing = seen.new_zeros(*shape, 1), torch.ones(*shape, 1), torch.zeros(shape)
+        batch = Batch.of_nobody(first, seen.unsqueeze(3), mask, nothing, nothing, shape[2])
         return self.forward(view, batch, ("value",)).outputs["value"][..., 0]
 
     def hear(self, memory: Memory, token: int, action: Tensor, rows: Tensor) -> None:
@@ -196,21 +183,20 @@ class CausalLM(Plain):
         `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
         gradient.
         """
-        from asyncsim.policies._language_scoring import forward
+        from asyncsim.policies._language_sampling import forward, prepare
 
-        names = tuple(checks.one_of("policy output", n, self.outputs, "use a policy that offers it") for n in names)
         with torch.no_grad():
-            return forward(self._scoring(self.compute, view, batch, names), tuple(batch.action.shape))
+            return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
-    def _distribution(self) -> Any:
+    def distribution(self) -> Any:
+        """What tokens are drawn from."""
         from asyncsim.policies._language_sampling import Distribution
 
         return Distribution(self.temperature, self.top_p, self.top_k)
@@ -219,14 +205,13 @@ class CausalLM(Plain):
     def _loaded(self) -> tuple[Model, Any, int, dict[str, Any]]:
         from asyncsim.policies import _pretraining as pretraining
         from asyncsim.policies._language_network import Model, weights_of
-        from asyncsim.policies._tokenizers import Characters
 
         if self.recipe is not None:
             recipe = self.recipe
             shape = recipe.network()
             header = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
             model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic)
-            return model, Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
+            return model, pretraining.Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
@@ -235,56 +220,71 @@ class CausalLM(Plain):
 
     def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
-        from asyncsim.policies._language_scoring import widened
+        from asyncsim.policies._language_sampling import prepare, widened
 
         with torch.no_grad():
-            log_prob = self._scoring(form, view, batch, ("log_prob",)).values()["log_prob"]
+            log_prob = prepare(self, form, view, batch, ("log_prob",)).values()["log_prob"]
         return widened(log_prob, tuple(batch.action.shape))
 
-    def _scoring(self, form: str, view: View, batch: Batch, names: tuple[str, ...]) -> Any:
-        from asyncsim.policies._language_scoring import prepare
 
-        return prepare(self.model, self._distribution, form, self.context, view, batch, names, self.micro_batch)
-
-
-_SAMPLERS = ("float32", "bfloat16", "int8", "float64")
-_TRAINERS = ("float32", "bfloat16", "float64")
-_CACHES = ("reread", "keep")
+_TEMPERATURE = real(1.0, "temperature", 0.0, 1e6, above=True, remedy="1 samples from the model as it is")
+_TOP_P = real(
+    1.0, "the probability that the likeliest tokens must hold", 0.0, 1.0, above=True, remedy="1 keeps every token"
+)
 
 
+@made(
+    "textbook",
+    "a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats, `[R, G, N, T]`. A "
+    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`. Where a part asks for it "
+    "there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
+    "settings outside these ranges",
+)
 def causal_lm(
-    model: str = "char",
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: int = 0,
-    sampler: str = "float32",
-    compute: str = "float32",
-    train_layers: int | None = None,
-    micro_batch: int | None = None,
-    recipe: Mapping[str, Any] | None = None,
-    cache: str = "reread",
-    distributions: bool = False,
-    critic: bool = False,
+    model: str = handed_on(
+        "char",
+        '"char" (a transformer of 0.9 million weights, pretrained once on two-digit addition and kept on disk), '
+        '"smollm2", or the folder or hub name of a model for `transformers`',
+    ),
+    temperature: float = _TEMPERATURE,
+    top_p: float = _TOP_P,
+    top_k: int = whole(
+        0, "how many of the likeliest tokens can be drawn (0: all)", 0, checks.LARGEST, remedy="0 keeps every token"
+    ),
+    sampler: str = choice(
+        *("float32", "bfloat16", "int8", "float64"),
+        words="number format in which tokens are drawn (int8: weights rounded by row)",
+        remedy="choose a number format",
+    ),
+    compute: str = choice(
+        *("float32", "bfloat16", "float64"),
+        words="format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which "
+        "counts as mismatch)",
+        remedy="choose a number format",
+    ),
+    train_layers: int | None = handed_on(
+        None, "how many of the last blocks are trained, with the final norm (None: every weight)"
+    ),
+    micro_batch: int | None = handed_on(None, "most sequences in one pass of the trainer (None: all)"),
+    recipe: Mapping[str, Any] | None = handed_on(
+        None, 'fields of the "char" model\'s shape and pretraining (`steps=0`: random weights)'
+    ),
+    cache: str = choice(
+        *("reread", "keep"),
+        words="what an install inside a response does to keys and values: it is read again with the new ones, or goes "
+        "on with the old entries, 2 numbers a layer, token and unit of width for every response in flight, in systems "
+        'whose samples go on under new weights (mode "keep")',
+        remedy="say what an install does to keys and values",
+    ),
+    distributions: bool = flag("the sampler records whole distributions"),
+    critic: bool = flag("there is a value head"),
 ) -> CausalLM:
-    """Causal language model: pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized.
+    """A causal language model that is sampled with a key-value cache and trained in its last layers or all of them.
 
-    Arguments: `model`, "char" (a transformer of 0.9 million weights, pretrained once on two-digit addition and kept on
-    disk), "smollm2", or the folder or hub name of a model for `transformers`; `temperature` > 0; `top_k`, how many of
-    the likeliest tokens can be drawn (0: all); `top_p` in (0, 1], the probability that the likeliest ones must hold;
-    `sampler`, number format in which tokens are drawn ("float32", "bfloat16", "float64", or "int8": weights rounded by
-    row); `compute`, format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which
-    counts as mismatch); `train_layers`, how many of the last blocks are trained, with the final norm (default: every
-    weight); `micro_batch`, most sequences in one pass of the trainer (default: all); `recipe`, fields of the "char"
-    model's shape and pretraining (`steps=0`: random weights); `cache`, what becomes of keys and values when weights
-    change inside a response: "reread" reads it again with the new ones; "keep" goes on with the old entries, 2 numbers
-    a layer, token and unit of width for every response in flight, in systems whose samples go on under new weights
-    (mode "keep"); `distributions`, whether the sampler records the log-probs of its whole vocabulary with every token,
-    for parts that compare distributions where no weights are kept; `critic`, whether there is a value head: a linear
-    map of the states that the logits are made from, 0 at first, whose loss trains the network too. Prompts are ids `[R,
-    G, N, L]` padded with -1 on the left. Returns a policy of P trained weights with the outputs `log_prob` and
-    `entropy` per token in nats, `[R, G, N, T]`. A critic adds `value` of everything before the token, in units of
-    reward, `[R, G, N, T]`. Where a part asks for it there is `log_probs` of the vocabulary, `[R, G, N, T, V]`. Raises
-    `InputError` for settings outside these ranges. Source: textbook.
+    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Prompts are ids `[R, G, N, L]`
+    padded with -1 on the left. Whole distributions, the log-probs of all tokens, are for parts that compare them where
+    no weights are kept. A value head is a linear map of the states that the logits are made from, 0 at first, whose
+    loss trains the network too.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")
@@ -292,20 +292,11 @@ def causal_lm(
     """
     remedy = "name a model, as 'char' or 'smollm2', or the folder of one"
     checks.require(isinstance(model, str) and bool(model), "model", model, "a name or a folder", remedy)
-    checks.real("temperature", temperature, "1 samples from the model as it is", 0.0, 1e6, open_low=True)
-    checks.real("top_p", top_p, "1 keeps every token", 0.0, 1.0, open_low=True)
-    checks.integer("top_k", top_k, 0, "0 keeps every token", checks.LARGEST)
-    checks.one_of("sampler", sampler, _SAMPLERS, "choose a number format")
-    checks.one_of("compute", compute, _TRAINERS, "choose a number format")
-    checks.one_of("cache", cache, _CACHES, "say what an install does to keys and values")
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
-    checks.boolean("distributions", distributions, "say whether the sampler records whole distributions")
-    checks.boolean("critic", critic, "say whether there is a value head")
-    checked = _recipe(model, recipe)
-    settings = (sampler, compute, train_layers, micro_batch, checked, cache, distributions, critic)
-    return CausalLM(model, float(temperature), float(top_p), top_k, *settings)
+    settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
+    return CausalLM(model, temperature, top_p, top_k, *settings)
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:

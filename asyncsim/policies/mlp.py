@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.policies._mlp_heads import HEADS, Head, log_softmax
-from asyncsim.policies._mlp_layout import Layout
-from asyncsim.policies._mlp_network import Evaluation, merged, passes
-from asyncsim.policies._policy import Act, Forward, Keys, Plain
-from asyncsim.policies._rounding import checked
+from asyncsim.base.parts import choice, handed_on, made, real, whole
+from asyncsim.policies._mlp_network import (
+    HEADS,
+    SAMPLER,
+    Evaluation,
+    Head,
+    Layout,
+    Networked,
+    Pass,
+    checked,
+    log_softmax,
+    merged,
+    passes,
+    rounded,
+)
+from asyncsim.policies._policy import Act, Forward, Replicates, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View, Weights
+from asyncsim.step.versions import View
 
 _WIDE = ("log_probs", "action_values")
 """Outputs with one number for each action."""
@@ -26,7 +36,7 @@ _PAIRS = 1 << 27
 
 
 @dataclass(frozen=True)
-class Mlp(Plain):
+class Mlp(Networked):
     """Perceptron policy with flat parameters `[R, P]`; see `mlp`."""
 
     observation: int
@@ -40,22 +50,11 @@ class Mlp(Plain):
     by_action: bool = False
     sampler: str | None = None
 
-    # A second thread gains a factor below 2 and loses one of 10 where another process holds its core.
-    threads: ClassVar[int] = 1
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    precision: ClassVar[str] = "float32"
-
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What it can compute."""
         values = ("action_value", "action_values") if self.by_action else ("value",)
         every = ("log_probs",) if self.head == "categorical" else ()
         return ("log_prob", "entropy", *(values if self.has_critic else ()), *every)
-
-    @property
-    def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether actions are drawn from rounded weights."""
-        return self.sampler is not None
 
     @property
     def critic(self) -> bool:
@@ -71,69 +70,54 @@ class Mlp(Plain):
 
     @property
     def size(self) -> int:
-        """P."""
         return self.layout.size
 
-    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
-        numbers = np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
-        return self.layout.initial(numbers, seed, self.gain, self.log_std).to(torch.get_default_device(), dtype)
+        return self.layout.initial(numbers(replicates), seed, self.gain, self.log_std).to(
+            torch.get_default_device(), dtype
+        )
 
-    def prepare(self, parameters: Tensor) -> Weights:
-        """The parameters are what is published, the normalizer with them."""
-        return {"parameters": parameters}
-
-    def install(self, weights: Weights, keys: Keys | None) -> Weights:
-        """Published parameters, and those that actions are drawn from."""
-        if self.sampler is None:
-            return weights
-        return {**weights, "sampled": self.layout.rounded(weights["parameters"], self.sampler)}
-
-    def score(self, view: View, batch: Batch) -> Tensor:
-        """Log-probs of the policy itself at the behavior weights, `[R, G, N, T]`."""
-        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
+    def rounded(self, parameters: Tensor, form: str) -> Tensor:
+        """The same with the policy network in a number format; int8 has a scale for each unit's inputs."""
+        out = parameters.clone()
+        for weight, bias in self.layout.actor(out):
+            weight.copy_(rounded(weight, form, 1))
+            bias.copy_(rounded(bias, form, None))
+        spread = self.layout.log_std(out)
+        spread.copy_(rounded(spread, form, None))
+        return out
 
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
-        shape, results = seen.shape[:3], []
-        own = passes(view, (*shape, 1))
-        sampled = passes(view, (*shape, 1), "sampled") if self.mismatched else own
-        for (weights, chosen), (drawn_from, _) in zip(own, sampled, strict=True):
-            critic = at = Evaluation(self.layout, drawn_from, seen.flatten(1, 2))
-            if self.mismatched:
-                # The trainer values what the sampler has seen.
-                critic = Evaluation(self.layout, weights, seen.flatten(1, 2))
-            action = self._head.draw(at.actor.outputs, at.log_std, draws, token).flatten(1, 2)
-            parts = [action, self._head.log_prob(at.actor.outputs, at.log_std, action)]
-            results.append(([*parts, critic.value] if "value" in self.outputs else parts, chosen))
-        names = ("action", "log_prob", "value")
-        columns = zip(*(parts for parts, _ in results), strict=True)
-        each = {
-            name: merged([(part, chosen) for part, (_, chosen) in zip(column, results, strict=True)]).unflatten(
-                1, shape[1:]
-            )
-            for name, column in zip(names, columns, strict=False)
-        }
-        return Act(each.pop("action"), each)
+        shape, rows = seen.shape[:3], seen.flatten(1, 2)
+        own = self._evaluated(passes(view, (*shape, 1)), rows)
+        drawn = self._evaluated(passes(view, (*shape, 1), "sampled"), rows) if self.mismatched else own
+        raw = merged([(at.actor.outputs, chosen) for at, chosen in drawn])
+        log_std = merged([(at.log_std, chosen) for at, chosen in drawn])
+        action = self._head.draw(raw, log_std, draws, token)
+        outputs = {"log_prob": self._head.log_prob(raw, log_std, action.flatten(1, 2))}
+        if "value" in self.outputs:
+            # The trainer values what the sampler has seen.
+            outputs["value"] = merged([(at.value, chosen) for at, chosen in own])
+        return Act(action, {name: each.unflatten(1, shape[1:]) for name, each in outputs.items()})
 
     def value(self, view: View, seen: Tensor) -> Tensor:
         """Values of observations `[R, G, N, D]`, `[R, G, N]`."""
         if not self.has_critic:
             return super().value(view, seen)
-        rows, shape = seen.flatten(1, 2), seen.shape[:3]
-        values = [(Evaluation(self.layout, w, rows).value, chosen) for w, chosen in passes(view, (*shape, 1))]
-        return merged(values).unflatten(1, shape[1:])
+        shape = seen.shape[:3]
+        evaluated = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
+        return merged([(at.value, chosen) for at, chosen in evaluated]).unflatten(1, shape[1:])
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` (those of all actions `[R, G, N, T, A]`), and the pullback, by hand."""
-        shape, names = batch.action.shape[:4], tuple(names)
-        for name in names:
-            checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
-        action, evaluated = batch.action.flatten(1, 3), self._evaluated(view, batch)
+        shape = batch.action.shape[:4]
+        action, evaluated = batch.action.flatten(1, 3), self._evaluated(passes(view, shape), self._observations(batch))
         outputs: Outputs = {}
-        for name in names:
+        for name in self.named(names):
             rows = [(self._output(name, at, action), chosen) for at, chosen in evaluated]
             outputs[name] = merged(rows).unflatten(1, shape[1:])
 
@@ -162,7 +146,7 @@ class Mlp(Plain):
         checks.require(pairs <= _PAIRS, "pairs of tokens in score_norm", pairs, f"at most {_PAIRS}", remedy)
         # Collect inputs and deltas of every layer.
         action, results = batch.action.flatten(1, 3), []
-        for at, chosen in self._evaluated(view, batch):
+        for at, chosen in self._evaluated(passes(view, shape), self._observations(batch)):
             rows = {"log_prob": weight.expand(shape).flatten(1).to(at.parameters.dtype)}
             raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, rows)
             layers = [(at.actor.inputs[k], delta) for k, delta in at.actor.deltas(raw)]
@@ -202,19 +186,10 @@ class Mlp(Plain):
         return out
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {
-            "policy": "mlp",
-            "observation": self.observation,
-            "actions": self.actions,
-            "head": self.head,
-            "hidden": list(self.hidden),
-            "critic": "action" if self.by_action else self.has_critic,
-            "normalize": self.normalize,
-            "log_std": self.log_std,
-            "gain": self.gain,
-            **({"sampler": self.sampler} if self.sampler else {}),
-        }
+        names = ("observation", "actions", "head", "hidden", "critic", "normalize", "log_std", "gain")
+        shown = {"hidden": list(self.hidden), "critic": "action" if self.by_action else self.has_critic}
+        own = {name: shown.get(name, getattr(self, name)) for name in names}
+        return {"policy": "mlp", **own, **({"sampler": self.sampler} if self.sampler else {})}
 
     @property
     def _head(self) -> Head:
@@ -224,9 +199,8 @@ class Mlp(Plain):
         """What was read at every token, `[R, n, D]`."""
         return batch.state.expand(*batch.action.shape[:4], self.observation).flatten(1, 3)
 
-    def _evaluated(self, view: View, batch: Batch) -> list[tuple[Evaluation, Tensor | None]]:
-        rows = self._observations(batch)
-        return [(Evaluation(self.layout, w, rows), chosen) for w, chosen in passes(view, batch.action.shape[:4])]
+    def _evaluated(self, weights: list[Pass], rows: Tensor) -> list[tuple[Evaluation, Tensor | None]]:
+        return [(Evaluation(self.layout, each, rows), chosen) for each, chosen in weights]
 
     def _output(self, name: str, at: Evaluation, action: Tensor) -> Tensor:
         if name == "value":
@@ -270,68 +244,61 @@ def _masked(rows: Tensor, chosen: Tensor | None) -> Tensor:
     return torch.where(chosen, rows, torch.zeros((), dtype=rows.dtype, device=rows.device))
 
 
+@made(
+    "1707.06347, section 6.1 (shape of the networks); orthogonal weights 1312.6120",
+    "a policy of P parameters with the outputs `log_prob` and `entropy` in nats and `value` (or `action_value`, Q of "
+    "the action taken) in units of reward, each `[R, G, N, T]`. Of all choices there are `log_probs` (and "
+    "`action_values`), `[R, G, N, T, A]`",
+    "sizes below 1 (2 choices), an unknown head or critic, or numbers that are not finite",
+)
 def mlp(
-    observation: int,
-    actions: int,
-    head: str = "categorical",
-    hidden: tuple[int, ...] = (64, 64),
-    critic: bool | str = True,
-    normalize: bool = False,
-    log_std: float = 0.0,
-    gain: float = 0.01,
-    sampler: str | None = None,
+    observation: int = whole(..., "D, coordinates of what it reads", 1, remedy="a policy reads at least one number"),
+    actions: int = handed_on(..., "number of choices, or coordinates of a Gaussian action"),
+    head: str = choice(*HEADS, words="how actions are drawn", remedy="choose how actions are drawn"),
+    hidden: tuple[int, ...] = handed_on((64, 64), "units of each hidden layer"),
+    critic: bool | str = handed_on(
+        True,
+        'whether there is an output `value` (True or False), or "action": a network with one value Q(s, a) for each '
+        "action, whose state value is sum_a pi(a|s) Q(s, a)",
+    ),
+    normalize: bool = handed_on(
+        False,
+        "whether observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the moments of all batches "
+        "trained so far: the last 2 D + 1 parameters, which move by no gradient and are published with the weights",
+    ),
+    log_std: float = real(
+        0.0, "initial log of the spread in units of the action", remedy="give a finite logarithm of the spread"
+    ),
+    gain: float = real(
+        0.01, "of the policy's last layer", 0.0, remedy="use 0.01, or 0 for a policy that begins uniform"
+    ),
+    sampler: str | None = SAMPLER,
 ) -> Mlp:
-    """Perceptron policy: h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values from a network of their own.
+    """Two perceptrons with tanh units, one for actions and one for values, batched over replicates.
 
-    Categorical: log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that
-    does not depend on the state. Weights begin orthogonal (gain sqrt(2) in hidden layers, `gain` in the policy's last,
-    1 in the value's), biases at 0; every replicate of a run has its own.
-
-    Arguments: `observation` D, coordinates of what it reads; `actions`, number of choices, or coordinates of a Gaussian
-    action; `head`, "categorical" or "gaussian"; `hidden`, units of each hidden layer; `critic`, whether there is an
-    output `value` (True or False), or "action": a network with one value Q(s, a) for each action, whose state value is
-    sum_a pi(a|s) Q(s, a); `normalize`: observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the
-    moments of all batches trained so far; they are the last 2 D + 1 parameters, move by no gradient, and are published
-    with the weights; `log_std`, initial log of the spread in units of the action; `gain` >= 0; `sampler`, format that
-    the weights actions are drawn from are rounded to, "bfloat16" or "int8" (a scale for each unit), None for the
-    trainer's own. Returns a policy of P parameters with the outputs `log_prob` and `entropy` in nats and `value` (or
-    `action_value`, Q of the action taken) in units of reward, each `[R, G, N, T]`. Of all choices there are `log_probs`
-    (and `action_values`), `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 choices), an unknown head or
-    critic, or numbers that are not finite. Source: 1707.06347, section 6.1 (shape of the networks); orthogonal weights
-    1312.6120.
+    h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values come from a network of their own. Categorical:
+    log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that does not
+    depend on the state. Weights begin orthogonal (gain sqrt(2) in hidden layers, `gain` in the policy's last, 1 in the
+    value's), biases at 0; every replicate of a run has its own.
 
     >>> policy = mlp(observation=4, actions=2)
     >>> policy.size, policy.outputs
     (9155, ('log_prob', 'entropy', 'value', 'log_probs'))
     """
-    checks.integer("observation", observation, 1, "a policy reads at least one number")
-    checks.one_of("head", head, HEADS, "choose how actions are drawn")
     least = 2 if head == "categorical" else 1
-    checks.integer(
-        "actions", actions, least, "a policy needs a choice" if least == 2 else "give the action a dimension"
-    )
+    remedy = "a policy needs a choice" if least == 2 else "give the action a dimension"
+    checks.integer("actions", actions, least, remedy)
     units = isinstance(hidden, (tuple, list))
     checks.require(units, "hidden", hidden, "a tuple of layer widths", "write hidden=(64, 64), or () for none")
-    for number, width in enumerate(hidden):
+    widths = tuple(
         checks.integer(f"hidden[{number}]", width, 1, "give every hidden layer a unit")
+        for number, width in enumerate(hidden)
+    )
     by_action = isinstance(critic, str)
     if by_action:
         checks.one_of("critic", critic, ("action",), "say whether there is one, or 'action' for a value of each choice")
         checks.require(head == "categorical", "critic", critic, "True or False for a normal head", "use critic=True")
     for name, flag in (("critic", by_action or critic), ("normalize", normalize)):
         checks.boolean(name, flag, "say whether there is one")
-    checks.real("log_std", log_std, "give a finite logarithm of the spread")
-    checks.real("gain", gain, "use 0.01, or 0 for a policy that begins uniform", 0.0)
-    widths = tuple(int(width) for width in hidden)
-    return Mlp(
-        observation,
-        actions,
-        head,
-        widths,
-        bool(critic),
-        bool(normalize),
-        float(log_std),
-        float(gain),
-        by_action,
-        checked(sampler),
-    )
+    more = (by_action, checked(sampler))
+    return Mlp(observation, actions, head, widths, bool(critic), bool(normalize), log_std, gain, *more)

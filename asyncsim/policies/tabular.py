@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.fusing.tape import added, counted, entries, first_places, primitive, rows_of
 from asyncsim.policies._engine import PLAIN, Engine
-from asyncsim.policies._policy import Act, Forward, Keys, Plain, count
+from asyncsim.policies._policy import Act, Forward, Keys, Policy, Replicates, count
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
 
 
 @dataclass(frozen=True)
-class Tabular(Plain):
+class Tabular(Policy):
     """Softmax policy with free logits theta `[R, S, A]`, parameters flat `[R, P]`, P = S A; see `tabular`."""
 
     rows: int
@@ -30,7 +31,6 @@ class Tabular(Plain):
     engine: Engine = PLAIN
 
     outputs: ClassVar[tuple[str, ...]] = ("log_prob", "entropy", "kl", "log_probs", "reference", "reference_log_probs")
-    threads: ClassVar[int] = 1
     apart: ClassVar[bool] = True
 
     @cached_property
@@ -40,10 +40,9 @@ class Tabular(Plain):
 
     @property
     def size(self) -> int:
-        """P = S A."""
         return self.rows * self.actions
 
-    def initial(self, replicates: int | np.ndarray, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]`: the given logits, or zeros (uniform)."""
         start = np.zeros((self.rows, self.actions)) if self.logits is None else np.array(self.logits)
         return torch.as_tensor(start, dtype=dtype).reshape(1, -1).repeat(count(replicates), 1)
@@ -57,9 +56,9 @@ class Tabular(Plain):
         log_prob, prob = shifted - total.log(), weights / total
         return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
-    def install(self, weights: Weights, keys: Keys | None) -> Weights:
+    def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
         """Published tables, with those that the engine draws from where they differ."""
-        return self.engine.install(weights, keys)
+        return self.engine.install(weights, keys) if self.mismatched else weights
 
     def record(self, view: View, batch: Batch) -> Outputs:
         """The log-probs that the engine reports."""
@@ -77,10 +76,6 @@ class Tabular(Plain):
         remedy = "use sampling='monte_carlo' without the diagnostics bias and variance"
         checks.require(not self.engine.apart, "noise_per", self.engine.noise_per, bound, remedy)
         return self._of_engine("sampled", view, batch)
-
-    def score(self, view: View, batch: Batch) -> Tensor:
-        """Log-probs of the policy itself at the behavior weights, `[R, G, N, T]`."""
-        return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
 
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
@@ -111,8 +106,7 @@ class Tabular(Plain):
             "kl": lambda: self._kl(view),
         }
         outputs: Outputs = {}
-        for name in names:
-            checks.one_of("policy output", name, self.outputs, "use a policy that offers it")
+        for name in self.named(names):
             if name == "log_probs":
                 outputs[name] = rows_of(view.weights["log_prob"], self._row(cells))
                 continue
@@ -148,7 +142,6 @@ class Tabular(Plain):
         return pairs.sum((-1, -2))
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         return {"policy": "tabular", "rows": self.rows, "actions": self.actions, **self.engine.describe()}
 
     def _of_engine(self, name: str, view: View, batch: Batch) -> Tensor:
@@ -188,18 +181,13 @@ class Tabular(Plain):
         prob, log_prob = view.weights["prob"], view.weights["log_prob"]
         table = torch.zeros_like(prob)
         for name, cotangent in cotangents.items():
-            if name == "log_prob":
-                scattered = _scattered(cotangent, cells, prob)
-                table += scattered - scattered.sum(-1, keepdim=True) * prob
-                continue
-            # Pull the log-probs of every action.
-            row = self._row(cells)
-            if name == "log_probs":
-                everywhere = row.unsqueeze(-1) * self.actions + torch.arange(self.actions)
-                scattered = _scattered(cotangent, everywhere, prob)
-                table += scattered - scattered.sum(-1, keepdim=True) * prob
-                continue
             if name in ("reference", "reference_log_probs"):
+                continue
+            row = self._row(cells)
+            if name in ("log_prob", "log_probs"):
+                every = row.unsqueeze(-1) * self.actions + torch.arange(self.actions) if name == "log_probs" else cells
+                scattered = _scattered(cotangent, every, prob)
+                table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
             # Pull entropy and divergence.
             rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
@@ -234,36 +222,52 @@ def _finite(log_prob: Tensor) -> Tensor:
     return torch.where(torch.isinf(log_prob), torch.zeros((), dtype=log_prob.dtype), log_prob)
 
 
+@made(
+    'textbook; Bailey 1994 for draws of "student"',
+    "a policy of P = S A parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and `reference` "
+    "(log-prob of the token under it), each per token in nats, `[R, G, N, T]`. Of all actions there are `log_probs` "
+    "and `reference_log_probs`, `[R, G, N, T, A]`",
+    "sizes below 1 (2 actions), logits of another shape, or an engine outside these ranges",
+)
 def tabular(
-    rows: int = 1,
-    actions: int = 2,
-    logits: Any = None,
-    reference: Any = None,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: int = 0,
-    noise: float = 0.0,
-    noise_law: str = "normal",
-    noise_per: str = "token",
-    noise_in: str = "logits",
+    rows: int = whole(1, "S", 1, remedy="give every state a row"),
+    actions: int = whole(2, "A", 2, remedy="a policy needs a choice"),
+    logits: Any = handed_on(None, "initial values `[S, A]` in nats (None: zeros)"),
+    reference: Any = handed_on(
+        None, "logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (None: uniform)"
+    ),
+    temperature: float = real(
+        1.0, "temperature of the engine", 0.0, 1e6, above=True, remedy="1 samples from the policy as it is"
+    ),
+    top_p: float = real(
+        1.0,
+        "the probability that the likeliest actions must hold; equal ones go together",
+        *(0.0, 1.0),
+        above=True,
+        remedy="1 keeps every action, 0 would keep none",
+    ),
+    top_k: int = handed_on(0, "how many of the likeliest actions are kept (0: all)"),
+    noise: float = real(
+        0.0, "standard deviation of e in nats", 0.0, 10.0, remedy="give a standard deviation in nats, 0 for none"
+    ),
+    noise_law: str = handed_on("normal", '"normal", "uniform", or "student" (5 degrees of freedom; student:3 has 3)'),
+    noise_per: str = choice(
+        *("token", "sequence", "prompt", "version"),
+        words="how long one draw of the noise lasts (of a prompt: at all versions)",
+        remedy="say how long one draw of the noise lasts",
+    ),
+    noise_in: str = choice(
+        *("logits", "reports"),
+        words="the engine samples from logits that are off, each action by its own e, and reports what it sampled "
+        "from; or it samples rightly and the log-probs that it reports are off by one e",
+        remedy="say whether sampling is off, or only what is recorded of it",
+    ),
 ) -> Tabular:
-    """Softmax policy over a table of free logits: pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb).
+    """A softmax over a table of logits: one row per state, one column per action, with closed-form pullbacks.
 
-    It may be sampled by an engine that differs from it: mu(a|s) ~ exp((log pi(a|s) + e_a) / temperature) on the actions
-    that are kept. The recorded `log_prob` is then the engine's, and `scored_log_prob` is log pi at the same weights.
-
-    Arguments: `rows` S and `actions` A of the table; `logits`, initial values `[S, A]` in nats (default zeros);
-    `reference`, logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (default uniform).
-    Of the engine: `temperature` > 0; `top_k`, how many of the likeliest actions are kept (0: all); `top_p` in (0, 1],
-    the probability that the likeliest ones must hold; equal actions go together. `noise`, standard deviation of e in
-    nats, at most 10; `noise_law`, "normal", "uniform", or "student" (5 degrees of freedom; student:3 has 3);
-    `noise_per`, how long a draw lasts: "token", "sequence", "prompt" (at all versions) or "version". `noise_in`:
-    "logits", the engine samples from logits that are off, each action by its own e, and reports what it sampled from;
-    "reports", it samples rightly and the log-probs that it reports are off by one e. Returns a policy of P = S A
-    parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and `reference` (log-prob of the token
-    under it), each per token in nats, `[R, G, N, T]`. Of all actions there are `log_probs` and `reference_log_probs`,
-    `[R, G, N, T, A]`. Raises `InputError` for sizes below 1 (2 actions), logits of another shape, or an engine outside
-    these ranges. Source: textbook; Bailey 1994 for draws of "student".
+    pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb). It may be sampled by an engine that differs from it: mu(a|s) ~
+    exp((log pi(a|s) + e_a) / temperature) on the actions that are kept. The recorded `log_prob` is then the engine's,
+    and `scored_log_prob` is log pi at the same weights.
 
     >>> policy = tabular(rows=1, actions=2, logits=[[0.0, 1.0]])
     >>> policy.prepare(policy.initial(1))["prob"].round(decimals=3).tolist()
@@ -272,15 +276,13 @@ def tabular(
     >>> policy.install(policy.prepare(policy.initial(1)), None)["sampled"].exp().round(decimals=3).tolist()
     [[[0.731, 0.269, 0.0]]]
     """
-    checks.integer("rows", rows, 1, "give every state a row")
-    checks.integer("actions", actions, 2, "a policy needs a choice")
-    shape = (rows, actions)
     tables = []
     for name, value in (("logits", logits), ("reference", reference)):
-        tables.append(
-            None if value is None else _rows(checks.finite_array(name, value, shape, "give one row per state"))
-        )
-    engine = Engine(temperature, top_p, top_k, noise, noise_law, noise_per, noise_in).check(actions)
+        remedy = "give one row per state"
+        tables.append(None if value is None else _rows(checks.finite_array(name, value, (rows, actions), remedy)))
+    checks.integer("top_k", top_k, 0, "0 keeps every action", actions)
+    engine = Engine(temperature, top_p, top_k, noise, noise_law, noise_per, noise_in)
+    _ = engine.law  # refuses an unknown one
     return Tabular(rows, actions, tables[0], tables[1], engine)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, knobs
 from asyncsim.methods._method import Method, evaluate
-from asyncsim.policies._policy import Policy, installed, require_outputs
+from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.sampling.rollouts import Sampler, Trajectories, enumerate_outcomes
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
@@ -127,7 +127,7 @@ def moments(
     checks.require(outcomes.complete, "task", type(task).__name__, "one whose samples can be listed", remedy)
     remedy = "use fewer samples, arms or tokens, or oracle.limit for N -> infinity"
     total = checks.power("outcomes ** samples", outcomes.reward.shape[1], samples, BATCH_LIMIT, "batches", remedy)
-    view = versions.current(installed(policy, policy.prepare(then)))
+    view = versions.current(policy.install(policy.prepare(then)))
     one, trajectory = _sampler(task, policy, 1, 1), np.full((1, 1, 1), prompt, dtype=np.int64)
     chance = enumerate_outcomes(one, NO_VERSION, 0, trajectory, view).mass[0, 0]
     # Sum both moments over all batches.
@@ -210,7 +210,7 @@ def _on_population(
     checks.require({len(now), len(then)} <= {1, R}, "parameters, behavior", shapes, "of the same R, or 1", remedy)
     now, then = now.expand(R, -1), then.expand(R, -1)
     trajectory = np.arange(task.prompts, dtype=np.int64).reshape(1, -1, 1)
-    view = versions.current(installed(policy, policy.prepare(then)))
+    view = versions.current(policy.install(policy.prepare(then)))
     batch = enumerate_outcomes(_sampler(task, policy, 1, R), NO_VERSION, staleness, trajectory, view)
     return evaluate(method, task, policy, policy.prepare(now), batch), single and R == 1
 
@@ -221,7 +221,7 @@ def _every_batch(
     """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
     sampler = _sampler(task, policy, samples, picks.shape[0])
-    view = versions.current(installed(policy, policy.prepare(then.expand(picks.shape[0], -1))))
+    view = versions.current(policy.install(policy.prepare(then.expand(picks.shape[0], -1))))
 
     def pick(x: Tensor) -> Tensor:
         return x[0][picks].unsqueeze(1)

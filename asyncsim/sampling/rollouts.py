@@ -17,7 +17,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, rng
 from asyncsim.fusing.tape import none
-from asyncsim.policies._policy import Act, Keys, Policy, installed
+from asyncsim.policies._policy import Act, Keys, Policy
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, tensor
 from asyncsim.tasks._task import Outcomes, Task, Turn
@@ -108,7 +108,7 @@ class Sampler:
 
     def installed(self, version: int, weights: Weights) -> Weights:
         """What the engine of every replicate makes of a published version."""
-        return installed(self.policy, weights, Keys(self.seed, self.replicates, version))
+        return self.policy.install(weights, Keys(self.seed, self.replicates, version))
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
         """What the policy reports of data at the weights that generated it: its first output (`log_prob`).

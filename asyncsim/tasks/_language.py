@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,15 +15,11 @@ from asyncsim.base import checks, plugins, rng
 from asyncsim.policies._policy import Policy
 from asyncsim.step.batch import Draws
 from asyncsim.step.versions import tensor
-from asyncsim.tasks._task import Outcomes, Simple, Turn
+from asyncsim.tasks._task import Outcomes, Task, Turn
 
-PADDING = -1
-OPERATIONS: dict[str, tuple[str, Callable[[int, int], int]]] = {
-    "add": ("+", lambda a, b: a + b),
-    "subtract": ("-", lambda a, b: a - b),
-    "multiply": ("*", lambda a, b: a * b),
-}
-"""Signs of what is asked in arithmetic, and what they mean."""
+_LISTED = "one whose outcomes can be listed"
+SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
+"""Signs of what is asked in arithmetic."""
 PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
 """Parts of a shuffled list of problems: two runs with `even` and `odd` share none."""
 
@@ -32,7 +28,7 @@ Problem = TypeVar("Problem")
 
 
 @dataclass(frozen=True)
-class LanguageTask(Simple):
+class LanguageTask(Task):
     """Texts of prompts and of their answers; see `arithmetic` and `reasoning`.
 
     An answer ends with a line break or with the model's own end of text. One that has not ended within the horizon
@@ -46,14 +42,14 @@ class LanguageTask(Simple):
     tokenizer: Any = field(default=None, compare=False, repr=False)
     ids: Any = field(default=None, compare=False, repr=False)
 
+    header = ("horizon", "prompts")
     enumerable = False
     still = True
     speaker: ClassVar[str] = "char"
     """Model that the texts are written for."""
 
     @property
-    def prompts(self) -> int:
-        """Q."""
+    def prompts(self) -> int:  # type: ignore[override]
         return len(self.texts)
 
     def score(self, prompt: int, text: str) -> float:
@@ -128,21 +124,17 @@ class LanguageTask(Simple):
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Refused: there are too many texts."""
-        raise self._refusal("use sampling='monte_carlo', and diagnostics that need no oracle")
+        raise self.refusal(_LISTED, "use sampling='monte_carlo', and diagnostics that need no oracle")
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """Refused: there are too many texts."""
-        raise self._refusal("estimate the return from samples (diagnostics.batch_return)")
+        raise self.refusal(_LISTED, "estimate the return from samples (diagnostics.batch_return)")
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {
-            "task": plugins.name_of(self),
-            "horizon": self.horizon,
-            "prompts": self.prompts,
-            "first_prompt": self.texts[0],
-            "first_answer": self.answers[0],
-        }
+        """Header of a run: what every such task has, and its own settings."""
+        own = [each.name for each in fields(self) if each.repr][3:]
+        first = {"first_prompt": self.texts[0], "first_answer": self.answers[0]}
+        return {**super().describe(), **first, **{f"task_{name}": getattr(self, name) for name in own}}
 
     def _paid(self, prompt: int, text: str) -> float:
         """The score of an answer, refused by name where it is no number."""
@@ -158,9 +150,6 @@ class LanguageTask(Simple):
         """The text of an answer, up to its line break."""
         return str(self.tokenizer.decode(ids)).partition("\n")[0]
 
-    def _refusal(self, remedy: str) -> checks.InputError:
-        return checks.InputError("task", plugins.name_of(self), "one whose outcomes can be listed", remedy)
-
 
 def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:
     """Ids int64 `[Q, L]`, padded with -1 on the left.
@@ -168,7 +157,7 @@ def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:
     >>> padded([[5], [6, 7]]).tolist()
     [[-1, 5], [6, 7]]
     """
-    ids = np.full((len(encoded), max(map(len, encoded))), PADDING, dtype=np.int64)
+    ids = np.full((len(encoded), max(map(len, encoded))), -1, dtype=np.int64)
     for row, text in zip(ids, encoded, strict=True):
         row[len(row) - len(text) :] = text
     return ids
@@ -181,7 +170,6 @@ def shuffled(count: int, seed: int) -> np.ndarray:
 
 def chosen(problems: Sequence[Problem], prompts: int, part: str) -> list[Problem]:
     """The first `prompts` problems of a part of a shuffled list; refuses more than there are."""
-    checks.one_of("part", part, PARTS, "ask everything, or one of two halves that share no problem")
     half = list(problems[PARTS[part]])
     checks.integer("prompts", prompts, 1, f"part {part!r} has {len(half)} problems", len(half))
     return half[:prompts]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -13,14 +14,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from asyncsim.base import checks, plugins
+from asyncsim.base.parts import choice, handed_on, real
 from asyncsim.policies._engine import Engine
 from asyncsim.policies._policy import Policy
 from asyncsim.policies.tabular import tabular
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
-from asyncsim.tasks._recursion import cells
-from asyncsim.tasks._task import Outcomes, Simple
+from asyncsim.tasks._task import Outcomes, Task
 
 OUTCOME_LIMIT = 1_000_000
 CELLS = 1 << 22
@@ -28,34 +29,50 @@ CELLS = 1 << 22
 SUMMED = 1 << 13
 """Tokens of listed sequences that are summed over at every update, at most."""
 _COUNTLESS = 10**30
-ENGINE = tuple(field.name for field in fields(Engine))
+_ENGINE = tuple(field.name for field in fields(Engine))
 """Arguments of a policy's sampler."""
-REWARDS = ("fixed", "bernoulli", "gaussian")
+
+REWARDS = choice(
+    *("fixed", "bernoulli", "gaussian"),
+    words="fixed (its mean), 1 with the mean as probability, or with noise",
+    remedy="choose how rewards are drawn",
+)
+DEVIATION = real(1.0, "standard deviation of that noise", 0.0, remedy="give the noise of gaussian rewards")
+KL_COEF = real(
+    0.0, "beta in reward per nat: r - beta sum_t (log p - log reference) is earned", 0.0, remedy="use 0 for no penalty"
+)
+REFERENCE = handed_on(
+    None, "logits like those of the table, or one row (None: uniform, an entropy bonus up to a constant)"
+)
+KL_AT = choice("behavior", "current", words="which log-probs the penalty reads")
+LOGITS = handed_on(None, "initial values of the table in nats")
 
 
-@dataclass(frozen=True)
-class Penalty:
-    """A divergence penalty inside the reward: r - coefficient * sum_t (log p - log reference), p behavior or current.
+class Cells(NamedTuple):
+    """pi(a|s) `[R, S, A]`; and from weights `[R, S, A]` on grad log pi(a|s) to their sum over cells, `[R, P]`."""
 
-    With a uniform reference (None) this is an entropy bonus up to a constant.
-    """
-
-    coefficient: float = 0.0
-    reference: tuple[tuple[float, ...], ...] | None = None
-    at: str = "behavior"
+    prob: Tensor
+    pull: Callable[[Tensor], Tensor]
 
 
-def as_rows(field: str, value: Any, remedy: str) -> np.ndarray:
-    """Numbers as a table, a single row of them as one row; values without a shape are refused."""
-    return np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
+def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
+    """Every (state, action) of a policy that reads rows of a table, asked of it as one batch of single tokens."""
+    # Enumerate states and actions as tokens.
+    R = parameters.shape[0]
+    state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
+    action = torch.arange(actions).repeat(rows).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
+    none = torch.zeros(state.shape[:3], dtype=torch.float64)
+    batch = Batch.of_nobody(action, state, torch.ones(state.shape, dtype=torch.float64), none, none, float("inf"))
+    # Evaluate the policy on them.
+    forward = policy.forward(versions.current(policy.prepare(parameters)), batch, ("log_prob",))
+    prob = forward.outputs["log_prob"].double().exp().reshape(R, rows, actions)
+    return Cells(prob, lambda weight: forward.pullback({"log_prob": weight.reshape(state.shape).to(parameters.dtype)}))
 
 
-def start_rows(logits: Any, shape: tuple[int, int], remedy: str = "give one row per state") -> Any:
-    """Initial logits of a table of this shape as rows; None for the policy's own."""
-    if logits is None:
-        return None
-    table = checks.finite_array("logits", as_rows("logits", logits, remedy), shape, remedy)
-    return tuple(map(tuple, table.tolist()))
+def tilted(behavior: Tensor, current: Tensor, power: float) -> Tensor:
+    """mu (pi/mu)^power of every cell, `[R, S, A]`: 0 where behavior never goes, whose ratio is never drawn."""
+    ratio = torch.where(behavior > 0, current / behavior, torch.zeros((), dtype=behavior.dtype))
+    return behavior * ratio**power
 
 
 def edges(probability: Tensor) -> Tensor:
@@ -64,33 +81,66 @@ def edges(probability: Tensor) -> Tensor:
     return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))
 
 
-def penalty(coefficient: Any, reference: Any, at: str, shape: tuple[int, int]) -> Penalty:
-    """A checked `Penalty` for a table `[S, A]`; a reference of one row is used for every state."""
-    checks.real("kl_coef", coefficient, "use 0 for no penalty", 0.0)
-    checks.one_of("kl_at", at, ("behavior", "current"), "say which log-probs the penalty reads")
-    table = None
-    if reference is not None:
-        remedy = "give one row of logits, or one per state"
-        array = as_rows("reference", reference, remedy)
-        if array.shape[0] == 1:
-            array = np.repeat(array, shape[0], axis=0)
-        checked = checks.finite_array("reference", array, shape, remedy)
-        table = tuple(tuple(float(x) for x in row) for row in checked)
-    return Penalty(float(coefficient), table, at)
+def rows_of(field: str, value: Any, shape: tuple[int, int], remedy: str, *, alike: bool = False) -> Any:
+    """A table of this shape as tuples, None as it is; where states may be `alike`, one row is used for all of them."""
+    if value is None:
+        return None
+    array = np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
+    if alike and len(array) == 1:
+        array = np.repeat(array, shape[0], axis=0)
+    return nested(checks.finite_array(field, array, shape, remedy))
+
+
+def table(
+    shape: tuple[int, int],
+    kl_coef: float,
+    reference: Any,
+    kl_at: str,
+    logits: Any,
+    remedy: str = "give one row per state",
+    alike: bool = False,
+) -> dict[str, Any]:
+    """Fields of a task with a table `[S, A]` of such a shape, from the arguments that all such tasks have."""
+    return {
+        "rows": shape[0],
+        "actions": shape[1],
+        "prompts": 1,
+        "kl_coef": kl_coef,
+        "reference": rows_of("reference", reference, shape, "give one row of logits, or one per state", alike=True),
+        "kl_at": kl_at,
+        "logits": rows_of("logits", logits, shape, remedy, alike=alike),
+    }
+
+
+def nested(table: np.ndarray) -> Any:
+    """A table as tuples of tuples."""
+    return tuple(nested(row) for row in table) if table.ndim else float(table)
 
 
 @dataclass(frozen=True)
-class TabularTask(Simple):
+class TabularTask(Task):
     """A task on a softmax table. Subclasses say how states follow and what a finished sequence scores."""
 
     rows: int
     actions: int
     horizon: int
     prompts: int
-    rewards: str
-    deviation: float
-    penalty: Penalty
-    logits: tuple[tuple[float, ...], ...] | None
+    _: KW_ONLY
+    rewards: str = "fixed"
+    deviation: float = 0.0
+    kl_coef: float = 0.0
+    reference: tuple[tuple[float, ...], ...] | None = None
+    kl_at: str = "behavior"
+    logits: tuple[tuple[float, ...], ...] | None = None
+
+    header: ClassVar[tuple[str, ...]] = ("actions", "horizon", "prompts", "rewards", "kl_coef", "kl_at")
+    scores = (-math.inf, math.inf)
+    """Least and largest `score`."""
+    best = math.nan
+    """Largest expected score of a policy, where it is known."""
+    closed = False
+    speech: ClassVar[Tensor | None] = None
+    """Chances of what the environment writes in each state, `[S, A]`, 0 where the policy writes; None: nowhere."""
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
         """Reward, or its mean or success probability, of finished sequences `[..., T]` -> `[...]`."""
@@ -103,24 +153,18 @@ class TabularTask(Simple):
         >>> sim.tasks.softmax_bandit(arms=3).policy(temperature=0.7).describe()["sampler"]
         {'temperature': 0.7}
         """
-        if not engine:
-            return tabular(self.rows, self.actions, self.logits, self.penalty.reference)
         for name in engine:
-            checks.one_of("policy argument", name, ENGINE, "rows, actions and logits are the task's own")
-        make = plugins.load("asyncsim.policies", "tabular", "policy")
-        policy: Policy = make(self.rows, self.actions, self.logits, self.penalty.reference, **engine)
+            checks.one_of("policy argument", name, _ENGINE, "rows, actions and logits are the task's own")
+        # Settings of a sampler are written to files with the call that made it.
+        make = plugins.load("asyncsim.policies", "tabular", "policy") if engine else tabular
+        policy: Policy = make(self.rows, self.actions, self.logits, self.reference, **engine)
         return policy
 
     def check(self, policy: Any) -> None:
         """Refuse a policy without this task's table."""
-        table = (getattr(policy, "rows", None), getattr(policy, "actions", None))
-        bound, remedy = f"{(self.rows, self.actions)}, rows and actions", "leave policy out for the task's own"
-        checks.require(table == (self.rows, self.actions), "policy table", table, bound, remedy)
-
-    @property
-    def speech(self) -> Tensor | None:
-        """Chances of what the environment writes in each state, `[S, A]`, 0 where the policy writes; None: nowhere."""
-        return None
+        shape, own = (getattr(policy, "rows", None), getattr(policy, "actions", None)), (self.rows, self.actions)
+        remedy = "leave policy out for the task's own"
+        checks.require(shape == own, "policy table", shape, f"{own}, rows and actions", remedy)
 
     @property
     def tools(self) -> bool:  # type: ignore[override]
@@ -145,18 +189,18 @@ class TabularTask(Simple):
 
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
         """What the advantage sees, `[R, G, N]`: the reward less the penalty at behavior or current log-probs."""
-        if self.penalty.coefficient == 0.0:
+        if self.kl_coef == 0.0:
             return batch.reward
         return batch.reward - self._penalty(self._penalized(batch, outputs), batch).sum(-1)
 
     @property
     def moving(self) -> bool:  # type: ignore[override]
         """Whether the penalty reads current log-probs."""
-        return self.penalty.coefficient != 0.0 and self.penalty.at == "current"
+        return self.kl_coef != 0.0 and self.kl_at == "current"
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
         """The same for single tokens, `[R, G, N, T]`: each carries its own part of the penalty."""
-        if self.penalty.coefficient == 0.0:
+        if self.kl_coef == 0.0:
             return batch.rewards
         return batch.rewards - self._penalty(self._penalized(batch, outputs), batch)
 
@@ -191,22 +235,17 @@ class TabularTask(Simple):
         state, taken, mask = (torch.stack(column, -1) for column in zip(*said, strict=True))
         return self.score(state, taken, mask).to(batch.mask.dtype)
 
-    scores = (-math.inf, math.inf)
-    """Least and largest `score`."""
-    best = math.nan
-    """Largest expected score of a policy, where it is known."""
-
     @property
     def earnings(self) -> tuple[float, float]:  # type: ignore[override]
         """Least and largest return: those of the score, unbounded with gaussian noise or a penalty."""
-        if self.rewards == "gaussian" or self.penalty.coefficient != 0.0:
+        if self.rewards == "gaussian" or self.kl_coef != 0.0:
             return -math.inf, math.inf
         return (0.0, 1.0) if self.rewards == "bernoulli" else self.scores
 
     @property
     def optimum(self) -> float:  # type: ignore[override]
         """The best expected return; NaN with a penalty."""
-        return self.best if self.penalty.coefficient == 0.0 else math.nan
+        return self.best if self.kl_coef == 0.0 else math.nan
 
     @property
     def listed(self) -> int:  # type: ignore[override]
@@ -214,9 +253,6 @@ class TabularTask(Simple):
         if self.horizon * math.log(self.actions) > math.log(_COUNTLESS):
             return _COUNTLESS
         return int(self.actions) ** int(self.horizon) * (2 if self.rewards == "bernoulli" else 1)
-
-    closed = False
-    """Whether `exact` needs no outcomes."""
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
         """Expected return J `[R]` and its gradient `[R, P]` by enumeration, of one prompt or averaged over all.
@@ -226,14 +262,14 @@ class TabularTask(Simple):
         """
         prompts = torch.arange(self.prompts) if prompt is None else torch.tensor([prompt])
         outcomes = self.outcomes(prompts)
-        R = parameters.shape[0]
-        batch = _population(outcomes, R, outcomes.reward.expand(R, -1, -1))
+        listed = (outcomes.action, outcomes.state, outcomes.mask, outcomes.reward)
+        action, state, mask, rewards = (x.expand(len(parameters), *x.shape) for x in listed)
+        batch = Batch.of_nobody(action, state, mask, rewards, torch.zeros_like(rewards), math.inf)
         view = versions.current(policy.prepare(parameters))
         forward = policy.forward(view, batch, ("log_prob",))
         log_prob = torch.where(batch.mask > 0, forward.outputs["log_prob"], torch.zeros((), dtype=torch.float64))
         mass = torch.exp(log_prob.sum(-1)) * outcomes.chance / len(prompts)
-        rewards = batch.reward
-        if self.penalty.coefficient:
+        if self.kl_coef:
             rewards = rewards - self._penalty(log_prob, batch).sum(-1)
         return (mass * rewards).sum((1, 2)), forward.pullback({"log_prob": (mass * rewards).unsqueeze(-1) * batch.mask})
 
@@ -245,9 +281,8 @@ class TabularTask(Simple):
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
         """J `[R]` as `exact` has it, from the table of probabilities and sequences that are listed once."""
         prob, (places, chance, score) = self.chances(policy, parameters, weights), self._listing
-        if self.penalty.coefficient:
-            gap = torch.where(prob > 0, prob.log() - self._log_reference, torch.zeros((), dtype=prob.dtype))
-            score = score - self.penalty.coefficient * pad(gap.flatten(1), (0, 1))[:, places].sum(-1)
+        if self.kl_coef:
+            score = score - self.kl_coef * pad(self._gap(prob).flatten(1), (0, 1))[:, places].sum(-1)
         return (pad(prob.flatten(1), (0, 1), value=1.0)[:, places].prod(-1) * chance * score).sum(-1)
 
     def chances(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
@@ -265,23 +300,14 @@ class TabularTask(Simple):
         places = torch.where(own, listed.state * self.actions + listed.action, self.rows * self.actions)
         return places.flatten(0, 1), (listed.chance / self.prompts).flatten(), listed.reward.flatten()
 
-    def describe(self) -> dict[str, Any]:
-        """Header of a run."""
-        return {
-            "task": plugins.name_of(self),
-            "actions": self.actions,
-            "horizon": self.horizon,
-            "prompts": self.prompts,
-            "rewards": self.rewards,
-            "kl_coef": self.penalty.coefficient,
-            "kl_at": self.penalty.at,
-        }
-
     @cached_property
     def _log_reference(self) -> Tensor:
-        reference = self.penalty.reference
-        table = np.zeros((self.rows, self.actions)) if reference is None else np.array(reference)
-        return torch.log_softmax(torch.as_tensor(table), dim=-1)
+        uniform = np.zeros((self.rows, self.actions))
+        return torch.log_softmax(torch.as_tensor(uniform if self.reference is None else np.array(self.reference)), -1)
+
+    def _gap(self, prob: Tensor) -> Tensor:
+        """log pi - log reference of every choice, `[R, S, A]`."""
+        return torch.where(prob > 0, prob.log() - self._log_reference, torch.zeros((), dtype=prob.dtype))
 
     @cached_property
     def _speech(self) -> tuple[Tensor, Tensor] | None:
@@ -290,12 +316,12 @@ class TabularTask(Simple):
 
     def _penalized(self, batch: Batch, outputs: Outputs) -> Tensor:
         """Log-probs that the penalty reads, `[R, G, N, T]`."""
-        return {"behavior": batch.behavior, "current": outputs}[self.penalty.at]["log_prob"]
+        return {"behavior": batch.behavior, "current": outputs}[self.kl_at]["log_prob"]
 
     def _penalty(self, log_prob: Tensor, batch: Batch) -> Tensor:
         """Penalty of every token, `[R, G, N, T]`."""
         gap = log_prob - self._log_reference[batch.state, batch.action]
-        return self.penalty.coefficient * torch.where(batch.mask > 0, gap, torch.zeros((), dtype=gap.dtype))
+        return self.kl_coef * torch.where(batch.mask > 0, gap, torch.zeros((), dtype=gap.dtype))
 
     def _enumerate(self, prompt: Tensor) -> Outcomes:
         # List every action sequence.
@@ -303,10 +329,8 @@ class TabularTask(Simple):
         action = torch.as_tensor(digits).expand(len(prompt), -1, -1).clone()
         state = torch.zeros_like(action)
         mask = torch.ones(action.shape, dtype=torch.float64)
-        world, alive = (
-            self.begin(prompt[:, None].expand(-1, action.shape[1]), None),
-            torch.ones(action.shape[:2], dtype=torch.bool),
-        )
+        world = self.begin(prompt[:, None].expand(-1, action.shape[1]), None)
+        alive = torch.ones(action.shape[:2], dtype=torch.bool)
         # Step through the tokens.
         rewards, ended = torch.zeros_like(mask), torch.zeros(mask.shape, dtype=torch.bool)
         inserted, chance = torch.zeros_like(mask), torch.ones(action.shape[:2], dtype=torch.float64)
@@ -334,9 +358,3 @@ class TabularTask(Simple):
         success = torch.tensor([1.0, 0.0], dtype=score.dtype).repeat(score.shape[1]).expand(len(prompt), -1)
         chance = (chance.unsqueeze(-1) * torch.stack([score, 1.0 - score], -1)).reshape(len(prompt), -1)
         return Outcomes(state, action, mask, success, chance)
-
-
-def _population(outcomes: Outcomes, R: int, reward: Tensor) -> Batch:
-    """Outcomes as a batch without behavior, replicated over R."""
-    action, state, mask = (x.expand(R, *x.shape) for x in (outcomes.action, outcomes.state, outcomes.mask))
-    return Batch.of_nobody(action, state, mask, reward, torch.zeros_like(reward), math.inf)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from asyncsim.base import checks, plugins
 from asyncsim.policies._policy import Policy
-from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.batch import Batch, Outputs
 from asyncsim.step.versions import Weights
 
 
@@ -54,8 +55,8 @@ class Outcomes:
     per_token: dict[str, Tensor] = field(default_factory=dict)
 
 
-class Task(Protocol):
-    """What is asked and what it earns.
+class Task:
+    """What is asked and what it earns; where a method says nothing else, the world is what the policy reads.
 
     `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
     `listed`: how many outcomes of a prompt it lists, and `closed`: whether `exact` needs none of them, for metrics that
@@ -63,97 +64,12 @@ class Task(Protocol):
     whether what the policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one
     before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so
     that `reply` says which; `moving`: whether rewards depend on the current weights; `earnings`: least and
-    largest return; `optimum`: the best expected return, NaN where it is unknown. `fit` refuses a policy that does not
-    fit, and returns the task fitted to it. `begin` gives the first world of each sample (`carried`: the world that the
-    batch before left, for segments); `packed` and `unpacked` turn a carried world into plain containers and back, where
-    `keeping` was asked before; `observe` what the policy reads of a world; `reply` the token int64 `[R, G, N]` that the
-    environment writes at a position behind those `written` `[R, G, N, t]`, -1 where the policy chooses: such tokens are
-    stepped like any other, are read by the policy, and have mask 0; `step` what an action leads to; `earn` what a
-    trajectory has earned, by all its tokens (`mask` is 1 on the environment's too); `reward` and
-    `token_rewards` are what the advantage sees (with a penalty inside, where the task has one); `outcomes` enumerates;
-    `exact` is expected return and gradient `([R], [R, P])`. `solved`: whether `expected` has the return `[R]` of a
-    policy, from its parameters and prepared weights, for a few percent of an update; `whole`: the task on whose
-    trajectories it is estimated where not.
+    largest return; `optimum`: the best expected return, NaN where it is unknown. `solved`: whether `expected` has the
+    return of a policy for a few percent of an update. `header`: attributes that `describe` names.
     """
 
-    @property
-    def horizon(self) -> int: ...
-
-    @property
-    def prompts(self) -> int: ...
-
-    @property
-    def enumerable(self) -> bool: ...
-
-    @property
-    def pays(self) -> bool: ...
-
-    @property
-    def still(self) -> bool: ...
-
-    @property
-    def segments(self) -> bool: ...
-
-    @property
-    def tools(self) -> bool: ...
-
-    @property
-    def solved(self) -> bool: ...
-
-    @property
-    def whole(self) -> Task: ...
-
-    @property
-    def listed(self) -> int: ...
-
-    @property
-    def closed(self) -> bool: ...
-
-    @property
-    def moving(self) -> bool: ...
-
-    @property
-    def earnings(self) -> tuple[float, float]: ...
-
-    @property
-    def optimum(self) -> float: ...
-
-    def policy(self) -> Policy: ...
-
-    def fit(self, policy: Policy) -> Task: ...
-
-    def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Any: ...
-
-    def keeping(self) -> Task: ...
-
-    def packed(self, world: Any) -> Any: ...
-
-    def unpacked(self, tree: Any) -> Any: ...
-
-    def observe(self, world: Any) -> Tensor: ...
-
-    def reply(self, world: Any, written: Tensor, token: int, draws: Draws) -> Tensor: ...
-
-    def step(self, world: Any, action: Tensor, token: int, draws: Draws) -> Turn: ...
-
-    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor: ...
-
-    def reward(self, batch: Batch, outputs: Outputs) -> Tensor: ...
-
-    def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor: ...
-
-    def outcomes(self, prompt: Tensor) -> Outcomes: ...
-
-    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]: ...
-
-    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor: ...
-
-    def describe(self) -> dict[str, Any]: ...
-
-
-class Simple:
-    """Defaults of a task whose world is what the policy reads and that pays at the end."""
-
+    horizon: int
+    prompts: int
     enumerable = True
     pays = False
     listed = 0
@@ -165,57 +81,85 @@ class Simple:
     earnings = (-math.inf, math.inf)
     optimum = math.nan
     solved = False
+    header: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def whole(self) -> Any:
-        """The task itself."""
+    def whole(self) -> Task:
+        """The task on whose trajectories the return of a policy is estimated where it is not `solved`."""
         return self
 
-    def fit(self, policy: Any) -> Any:
-        """The task itself; `check` refuses a policy that does not fit."""
+    def policy(self) -> Policy:
+        """The policy that is trained unless a spec names another."""
+        raise NotImplementedError
+
+    def fit(self, policy: Any) -> Self:
+        """The task fitted to a policy; refuses one that does not fit."""
         self.check(policy)
         return self
 
     def check(self, policy: Any) -> None:
-        """Accept any policy."""
+        """Refuse a policy that does not fit."""
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Any:
-        """Row 0."""
+        """The first world of each sample; `carried`: the world that the batch before left, for segments."""
         return torch.zeros_like(prompt)
 
-    def keeping(self) -> Any:
-        """The same task, whose worlds can be packed: itself."""
+    def keeping(self) -> Task:
+        """The same task, whose worlds can be packed."""
         return self
 
     def packed(self, world: Any) -> Any:
-        """The world as it is: numbers, tensors and containers of them can be written to a checkpoint."""
+        """A carried world in plain containers, where `keeping` was asked before: numbers, tensors and so on."""
         return world
 
     def unpacked(self, tree: Any) -> Any:
-        """The world itself."""
+        """The world that `packed` wrote."""
         return tree
 
     def observe(self, world: Any) -> Tensor:
-        """The world itself."""
-        return world
+        """What the policy reads of a world."""
+        observed: Tensor = world
+        return observed
 
     def reply(self, world: Any, written: Tensor, token: int, draws: Any) -> Tensor:
-        """Every token is the policy's."""
+        """The token int64 `[R, G, N]` that the environment writes behind those `written` `[R, G, N, t]`.
+
+        -1 where the policy chooses. Such tokens are stepped and read like any other, and have mask 0.
+        """
         return torch.full(written.shape[:3], -1)
 
     def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:
-        """One row, and on it goes."""
+        """What an action leads to."""
         return Turn(world, torch.ones(world.shape, dtype=torch.bool))
 
+    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Any) -> Tensor:
+        """What a trajectory has earned, by all its tokens (`mask` is 1 on the environment's too)."""
+        raise checks.InputError("reward", "at the end", "of every token", "take it from what `step` returns")
+
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """The reward as earned."""
+        """What the advantage sees, with a penalty inside where the task has one."""
         return batch.reward
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """The rewards of single tokens as earned, `[R, G, N, T]`."""
+        """The same of single tokens, `[R, G, N, T]`."""
         return batch.rewards
 
-    def expected(self: Any, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` as `exact` has it, for tasks whose closed form costs little."""
-        value: Tensor = self.exact(policy, parameters)[0]
-        return value
+    def outcomes(self, prompt: Tensor) -> Outcomes:
+        """Every outcome of each prompt."""
+        raise self.refusal("one whose outcomes can be listed", "use sampling='monte_carlo'")
+
+    def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
+        """Expected return and its gradient, `([R], [R, P])`."""
+        raise self.refusal("one with an exact return", "estimate it from episodes, or use a bandit task")
+
+    def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
+        """J `[R]` of a policy from its parameters and prepared weights, for tasks whose closed form costs little."""
+        return self.exact(policy, parameters)[0]
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run."""
+        return {"task": plugins.name_of(self), **{name: getattr(self, name) for name in self.header}}
+
+    def refusal(self, bound: str, remedy: str) -> checks.InputError:
+        """What is raised where the task lacks something, by its name."""
+        return checks.InputError("task", getattr(self, "id", plugins.name_of(self)), bound, remedy)

@@ -1,20 +1,115 @@
-"""Many environments as one world: gymnasium's physics or its environments, stepped together, started from keyed draws.
+"""Environments of gymnasium by their ids, and many of them as one world, started from keyed draws.
 
 Arrays are flat over E = R G N environments; a row is the environment of one trajectory.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 from asyncsim.step.batch import Draws
-from asyncsim.tasks._environments import Surface, made
 
-_PHYSICS = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
+PHYSICS = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
+
+
+class Surface(NamedTuple):
+    """Observations and actions of an environment.
+
+    `observation`: D; `onehot`: first code of a discrete observation, or None; `precision` of observations; `head`,
+    "categorical" or "gaussian"; `actions`: choices, or coordinates; `first`: first code of a discrete action, or None;
+    `low`, `high`: the box of continuous actions, one number per coordinate; `shape`, `kind`: shape and dtype of that
+    box.
+    """
+
+    observation: int
+    onehot: int | None
+    precision: str
+    head: str
+    actions: int
+    first: int | None
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    shape: tuple[int, ...] = ()
+    kind: str = "float32"
+
+
+def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
+    """Arguments of an environment as sorted pairs; refuses what a header could not repeat."""
+    remedy = "give a dictionary of the environment's own arguments"
+    checks.require(settings is None or isinstance(settings, Mapping), "settings", settings, "a dictionary", remedy)
+    for name, value in (settings or {}).items():
+        checks.require(isinstance(name, str), "settings", name, "named by text", remedy)
+        bound, instead = "arguments of the environment, not of its time limit", "use steps"
+        checks.require(name != "max_episode_steps", "settings", {name: value}, bound, instead)
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise checks.InputError(f"settings[{name}]", value, "finite numbers, text, lists or None", remedy) from None
+    return tuple(sorted((settings or {}).items()))
+
+
+def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
+    """One environment; raises `InputError` for an unknown id, a missing package, or arguments that it does not take."""
+    import gymnasium
+
+    checks.require(isinstance(id, str), "id", id, "the id of an environment", "see gymnasium.pprint_registry()")
+    for text in outside.texts([id, settings]):
+        if re.match(r"[A-Za-z_][\w.]*:", text):  # gymnasium imports what stands before the colon
+            outside.permit(text, "id")
+    time_limit = {} if limit is None else {"max_episode_steps": limit}
+    try:
+        return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        raise checks.InputError("id", id, "an environment whose packages are installed", _missing(error)) from error
+    except gymnasium.error.Error as error:
+        raise checks.InputError("id", id, "a registered environment", " ".join(str(error).split())) from None
+    except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:
+        remedy = f"mend them ({type(error).__name__}: {' '.join(str(error).split())})"
+        raise checks.InputError("settings", settings, f"arguments that {id} takes", remedy) from error
+
+
+def _missing(error: Exception) -> str:
+    """Which extra or package to install."""
+    text = " ".join(str(error).split())
+    extra = re.search(r"gymnasium\[[\w-]+\]", text)
+    if extra is None and getattr(error, "name", None) == "jax":
+        return "pip install 'gymnasium[jax]'"
+    if extra is None:
+        return text
+    swig = "pip install swig, then " if "swig" in text else ""
+    return f"{swig}pip install '{extra.group()}'"
+
+
+def surface(environment: Any) -> Surface:
+    """Observations and actions of the environment; raises `InputError` for spaces that one head cannot serve."""
+    from gymnasium.spaces import Box, Discrete
+
+    observations, actions = environment.observation_space, environment.action_space
+    for name, space in (("observation", observations), ("action", actions)):
+        remedy = "wrap it in an environment with a Box or Discrete space" + (
+            ", gymnasium.wrappers.FlattenObservation for example" if name == "observation" else ""
+        )
+        checks.require(isinstance(space, (Box, Discrete)), f"{name} space", space, "Box or Discrete", remedy)
+    if isinstance(observations, Box):
+        width, onehot = math.prod(observations.shape), None
+    else:
+        width, onehot = int(observations.n), int(observations.start)
+    # Discrete spaces are of integers.
+    precision = "float64" if observations.dtype == np.float64 else "float32"
+    if isinstance(actions, Discrete):
+        checks.require(actions.n >= 2, "actions", int(actions.n), "at least 2", "a policy needs a choice")
+        return Surface(width, onehot, precision, "categorical", int(actions.n), int(actions.start))
+    low, high = (tuple(float(x) for x in np.ravel(bound)) for bound in (actions.low, actions.high))
+    kind = str(actions.dtype)
+    return Surface(width, onehot, precision, "gaussian", math.prod(actions.shape), None, low, high, actions.shape, kind)
 
 
 class Moved(NamedTuple):
@@ -47,25 +142,6 @@ class World:
     running: np.ndarray
     finished: np.ndarray
     broken: np.ndarray
-
-
-class Engine(Protocol):
-    """What runs the environments.
-
-    `reset` starts the rows of `where` (bool `[E]`) from environment draws keyed by `token` and gives their
-    observations (other rows hold zeros); with no state before (`inner` None) `where` is every row. `step` moves the
-    rows of `where`. `keeping` is the same engine, whose states `packed` turns into arrays; `unpacked` is the way back.
-    """
-
-    def reset(self, inner: Any, where: np.ndarray, draws: Draws, token: int) -> tuple[Any, np.ndarray]: ...
-
-    def step(self, inner: Any, action: np.ndarray, where: np.ndarray) -> Moved: ...
-
-    def keeping(self) -> Engine: ...
-
-    def packed(self, inner: Any) -> dict[str, np.ndarray]: ...
-
-    def unpacked(self, tree: dict[str, np.ndarray]) -> Any: ...
 
 
 class Carts(NamedTuple):
@@ -141,6 +217,7 @@ class Episode:
     actions: list[np.ndarray] = field(default_factory=list)
 
 
+@dataclass
 class Pool:
     """Environments of one chain of worlds, given back for later worlds when the last of these is gone.
 
@@ -148,9 +225,10 @@ class Pool:
     the current one. `past`: what made each environment what it is, where that is kept.
     """
 
-    def __init__(self, spare: list[Any], environments: list[Any], past: list[Episode] | None = None) -> None:
-        self.spare, self.environments, self.moment = spare, environments, 0
-        self.past = past
+    spare: list[Any]
+    environments: list[Any]
+    past: list[Episode] | None
+    moment: int = 0
 
     def __del__(self) -> None:
         self.spare.extend(self.environments)
@@ -278,7 +356,7 @@ class Loop:
             try:
                 environments.append(spare.pop())
             except IndexError:
-                environments.append(made(self.id, dict(self.settings), self.limit))
+                environments.append(opened(self.id, dict(self.settings), self.limit))
         past = [Episode() for _ in environments] if self.keeps else None
         return Handle(Pool(spare, environments, past), 0)
 
@@ -292,10 +370,10 @@ class Loop:
         return Handle(inner.pool, inner.pool.moment)
 
 
-def engine(
-    id: str, vectorized: str | None, settings: tuple[tuple[str, Any], ...], limit: int | None, surface: Surface
-) -> Engine:
-    """What runs the environments of an id: the cart-pole on gymnasium's own vectorized physics, others in a loop."""
-    if vectorized == _PHYSICS and limit is not None:
-        return CartPoles(id, settings, limit)
-    return Loop(id, settings, limit, surface)
+Engine = CartPoles | Loop
+"""What runs the environments.
+
+`reset` starts the rows of `where` (bool `[E]`) from environment draws keyed by `token` and gives their observations
+(other rows hold zeros); with no state before (`inner` None) `where` is every row. `step` moves the rows of `where`.
+`keeping` is the same engine, whose states `packed` turns into arrays; `unpacked` is the way back.
+"""

@@ -12,16 +12,16 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
+from asyncsim.base.parts import choice, handed_on, made
 from asyncsim.policies._policy import Policy
 from asyncsim.step import versions
 from asyncsim.step.batch import Draws
-from asyncsim.tasks._environments import Surface, made, settings_of, surface
-from asyncsim.tasks._task import Outcomes, Simple, Turn
-from asyncsim.tasks._worlds import Engine, Moved, World, engine
+from asyncsim.tasks._task import Task, Turn
+from asyncsim.tasks._worlds import PHYSICS, CartPoles, Engine, Loop, Moved, Surface, World, opened, settings_of, surface
 
 
 @dataclass(frozen=True)
-class Gym(Simple):
+class Gym(Task):
     """Environments that start from keyed draws; see `gym`. `limit`: tokens after which an episode is truncated."""
 
     id: str
@@ -32,6 +32,7 @@ class Gym(Simple):
     surface: Surface
     engine: Engine
 
+    header = ("id", "trajectory", "horizon", "limit")
     prompts = 1
     enumerable = False
     pays = True
@@ -127,40 +128,16 @@ class Gym(Simple):
             world, inner=moved.inner, running=running, finished=np.where(ended, running, np.nan), broken=broken
         )
         after = self._restarted(after, moved, ended, token, draws) if self.segments else self._left(after, moved, ended)
-        return _turn(after, moved, ended, cut)
-
-    def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Refused: environments pay at every token."""
-        raise checks.InputError("reward", "at the end", "of every token", "take it from what `step` returns")
-
-    def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Refused: what environments do has no list."""
-        raise checks.InputError("task", self.id, "one whose outcomes can be listed", "use sampling='monte_carlo'")
-
-    def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """Refused: the expected return has no formula."""
-        raise checks.InputError(
-            "task", self.id, "one with an exact return", "estimate it from episodes, or use a bandit task"
-        )
+        rows = (after.alive, moved.reward, ended, cut, moved.observation, after.finished)
+        shaped = (versions.tensor(row.reshape(*world.shape, *row.shape[1:])) for row in rows)
+        return Turn(after, *shaped)._replace(broken=versions.tensor(after.broken))
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
         import gymnasium
 
-        surface = self.surface
-        return {
-            "task": "gym",
-            "id": self.id,
-            "trajectory": self.trajectory,
-            "horizon": self.horizon,
-            "limit": self.limit,
-            "settings": dict(self.settings),
-            "observation": surface.observation,
-            "head": surface.head,
-            "actions": surface.actions,
-            "engine": type(self.engine).__name__,
-            "gymnasium": gymnasium.__version__,
-        }
+        shown = {name: getattr(self.surface, name) for name in ("observation", "head", "actions")}
+        shown |= {"engine": type(self.engine).__name__, "gymnasium": gymnasium.__version__}
+        return {**super().describe(), "settings": dict(self.settings), **shown}
 
     def _commands(self, action: Tensor) -> np.ndarray:
         """Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`."""
@@ -212,60 +189,48 @@ def _zeroed(observation: np.ndarray, bad: np.ndarray) -> np.ndarray:
     return np.where(bad[:, None], 0, observation).astype(observation.dtype)
 
 
-def _turn(world: World, moved: Moved, ended: np.ndarray, cut: np.ndarray) -> Turn:
-    """The record of one token, in the shape of the batch."""
-
-    def shaped(array: np.ndarray) -> Tensor:
-        return versions.tensor(array.reshape(*world.shape, *array.shape[1:]))
-
-    return Turn(
-        world,
-        shaped(world.alive),
-        shaped(moved.reward),
-        shaped(ended),
-        shaped(cut),
-        shaped(moved.observation),
-        shaped(world.finished),
-        versions.tensor(world.broken),
-    )
-
-
+@made(
+    "gymnasium (Towers et al. 2024, arXiv:2407.17032); CartPole: Barto, Sutton, Anderson 1983",
+    "a task whose own policy is `policies.mlp`",
+    "an unknown id, a missing package, settings that the environment does not take, or other spaces. Also for an "
+    "observation outside its space, a segment without length or an episode without time limit",
+)
 def gym(
-    id: str = "CartPole-v1",
-    trajectory: str = "episode",
-    steps: int | None = None,
-    settings: Mapping[str, Any] | None = None,
+    id: str = handed_on(
+        "CartPole-v1",
+        "a registered environment with Box observations (flattened to `[D]`) or Discrete ones (unit vectors), and "
+        "Discrete or Box actions",
+    ),
+    trajectory: str = choice(
+        *("episode", "segment"),
+        words="from the start to termination or truncation (later tokens are masked), or T steps with resets inside "
+        "that go on in the next batch where they stopped (a future behind the last token counts as cut off)",
+        remedy="say what one trajectory is",
+    ),
+    steps: int | None = handed_on(
+        None,
+        "the horizon T in tokens: for episodes a time limit in place of the environment's own (None: its own), for "
+        "segments their length",
+    ),
+    settings: Mapping[str, Any] | None = handed_on(None, "arguments of the environment"),
 ) -> Gym:
-    """Environment of gymnasium: token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token.
+    """An environment of gymnasium, as whole episodes or as segments that continue one another.
 
-    R x G x N environments are one world. Their initial states come from keyed draws. That of trajectory i depends on
-    (seed, replicate, i) only; that of an episode inside a segment also on the token that ended the one before it. The
-    cart-pole runs on gymnasium's own vectorized physics, other ids in a loop of plain environments that are seeded at
-    each reset.
-
-    Arguments: `id`, a registered environment with Box observations (flattened to `[D]`) or Discrete ones (unit vectors)
-    and Discrete or Box actions; `trajectory`, "episode" (from the start to termination or truncation; later tokens are
-    masked) or "segment" (T steps with resets inside, that go on in the next batch where they stopped; a future behind
-    the last token counts as cut off); `steps`, the horizon T in tokens: for episodes a time limit in place of the
-    environment's own (None: its own), for segments their length; `settings`, arguments of the environment.
-    Box actions are clipped to the box before the step; the log-prob is that of the action before clipping. An
-    observation or reward that is not finite (an observation: in float32) ends the episode with reward 0 and marks its
-    replicate as broken.
-
-    Returns a task whose own policy is `policies.mlp`. Raises `InputError` for an unknown id, a missing package,
-    settings that the environment does not take, or other spaces. Also for an observation outside its space, a
-    segment without length or an episode without time limit. Source: gymnasium (Towers et al. 2024, arXiv:2407.17032);
-    CartPole: Barto, Sutton, Anderson 1983.
+    Token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token. R x G x N environments are one
+    world. Their initial states come from keyed draws. That of trajectory i depends on (seed, replicate, i) only; that
+    of an episode inside a segment also on the token that ended the one before it. The cart-pole runs on gymnasium's own
+    vectorized physics, other ids in a loop of plain environments that are seeded at each reset. Box actions are clipped
+    to the box before the step; the log-prob is that of the action before clipping. An observation or reward that is not
+    finite (an observation: in float32) ends the episode with reward 0 and marks its replicate as broken.
 
     >>> task = gym("CartPole-v1", steps=32)
     >>> task.horizon, task.surface.observation, task.surface.head
     (32, 4, 'categorical')
     """
-    checks.one_of("trajectory", trajectory, ("episode", "segment"), "say what one trajectory is")
     if steps is not None:
         checks.integer("steps", steps, 1, "a trajectory has at least one step", checks.LARGEST)
     pairs = settings_of(settings)
-    environment = made(id, dict(pairs))
+    environment = opened(id, dict(pairs))
     limit = environment.spec.max_episode_steps
     if trajectory == "episode" and steps is not None:
         limit = steps
@@ -277,5 +242,6 @@ def gym(
     environment.close()
     # The part before the colon is the module that registers the environment, in other processes too.
     full = f"{module}:{spec.id}" if module else spec.id
-    run = engine(full, spec.vector_entry_point, pairs, limit, spaces)
-    return Gym(full, trajectory, int(horizon or 0), limit, pairs, spaces, run)
+    vectorized = spec.vector_entry_point == PHYSICS and limit is not None
+    engine: Engine = CartPoles(full, pairs, limit) if vectorized else Loop(full, pairs, limit, spaces)
+    return Gym(full, trajectory, int(horizon or 0), limit, pairs, spaces, engine)

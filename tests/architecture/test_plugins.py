@@ -14,7 +14,10 @@ import pytest
 from asyncsim.base import plugins
 from tests.architecture.source import PACKAGE, ROOT, modules, public_names
 
-PAGED = {"advantages", "diagnostics", "factors", "methods", "penalties", "schedules", "systems", "updates"}
+PAGED = {
+    *("advantages", "diagnostics", "factors", "methods", "penalties", "policies", "schedules", "systems", "tasks"),
+    "updates",
+}
 """Folders whose objects are a few lines each, and stand together by family."""
 
 

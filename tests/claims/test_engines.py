@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from asyncsim import claims, validation
 from asyncsim.claims._trial import untouched
-from asyncsim.policies._engine import Engine
 from tests.theory.drawing import stated
 
 FLOOR, CUT, ADDS, LATE = "ratio/engine-floor", "ratio/top-p", "ratio/mismatch-adds", "estimator/delayed-reward-bias"
@@ -30,21 +27,6 @@ def test_a_constant_that_is_two_percent_off_is_caught(name):
         wrong = right | {quantity: 1.02 * right[quantity]}
         found = [validation.join(claim, [point], [measured], [p], trial.effect).verdict for p in (right, wrong)]
         assert found == ["held", "violated"], quantity
-
-
-@given(
-    st.floats(0.01, 0.5),
-    st.integers(1, 6),
-    st.sampled_from(["normal", "uniform"]),
-    st.sampled_from(["token", "sequence"]),
-)
-def test_the_engine_has_the_floor_of_noisy_reports(noise, tokens, law, each):
-    """Closed forms of product and theory; the planted defect is noise of a token more."""
-    own = {"noise": noise, "noise_law": law, "noise_in": "reports", "noise_per": each}
-    engine, found = Engine(**own), predict(FLOOR, horizon=tokens, **own)
-    assert engine.report_ess(tokens) == pytest.approx(found["ess_0"], rel=1e-10)
-    assert engine.mean_ratio(tokens) == pytest.approx(found["mean_weight"], rel=1e-10)
-    assert engine.report_ess(tokens + 1) != pytest.approx(found["ess_0"], rel=1e-6)
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])

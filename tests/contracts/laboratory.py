@@ -15,7 +15,7 @@ import torch
 import asyncsim as sim
 from asyncsim.base import plugins
 from asyncsim.methods._method import evaluate
-from asyncsim.policies._tokenizers import Characters
+from asyncsim.policies._pretraining import Characters
 from asyncsim.policies.causal_lm import CausalLM
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch

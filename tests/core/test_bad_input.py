@@ -12,7 +12,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.tasks.softmax_bandit import SoftmaxBandit
+from asyncsim.tasks.bandits import SoftmaxBandit
 from asyncsim.validation.judging import judge
 from tests.refusals import refused
 

@@ -12,7 +12,7 @@ from asyncsim.app import verdicts
 from asyncsim.comparing import deciding
 from asyncsim.comparing.readings import Reading
 from asyncsim.sampling import drawing
-from asyncsim.tasks.token_bandit import TokenBandit
+from asyncsim.tasks.bandits import TokenBandit
 from tests.refusals import refused
 
 tasks = sim.tasks

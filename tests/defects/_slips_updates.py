@@ -78,7 +78,7 @@ slip(143, "prompts", "baseline over all prompts", "asyncsim.step.step:Step.group
      ".sum(-1, keepdim=True)", ".sum(-1, keepdim=True).mean(1, keepdim=True)",
      killer="contracts/test_advantages.py::test_groups_do_not_touch_each_other[group_mean]")  # fmt: skip
 slip(144, "prompts", "every prompt answers for the first one's rewards",
-     "asyncsim.tasks.softmax_bandit:SoftmaxBandit.score",
+     "asyncsim.tasks.bandits:SoftmaxBandit.score",
      "if self.prompts == 1 else", "if self.prompts > 0 else",
      killer="methods/test_shaped_rewards.py::test_prompts_have_greedy_responses_of_their_own")  # fmt: skip
 slip(145, "prompts", "groups of equal rewards stay", "asyncsim.methods._method:Method.counted",

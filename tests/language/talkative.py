@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from asyncsim.tasks.calculator import Calculator
+from asyncsim.tasks.texts import Calculator
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from asyncsim.base import rng
 from asyncsim.base.checks import InputError
 from asyncsim.methods._method import evaluate
 from asyncsim.policies import _pretraining as pretraining
-from asyncsim.policies._tokenizers import Characters
+from asyncsim.policies._pretraining import Characters
 from asyncsim.sampling.drawing import Late
 from asyncsim.sampling.rollouts import Sampler, generate, monte_carlo
 from asyncsim.step.batch import Draws
@@ -171,7 +171,7 @@ def test_lengths_of_a_coupled_system_count_replies():
     made = policy()
     sampler = sampler_of(talkative(), made)
     late = Late(sampler, SimpleNamespace(), "monte_carlo")
-    late.publish(0, {"flat": weights(made)})
+    late.publish(0, {"parameters": weights(made)})
     zeros = np.zeros(8, dtype=np.int64)
     found = late.lengths(zeros, np.arange(8), np.zeros((8, talkative().horizon), dtype=np.int32))
     ids = np.arange(8).reshape(1, 1, 8)

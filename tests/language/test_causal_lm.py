@@ -29,15 +29,6 @@ SHARED = ("aaaaaaaaab1+2=", "aaaaaaaaab12+34=", "aaaaaaaaab7=", "aaaaaaaaab12+3=
 N, T = 3, 6
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors: a second thread costs more than it saves."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def policy(exact=True, **settings):
     """A small model; in float64 unless `exact` is off."""
     settings = ({"sampler": "float64", "compute": "float64"} if exact else {}) | settings
@@ -66,9 +57,9 @@ def draws_of(groups=4, seed=5):
 
 def view_of(made, *flats, slot=None):
     """A view of several weights; `slot` `[G, N, T]` says which of them a token reads."""
-    stack = torch.stack([made.prepare(flat)["flat"] for flat in flats])
+    stack = torch.stack([made.prepare(flat)["parameters"] for flat in flats])
     slots = np.zeros((1, 1, 1, 1), dtype=np.int64) if slot is None else slot[None]
-    return versions.View({"flat": stack}, slots, np.zeros(1, dtype=np.int64))
+    return versions.View({"parameters": stack}, slots, np.zeros(1, dtype=np.int64))
 
 
 def drawn(made, view, seen, draws=None, where=None, memory=None, action=None, tokens=T):
@@ -90,11 +81,7 @@ def drawn(made, view, seen, draws=None, where=None, memory=None, action=None, to
 def batch_of(seen, action, mask=None):
     mask = torch.ones(action.shape, dtype=torch.float64) if mask is None else mask
     empty = torch.zeros(action.shape[:3], dtype=torch.float64)
-    nothing = np.zeros((1, 1, 1), dtype=np.int64)
-    return Batch(
-        action, seen.unsqueeze(3), mask, empty, empty + 1 / N, N, {}, None,
-        np.zeros((1, 1, 1, 1), dtype=np.int32), 0, np.zeros(1, dtype=np.int64), nothing,
-    )  # fmt: skip
+    return Batch.of_nobody(action, seen.unsqueeze(3), mask, empty, empty + 1 / N, N)
 
 
 def plain_logits(made, flat, tokens):
@@ -266,7 +253,7 @@ def test_weights_that_changed_in_place_are_read_again():
     seen, flat = ids(made), weights(made, 1)
     view, memory = view_of(made, flat), made.remember(seen)
     action, _ = drawn(made, view, seen, memory=memory, tokens=3)
-    view.weights["flat"].copy_(weights(made, 2))
+    view.weights["parameters"].copy_(weights(made, 2))
     where = (torch.arange(4) == 3).expand(*action.shape[:3], 4)
     action = torch.nn.functional.pad(action, (0, 1))
     action, log_prob = drawn(made, view, seen, where=where, memory=memory, action=action, tokens=4)
@@ -608,7 +595,8 @@ def test_a_prefix_is_shared_where_it_pays():
     assert len(apart.shared) == 0
     same = ids(made, ("aaaaaaaaab",) * 2)
     assert len(prompts.lay_out(same.reshape(-1, same.shape[-1]), 40).shared) == 9, "the last token has its own row"
-    distinct, which = shared.distinct()
+    first, which = shared.alike(shared.rest[:, :0])
+    distinct = shared.rows(first)
     assert len(distinct.length) == len(SHARED) and len(which) == len(SHARED) * N
 
 
@@ -617,7 +605,9 @@ def test_replicates_of_one_block_are_independent():
     made = policy()
     flat = torch.cat([weights(made, 1), weights(made, 2)])
     seen = ids(made).expand(2, -1, -1, -1).contiguous()
-    view = versions.View({"flat": flat[None]}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(2, dtype=np.int64))
+    view = versions.View(
+        {"parameters": flat[None]}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    )
     numbers = np.arange(len(TEXTS) * N).reshape(1, -1, N)
     draws = Draws(rng.Stream(5, "rollout"), np.arange(2), np.zeros(2, dtype=np.int64), numbers)
     action, log_prob = drawn(made, view, seen, draws)
@@ -639,7 +629,7 @@ def test_a_model_of_transformers_is_sampled_and_trained_alike(tied, monkeypatch)
     """Grouped heads, rotary positions, a tied head: caches, padding and sharing against one text at a time."""
     transformers = pytest.importorskip("transformers")
     from asyncsim.policies import _hub
-    from asyncsim.policies._tokenizers import Characters
+    from asyncsim.policies._pretraining import Characters
 
     config = transformers.LlamaConfig(
         vocab_size=49, hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4,

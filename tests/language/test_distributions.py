@@ -15,10 +15,8 @@ from asyncsim.step import versions
 from asyncsim.step.step import Carried
 from tests.contracts.laboratory import NOTHING, make, names
 from tests.language import test_causal_lm as plain
-from tests.language.test_causal_lm import SHAPE, TEXTS, N, T, ids, one_thread, view_of, weights
+from tests.language.test_causal_lm import SHAPE, TEXTS, N, T, ids, view_of, weights
 from tests.refusals import refused
-
-assert one_thread
 
 
 def trial(seed=0, **settings):

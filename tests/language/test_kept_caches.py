@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.policies import _language_sampling as sampling
 from tests.language import test_causal_lm as plain
-from tests.language.test_causal_lm import SHAPE, SHARED, SURE, TEXTS, N, T, ids, one_thread, view_of, weights
+from tests.language.test_causal_lm import SHAPE, SHARED, SURE, TEXTS, N, T, ids, view_of, weights
 from tests.refusals import refused
 
-assert one_thread
 VERSIONS = 3
 
 

@@ -14,7 +14,7 @@ import torch
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.policies import _hub
-from asyncsim.policies._tokenizers import Characters
+from asyncsim.policies._pretraining import Characters
 from asyncsim.sampling.rollouts import Sampler
 from asyncsim.step.batch import Draws
 from asyncsim.tasks._language import LanguageTask, chosen, padded, shuffled

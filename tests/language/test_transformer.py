@@ -13,21 +13,11 @@ from hypothesis import strategies as st
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
 from asyncsim.policies import _pretraining as pretraining
-from asyncsim.policies._cache import Columns, Growing
-from asyncsim.policies._pretraining import Recipe
-from asyncsim.policies._tokenizers import ALPHABET, Characters
+from asyncsim.policies._language_prompts import Columns, Growing, together
+from asyncsim.policies._pretraining import Characters, Recipe
 from tests.refusals import refused
 
 SMALL = Recipe(width=16, layers=2, heads=2, hidden=24, context=24, steps=0)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors: a second thread costs more than it saves."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def network(recipe=SMALL, seed=0, dtype=torch.float64):
@@ -47,7 +37,7 @@ def causal(queries, columns):
 def test_the_default_model_has_at_most_a_million_weights():
     recipe = Recipe()
     W, H = recipe.width, recipe.hidden
-    expected = recipe.layers * (4 * W**2 + 2 * W * H + 2 * W) + (len(ALPHABET) + recipe.context + 1) * W
+    expected = recipe.layers * (4 * W**2 + 2 * W * H + 2 * W) + (len(Characters.alphabet) + recipe.context + 1) * W
     count = sum(weight.numel() for weight in recipe.network().parameters())
     assert count == expected <= 1_000_000
 
@@ -56,9 +46,9 @@ def test_the_default_model_has_at_most_a_million_weights():
 @given(seed=st.integers(0, 10**6), place=st.integers(0, 9))
 def test_a_token_is_seen_by_later_ones_only(seed, place):
     made, random = network(seed=seed), np.random.default_rng(seed)
-    ids = torch.from_numpy(random.integers(0, len(ALPHABET), (1, 10)))
+    ids = torch.from_numpy(random.integers(0, len(Characters.alphabet), (1, 10)))
     other = ids.clone()
-    other[0, place] = (ids[0, place] + 1) % len(ALPHABET)
+    other[0, place] = (ids[0, place] + 1) % len(Characters.alphabet)
     where = torch.arange(10).unsqueeze(0)
     one, two = (made(x, where, causal(10, 10)).logits[0] for x in (ids, other))
     gap = (one - two).abs().amax(1)
@@ -74,8 +64,8 @@ def test_a_token_is_seen_by_later_ones_only(seed, place):
 def test_passes_behind_one_another_are_one_pass(seed, cut):
     """`Growing` keys of a single row stand for every row; `Columns` are written one at a time, twice if asked."""
     made, random = network(seed=seed), np.random.default_rng(seed)
-    front = torch.from_numpy(random.integers(0, len(ALPHABET), (1, cut)))
-    behind = torch.from_numpy(random.integers(0, len(ALPHABET), (3, 10 - cut)))
+    front = torch.from_numpy(random.integers(0, len(Characters.alphabet), (1, cut)))
+    behind = torch.from_numpy(random.integers(0, len(Characters.alphabet), (3, 10 - cut)))
     ids, where = torch.cat([front.expand(3, -1), behind], 1), torch.arange(10).unsqueeze(0)
     whole = made(ids, where, causal(10, 10)).logits
     first = Growing()
@@ -99,18 +89,18 @@ def test_a_column_is_written_in_the_rows_that_were_named():
     assert keys.shape == (3, 2, 5, 5) and keys[:, 0, 4, 0].tolist() == [1.0, 0.0, 1.0]
     assert cache.get_seq_length() == 4
     chosen = cache.select(torch.tensor([2]))
-    both = chosen.concatenate(Columns(pairs))
+    both = together([chosen, Columns(pairs)])
     both.point(4)
     keys, _ = both.update(2 * torch.ones(4, 2, 1, 5), 2 * torch.ones(4, 2, 1, 5), 0)
     assert keys[:, 0, 4, 0].tolist() == [2.0] * 4
     assert cache.layers[0][0][:, 0, 4, 0].tolist() == [1.0, 0.0, 1.0], "a selection is a copy"
 
 
-@given(st.text(ALPHABET))
+@given(st.text(Characters.alphabet))
 def test_characters_come_back(text):
     tokenizer = Characters()
     assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert tokenizer.size == len(set(ALPHABET)) and tokenizer.decode(tokenizer.end) == "\n"
+    assert tokenizer.size == len(set(Characters.alphabet)) and tokenizer.decode(tokenizer.end) == "\n"
 
 
 def test_an_unknown_character_is_refused():

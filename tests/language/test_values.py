@@ -12,12 +12,10 @@ import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
-from asyncsim.tasks.arithmetic import Arithmetic
+from asyncsim.tasks.texts import Arithmetic
 from tests.contracts.laboratory import NOTHING
 from tests.language import test_causal_lm as plain
-from tests.language.test_causal_lm import SHAPE, SHARED, T, ids, one_thread, view_of, weights
-
-assert one_thread
+from tests.language.test_causal_lm import SHAPE, SHARED, T, ids, view_of, weights
 
 
 def plain_values(made, flat, seen, action):

@@ -9,8 +9,7 @@ from torch import nn
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.policies._policy import installed
-from asyncsim.policies._rounding import levels
+from asyncsim.policies._mlp_network import levels
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch, Draws
 from tests.refusals import refused
@@ -75,7 +74,7 @@ def test_weights_are_rounded_as_by_hand(name, form):
 
 def acted(policy, flat):
     """What is drawn at published weights `[R, P]` and recorded, and the same as a batch."""
-    view = versions.current(installed(policy, policy.prepare(flat)))
+    view = versions.current(policy.install(policy.prepare(flat)))
     seen = torch.from_numpy(np.random.default_rng(0).normal(size=(R, G, N, D)))
     ids = np.arange(G * N).reshape(1, G, N)
     act = policy.act(view, seen, Draws(rng.Stream(5, "rollout"), np.arange(R), np.zeros(R, dtype=np.int64), ids), 0)

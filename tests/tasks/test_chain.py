@@ -23,15 +23,6 @@ LONG = {"horizon": 200, "behavior_margins": (-0.4, 0.9), "current_margins": (-0.
 REFERENCE = np.linspace(-0.5, 0.5, 14).reshape(7, 2)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors lose by more threads where other tests hold the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def table(horizon, R=3):
     return torch.from_numpy(np.random.default_rng(0).normal(size=(R, 2 * horizon)))
 

@@ -15,7 +15,7 @@ from asyncsim.claims.lab.plants import Displace
 from asyncsim.sampling import oracle
 from asyncsim.sampling.rollouts import Sampler, enumerate_outcomes, monte_carlo
 from asyncsim.step import versions
-from asyncsim.tasks._tabular import edges
+from asyncsim.tasks._tabular import cells, edges
 from tests.refusals import refused
 from tests.statistics import assert_rate
 
@@ -28,15 +28,6 @@ TASKS = {
     "wet cliff": lambda **k: sim.tasks.cliff_walking(slippery=True, **k),
 }
 ZERO = np.zeros((1, 1, 1, 1), dtype=np.int32)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors lose by more threads where other tests hold the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def parameters(task, R=1, seed=0, spread=0.7):
@@ -166,7 +157,7 @@ def test_values_solve_the_linear_equations_of_long_discounted_episodes(name):
     """V = (I - gamma P_pi)^-1 r_pi, and J, Q and V belong together; another discount is seen."""
     task = TASKS[name](horizon=400, discount=0.9)
     theta = parameters(task)
-    V, Q = task.values(task.policy(), theta)
+    V, Q = task._values(cells(task.policy(), theta, task.rows, task.actions).prob)
     prob = torch.softmax(theta.reshape(task.rows, 4), -1)
     law = task.law
     goes = torch.where(law.terminal, torch.zeros(()).double(), law.probability)

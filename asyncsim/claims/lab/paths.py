@@ -17,7 +17,7 @@ from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running.spec import Spec
 from asyncsim.schedules._imposed import Imposed
 
-ITERATE = Metric("iterate", lambda step: step.weights["iterate"][:, 0])
+ITERATE = Metric("iterate", lambda step: step.weights["parameters"][:, 0])
 """First coordinate of the iterate that the update finds, `[R]`."""
 
 

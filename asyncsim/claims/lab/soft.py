@@ -25,7 +25,7 @@ def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> An
 
 def optimum(task: Any) -> np.ndarray:
     """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`; the first one stays."""
-    first = np.add(task.penalty.reference[0], np.array(task.means[0]) / task.penalty.coefficient)
+    first = np.add(task.reference[0], np.array(task.means[0]) / task.kl_coef)
 
     def gradient(others: np.ndarray) -> np.ndarray:
         return oracle.exact(task, np.concatenate([first[:1], others]))[1][1:]
@@ -71,11 +71,7 @@ def penalty_at(place: str) -> Plant:
 
     def plant(spec: Spec) -> Spec:
         task: Any = spec.task
-        point = {
-            "rewards": task.means[0],
-            "kl": task.penalty.coefficient,
-            "reference_logits": task.penalty.reference[0],
-        }
+        point = {"rewards": task.means[0], "kl": task.kl_coef, "reference_logits": task.reference[0]}
         return spec.replace(task=bandit(point, place))
 
     return plant

@@ -1,0 +1,259 @@
+"""Policies with continuous actions, or none: a normal mean, a gain, an iterate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks
+from asyncsim.base.parts import handed_on, made, real, whole
+from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, gathered
+from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.versions import View
+
+WIDTH = real(
+    1.0, "standard deviation, in units of the action", 0.0, above=True, remedy="a policy of width 0 has no score"
+)
+
+
+@dataclass(frozen=True)
+class Gaussian(Policy):
+    """Actions a ~ N(theta, width^2 I) of dimension D, parameters theta `[R, D]`; see `gaussian`."""
+
+    dimension: int
+    width: float
+    start: float
+    temperature: float = 1.0
+
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob",)
+    apart: ClassVar[bool] = True
+
+    @property
+    def mismatched(self) -> bool:  # type: ignore[override]
+        """Whether it samples at another temperature than 1."""
+        return self.temperature != 1.0
+
+    @property
+    def size(self) -> int:
+        return self.dimension
+
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+        """The mean, `[R, D]`."""
+        return torch.full((count(replicates), self.dimension), self.start, dtype=dtype)
+
+    def act(
+        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
+        """Actions theta + width sqrt(temperature) z, float `[R, G, N, D]`."""
+        mean, width = gathered(view, tuple(state.shape)), self.width * math.sqrt(self.temperature)
+        return Act(mean + width * draws.normals(token, self.dimension).to(mean.dtype), {})
+
+    def record(self, view: View, batch: Batch) -> Outputs:
+        """Log-probs at the temperature of the sampler."""
+        sampler = dataclasses.replace(self, width=self.width * math.sqrt(self.temperature), temperature=1.0)
+        return {"log_prob": sampler.score(view, batch)}
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """`log_prob` `[R, G, N, 1]` and the pullback: d log pi / d theta = (a - theta) / width^2."""
+        deviation = batch.action - gathered(view, tuple(batch.action.shape[:3])).unsqueeze(3)
+        constant = self.dimension * math.log(self.width * math.sqrt(2 * math.pi))
+        log_prob = -0.5 * (deviation**2).sum(-1) / self.width**2 - constant
+
+        def pullback(cotangents: Outputs) -> Tensor:
+            weight = cotangents["log_prob"].expand(deviation.shape[:-1]).unsqueeze(-1)
+            return (weight * deviation).sum((1, 2, 3)) / self.width**2
+
+        return Forward(dict.fromkeys(self.named(names), log_prob), pullback)
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """w^2 |a - theta|^2 / width^4, `[R, G, N]`."""
+        deviation = batch.action - gathered(view, tuple(batch.action.shape[:3])).unsqueeze(3)
+        return ((weight.unsqueeze(-1) * deviation).sum(3) ** 2).sum(-1) / self.width**4
+
+    def describe(self) -> dict[str, Any]:
+        sampler = {"sampler": {"temperature": self.temperature}} if self.mismatched else {}
+        return {"policy": "gaussian", "dimension": self.dimension, "width": self.width, **sampler}
+
+
+@made(
+    "textbook",
+    "a policy of P = D parameters with the output `log_prob` per action in nats, `[R, G, N, 1]`",
+    "values outside these ranges",
+)
+def gaussian(
+    dimension: int = whole(1, "D", 1, remedy="give the action a dimension"),
+    width: float = WIDTH,
+    start: float = real(0.0, "initial mean in the same unit", remedy="give a finite mean"),
+    temperature: float = real(
+        1.0,
+        "temperature of the sampler, which draws with width sqrt(temperature) and reports its own log-probs",
+        0.0,
+        1e6,
+        above=True,
+        remedy="1 samples from the policy as it is",
+    ),
+) -> Gaussian:
+    """A normal policy of fixed width whose mean is the parameter; its importance ratios are unbounded.
+
+    log pi(a) = -|a - theta|^2 / (2 width^2) + const. Two such policies whose means are delta widths apart have a normal
+    log ratio of variance delta^2 (`ratio/gaussian-shift`). Actions that are drawn at a temperature below 1 have ratios
+    with a power-law tail (`ratio/gaussian-scale`).
+
+    >>> policy = gaussian(dimension=2, width=0.5)
+    >>> policy.initial(1).tolist()
+    [[0.0, 0.0]]
+    """
+    return Gaussian(dimension, width, start, temperature)
+
+
+@dataclass(frozen=True)
+class Feedback(Policy):
+    """Actions a ~ N(-K x, width^2) of one dimension, parameter K `[R, 1]`; see `feedback`."""
+
+    width: float
+    start: float
+
+    outputs: ClassVar[tuple[str, ...]] = ("log_prob",)
+    apart: ClassVar[bool] = True
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+        """Initial gain `[R, 1]`."""
+        return torch.full((count(replicates), 1), self.start, dtype=dtype)
+
+    def act(
+        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
+        """Actions -K x + width z, float `[R, G, N, 1]`."""
+        gain = gathered(view, tuple(state.shape))
+        return Act(-gain * state.unsqueeze(-1) + self.width * draws.normals(token, 1).to(gain.dtype), {})
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """`log_prob` `[R, G, N, T]` and the pullback: d log pi / dK = -(a + K x) x / width^2."""
+        state = batch.state.to(batch.action.dtype)
+        deviation = batch.action[..., 0] + self._gain(view, tuple(state.shape)) * state
+        log_prob = -0.5 * (deviation / self.width) ** 2 - math.log(self.width * math.sqrt(2 * math.pi))
+
+        def pullback(cotangents: Outputs) -> Tensor:
+            score = -(deviation * state) / self.width**2
+            return (cotangents["log_prob"] * score).sum((1, 2, 3)).unsqueeze(-1)
+
+        return Forward(dict.fromkeys(self.named(names), log_prob), pullback)
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """(sum_t w_t (a_t + K x_t) x_t)^2 / width^4, `[R, G, N]`."""
+        deviation = batch.action[..., 0] + self._gain(view, tuple(batch.state.shape)) * batch.state
+        return (weight * deviation * batch.state).sum(-1) ** 2 / self.width**4
+
+    def describe(self) -> dict[str, Any]:
+        return {"policy": "feedback", "width": self.width}
+
+    def _gain(self, view: View, shape: tuple[int, ...]) -> Tensor:
+        """The gain that each token reads, `[R, G, N, T]` or broadcastable to it."""
+        stack = view.weights["parameters"][..., 0]
+        if view.single:
+            return stack[int(view.slot.flat[0])][:, None, None, None]
+        return stack[view.slots(shape), torch.arange(stack.shape[1]).reshape(-1, 1, 1, 1)]
+
+
+@made(
+    "textbook (linear-quadratic control)",
+    "a policy of one parameter with the output `log_prob` per action in nats, `[R, G, N, T]`",
+    "a width that is not positive, or a start that is not finite",
+)
+def feedback(
+    width: float = WIDTH.but(0.5),
+    start: float = real(0.0, "initial gain K, in units of action per state", remedy="give a finite gain"),
+) -> Feedback:
+    """Linear feedback on a state of one dimension with normal exploration: a ~ N(-K x, width^2), parameter K.
+
+    log pi(a|x) = -(a + K x)^2 / (2 width^2) + const, for tasks whose state is one number.
+
+    >>> feedback(start=0.3).initial(2).tolist()
+    [[0.3], [0.3]]
+    """
+    return Feedback(width, start)
+
+
+@dataclass(frozen=True)
+class Quadratic(Policy):
+    """Loss f(x) = 1/2 sum_i lambda_i x_i^2 + xi . x with noise xi ~ N(0, noise^2 I); see `quadratic`."""
+
+    curvatures: tuple[float, ...]
+    noise: float
+    start: float
+
+    outputs: ClassVar[tuple[str, ...]] = ("loss",)
+
+    @property
+    def size(self) -> int:
+        """P = D, one coordinate per curvature."""
+        return len(self.curvatures)
+
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+        """Initial iterate `[R, D]`."""
+        return torch.full((count(replicates), self.size), self.start, dtype=dtype)
+
+    def act(
+        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
+    ) -> Act:
+        """The gradient noise xi of each sample, float `[R, G, N, D]`; it does not depend on the iterate."""
+        return Act(self.noise * draws.normals(token, self.size).to(view.weights["parameters"].dtype), {})
+
+    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        """`loss` `[R, G, N, 1]` and the pullback: d loss / dx = lambda x + xi."""
+        shape = tuple(batch.action.shape[:3])
+        iterate = gathered(view, shape).unsqueeze(3)
+        curvature = torch.tensor(self.curvatures, dtype=iterate.dtype)
+        loss = (0.5 * curvature * iterate**2 + batch.action * iterate).sum(-1)
+
+        def pullback(cotangents: Outputs) -> Tensor:
+            weight = cotangents["loss"].unsqueeze(-1)
+            return (weight * (curvature * iterate + batch.action)).sum((1, 2, 3))
+
+        return Forward(dict.fromkeys(self.named(names, "the quadratic goes with methods.gradient()"), loss), pullback)
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """A loss has no score."""
+        raise checks.InputError(
+            "advantage", "opob", "one that needs no score", "the quadratic goes with methods.gradient()"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {"policy": "quadratic", "curvatures": list(self.curvatures), "noise": self.noise, "start": self.start}
+
+
+@made(
+    "textbook",
+    "a policy of P = D parameters with the output `loss`, `[R, G, N, 1]`",
+    "a curvature that is not positive, a negative noise, or a start that is not finite",
+)
+def quadratic(
+    curvatures: Any = handed_on((1.0,), "lambda, positive, one per coordinate, in loss per squared parameter"),
+    noise: float = real(
+        1.0,
+        "standard deviation of a sample's gradient noise, per coordinate",
+        0.0,
+        remedy="use 0 for the mean dynamics",
+    ),
+    start: float = real(0.0, "initial value of every coordinate", remedy="give a finite start"),
+) -> Quadratic:
+    """The iterate of a noisy quadratic as a policy whose only output is `loss`: staleness theory without approximation.
+
+    f(x) = 1/2 sum_i lambda_i x_i^2 with gradient noise: g = lambda x + xi, xi ~ N(0, noise^2 I).
+
+    >>> quadratic((1.0, 0.25)).initial(2).shape
+    torch.Size([2, 2])
+    """
+    spectrum = checks.finite_array("curvatures", curvatures, (None,), "give at least one positive curvature")
+    checks.require(bool((spectrum > 0).all()), "curvatures", tuple(spectrum), "positive", "drop flat directions")
+    return Quadratic(tuple(float(x) for x in spectrum), noise, start)
