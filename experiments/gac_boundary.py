@@ -91,7 +91,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 def spec_of(setting: dict[str, Any]) -> tuple[Any, np.ndarray]:
     """Descent at every fraction along the replicates, and the step of each replicate."""
     import asyncsim as sim
-    from asyncsim.claims.lab.cycles import Cycles
+    from asyncsim.claims.lab.quadratics import Cycles
 
     schedule, tau, size = setting["schedule"], setting["staleness"], setting["replicates"]
     steps = np.repeat(np.array(setting["fractions"]) * _gac.boundary(schedule, tau), size)

@@ -10,9 +10,9 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # so that digests of claims reach them
-    from asyncsim.claims.lab import chains, parts, passages, plants, runs, sequences, threshold
+    from asyncsim.claims.lab import chains, parts, plants, runs, sequences, threshold
 
-GENERAL = ("plants", "runs", "parts", "sequences", "chains", "threshold", "passages")
+GENERAL = ("plants", "runs", "parts", "sequences", "chains", "threshold")
 
 
 def __getattr__(name: str) -> Any:

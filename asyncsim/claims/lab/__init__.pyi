@@ -1,7 +1,5 @@
 from asyncsim.claims.lab import chains as chains
 from asyncsim.claims.lab import clocked as clocked
-from asyncsim.claims.lab import cycles as cycles
-from asyncsim.claims.lab import frozen as frozen
 from asyncsim.claims.lab import gaussian as gaussian
 from asyncsim.claims.lab import heads as heads
 from asyncsim.claims.lab import kernel_defects as kernel_defects
@@ -9,7 +7,6 @@ from asyncsim.claims.lab import live_runs as live_runs
 from asyncsim.claims.lab import mdp as mdp
 from asyncsim.claims.lab import mixed as mixed
 from asyncsim.claims.lab import parts as parts
-from asyncsim.claims.lab import passages as passages
 from asyncsim.claims.lab import paths as paths
 from asyncsim.claims.lab import plants as plants
 from asyncsim.claims.lab import projection as projection
@@ -24,7 +21,6 @@ from asyncsim.claims.lab import workers as workers
 from asyncsim.claims.lab import wrong_parts as wrong_parts
 from asyncsim.claims.lab.chains import *
 from asyncsim.claims.lab.parts import *
-from asyncsim.claims.lab.passages import *
 from asyncsim.claims.lab.plants import *
 from asyncsim.claims.lab.runs import *
 from asyncsim.claims.lab.sequences import *

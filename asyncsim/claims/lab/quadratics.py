@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,15 @@ from asyncsim.base.uncertainty import between
 from asyncsim.claims._trial import Plant, replaced, units_for
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.running.spec import Spec
+from asyncsim.step.step import Step
 
 _LONGEST, _DRAWN = 3000, 16_000.0
 """Updates of a warm-up, and gradients of all replicates times the square of the effect, at most."""
+batch_used_twice = replaced(system=schedules.fixed(1), epochs=2)
+"""Two updates on every batch: half of the neighbors share their samples."""
+SPREAD = 0.12
+"""Relative standard deviation of one replicate's mean square where a bound is tight; measured, it is at most 0.09. The
+larger value tests the term of a delay, 0.38 of the bound, as sharply as the whole."""
 
 
 def products(
@@ -77,19 +85,10 @@ def run_standing(
     return run(spec, seed, plant)
 
 
-batch_used_twice = replaced(system=schedules.fixed(1), epochs=2)
-"""Two updates on every batch: half of the neighbors share their samples."""
-
-
 def off_center(spec: Spec) -> Spec:
     """A start one standard deviation of the gradient's noise away from the minimum."""
     task: Any = spec.task
     return spec.replace(task=tasks.quadratic(task.curvatures, noise=task.noise, start=task.noise))
-
-
-SPREAD = 0.12
-"""Relative standard deviation of one replicate's mean square where a bound is tight; measured, it is at most 0.09. The
-larger value tests the term of a delay, 0.38 of the bound, as sharply as the whole."""
 
 
 def mean_square(
@@ -108,3 +107,48 @@ def mean_square(
     )
     norm = run(spec, seed, plant)["exact_gradient_norm"]
     return {"bound": between((norm**2).mean(axis=0))}
+
+
+@dataclass
+class Cycles:
+    """Mean products of pairs of gradients by where the publish lies; cycles begin at multiples of `length`.
+
+    Its result, `[R]` each: "energy" E|g|^2; "inside", of all pairs of one cycle; "across", of neighboring cycles;
+    "neighbors", of all pairs one update apart. Updates before `after`, a multiple of `length`, are left out.
+    """
+
+    length: int
+    after: int
+    sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    pairs: dict[str, int] = field(default_factory=dict, repr=False)
+    previous: np.ndarray | None = field(default=None, repr=False)
+    current_sum: np.ndarray | None = field(default=None, repr=False)
+    previous_sum: np.ndarray | None = field(default=None, repr=False)
+
+    name = "cycles"
+    outputs = ()
+
+    def fresh(self) -> Cycles:
+        return dataclasses.replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
+
+    def observe(self, step: Step) -> None:
+        if step.update < self.after:
+            return
+        gradient = step.gradient.double().cpu().numpy()
+        phase = (step.update - self.after) % self.length
+        if phase == 0:
+            self.previous_sum, self.current_sum = self.current_sum, None
+        self._add("energy", gradient, gradient, 1)
+        self._add("neighbors", gradient, self.previous, 1)
+        self._add("inside", gradient, self.current_sum, phase)
+        self._add("across", gradient, self.previous_sum, self.length)
+        self.previous = gradient
+        self.current_sum = gradient if self.current_sum is None else self.current_sum + gradient
+
+    def _add(self, name: str, gradient: np.ndarray, other: np.ndarray | None, pairs: int) -> None:
+        if other is not None:
+            self.sums[name] = self.sums.get(name, 0.0) + np.einsum("rp,rp->r", gradient, other)
+            self.pairs[name] = self.pairs.get(name, 0) + pairs
+
+    def result(self) -> dict[str, np.ndarray]:
+        return {name: total / self.pairs[name] for name, total in self.sums.items()}

@@ -1,16 +1,18 @@
-"""Largest stable learning rates: noiseless runs started next to the fixed point, one rate per replicate."""
+"""Noiseless runs from next to the fixed point: largest stable learning rates, one a replicate; first passages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from asyncsim import tasks, updates
+from asyncsim import schedules, tasks, updates
 from asyncsim.base import checks
+from asyncsim.base.records import Point
 from asyncsim.claims._trial import Estimate, Plant, untouched
-from asyncsim.claims.lab.runs import descent
+from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
@@ -18,6 +20,12 @@ from asyncsim.step.step import Step
 
 GRID = 48
 GROWTH = 1e4
+_LEVELS = 96
+_SETTLED = 1e3
+"""Amplitude, in units of the start, from which on other modes have died out."""
+_RESOLUTION = 0.004
+"""Half a period of the oscillation that is cut off, over the mean of all levels, at the points below at most."""
+_LONGEST = 20_000
 
 
 def noiseless_descent(
@@ -103,3 +111,32 @@ def marginal_step(
         return np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
 
     return crossing(excess, low, high)
+
+
+def passage(point: Point, seed: int, plant: Plant) -> Estimate:
+    """Updates from an amplitude to one `ratio` times as large, the mean over many first amplitudes."""
+    ratio, first = point["ratio"], 1e-6 * point["curvature"] * _SETTLED
+    # Alarms at levels over as wide a range again, so that every phase of the oscillation has its part.
+    levels = first * ratio ** np.linspace(0.0, 1.0, _LEVELS, endpoint=False)
+    build = noiseless_descent((point["curvature"],), schedules.fixed(point["staleness"]))
+    spec = plant(build((point["step"],), _length(point)))
+    largest = np.fmax.accumulate(run(spec, seed, lambda whole: whole)["gradient_norm"][:, 0])
+    # Updates before the first one above a level.
+    alarm, collapse = (np.searchsorted(largest, each, side="right") for each in (levels, ratio * levels))
+    mean, half = float(np.mean(collapse - alarm)), 2.0 * point["staleness"] + 1.0
+    # A norm passes levels at peaks: of few half periods the mean over levels may leave out a part of one.
+    return Estimate(mean, tolerance=max(_RESOLUTION * mean, half**2 / (4.0 * mean)), samples=_LEVELS)
+
+
+def _length(point: Point) -> int:
+    """Updates that surely reach the highest level: near the boundary growth is slow in proportion to what is above."""
+    above = point["step"] * point["curvature"] * (2 * point["staleness"] + 1) / math.pi - 1.0
+    nats = 2.0 * math.log(point["ratio"]) + math.log(_SETTLED) + 3.0
+    return math.ceil(nats * (point["staleness"] + 1) * (1.1 + 1.25 / max(above, 1e-3)))
+
+
+def reach(point: Point) -> str | None:
+    """Why growth is too slow, or too large, for a run; None where it is not."""
+    if _length(point) > _LONGEST:
+        return f"runs of at most {_LONGEST} updates; take a step farther beyond the boundary"
+    return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60; lower it"
