@@ -220,6 +220,11 @@ class Declared:
     def joint(self) -> None:
         """Rules that one parameter sets for another. Raises `InputError` where one is broken."""
 
+    def require(self, holds: Any, name: str, bound: str, remedy: str) -> None:
+        """Raise `InputError` for the value of a parameter unless something holds of it."""
+        value = getattr(self, name)
+        checks.require(bool(holds), name, value.tolist() if isinstance(value, np.ndarray) else value, bound, remedy)
+
     @classmethod
     def example(cls) -> dict[str, Any]:
         """The stated point, at which wrong formulas show."""

@@ -123,6 +123,11 @@ def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int
     return Vector(typical=(-most, most), sizes=sizes, example=example, doc=f"logits of the {policy} policy")
 
 
+def arm_rewards(*example: float, doc: str, low: float = 0.0, most: float = 1.0, least: int = 2) -> Vector:
+    """Rewards of the arms, of which random points have `least` to 4."""
+    return Vector(typical=(low, most), sizes=(least, 4), example=example, unit="reward", doc=doc)
+
+
 class PolicyPair(Arms):
     """Base of points with two softmax policies over one set of actions."""
 
@@ -130,19 +135,11 @@ class PolicyPair(Arms):
     current_logits = arm_logits("current", 1.5, -0.9, 0.1)
 
     def joint(self) -> None:
-        """Both policies, `mu` and `pi`."""
+        """Both policies, `mu` of behavior and `pi`, and their chi-square."""
         super().joint()
+        self.logits = self.behavior_logits, self.current_logits
         self.mu, self.pi = map(softmax, self.logits)
-
-    @property
-    def chi_square(self) -> float:
-        """Of both policies."""
-        return float(((self.pi - self.mu) ** 2 / self.mu).sum())
-
-    @property
-    def logits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Those of behavior, then the current ones."""
-        return self.behavior_logits, self.current_logits
+        self.chi_square = float(((self.pi - self.mu) ** 2 / self.mu).sum())
 
 
 def logit_table(policy: str, *example: tuple[float, ...]) -> Table:
@@ -169,7 +166,7 @@ class Sequences(Declared):
         """No more than `LIMIT` sequences; tables with a row for each state of the dependence."""
         count = f"{self.actions}**{self.horizon}"
         few = self.actions**self.horizon <= LIMIT
-        checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
+        self.require(few, "horizon", f"such that {count} <= {LIMIT}", "shorten the sequences")
         shape = [_height(self.actions, self.horizon, self.dependence), self.actions]
         for name in (name for name, p in self.parameters.items() if isinstance(p, Parsed)):
             remedy = f"give one row of logits per {self.dependence} state"
@@ -196,9 +193,15 @@ class Sequences(Declared):
 
     def successor(self, row: int, action: int, position: int) -> int:
         """Row of the token after `action` was taken in `row` at `position`."""
-        if self.dependence == "iid":
-            return 0
-        return position + 1 if self.dependence == "position" else 1 + action
+        return {"iid": 0, "position": position + 1, "markov": 1 + action}[self.dependence]
+
+    def behind(self, values: np.ndarray, position: int, last: float = 0.0) -> np.ndarray:
+        """Values `[S]` of the rows behind every token at `position`, `[S, A]`; `last` behind the last one."""
+        if position + 1 == self.horizon:
+            return np.full((len(values), self.actions), last)
+        pairs = np.ndindex(len(values), self.actions)
+        rows = [self.successor(row, action, position) % len(values) for row, action in pairs]
+        return values[rows].reshape(-1, self.actions)
 
 
 class SequencePair(Sequences):
@@ -223,25 +226,19 @@ def drawn_tables(draw: Draw, height: int, actions: int) -> dict[str, Any]:
 
 
 class Enumeration(NamedTuple):
-    """Every sequence: tokens and their log-probabilities under both policies `[Y, T]`, scores `[Y, S*A]`.
+    """Every sequence: tokens, their log-probabilities under both policies and their log ratios, `[Y, T]`.
 
-    `score` is the gradient of the current log-probability of the whole sequence in the flat logits.
+    `score` `[Y, S*A]` is the gradient of the current log-probability of the whole sequence in the flat logits, `mass`
+    its probability under behavior and `ratio` its ratio W, `[Y]`.
     """
 
     tokens: np.ndarray
     log_behavior: np.ndarray
     log_current: np.ndarray
+    log_ratio: np.ndarray
     score: np.ndarray
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Probability of each sequence under the behavior policy, `[Y]`."""
-        return np.exp(self.log_behavior.sum(axis=1))
-
-    @property
-    def ratio(self) -> np.ndarray:
-        """Sequence ratio W, `[Y]`."""
-        return np.exp((self.log_current - self.log_behavior).sum(axis=1))
+    mass: np.ndarray
+    ratio: np.ndarray
 
 
 def enumerate_sequences(pair: SequencePair) -> Enumeration:
@@ -250,7 +247,9 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
     rows = pair.rows(tokens)
     log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
     log_current = log_softmax(pair.current_logits, axis=1)[rows, tokens]
-    return Enumeration(tokens, log_behavior, log_current, sequence_scores(pair, pair.current_logits, tokens))
+    score, log_ratio = sequence_scores(pair, pair.current_logits, tokens), log_current - log_behavior
+    mass, ratio = np.exp(log_behavior.sum(axis=1)), np.exp(log_ratio.sum(axis=1))
+    return Enumeration(tokens, log_behavior, log_current, log_ratio, score, mass, ratio)
 
 
 def chained(pair: SequencePair, terms: np.ndarray) -> Any:
@@ -294,9 +293,12 @@ class PaidSequencePair(SequencePair):
 
     success = share_that_pays()
 
-    def paid(self, sequences: Enumeration) -> np.ndarray:
-        """Probability under behavior times reward of every sequence, `[Y]`."""
-        return sequences.mass * reward((sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
+    def joint(self) -> None:
+        """Every sequence, its reward, and its probability under behavior times that, `[Y]`."""
+        super().joint()
+        self.sequences = enumerate_sequences(self)
+        self.paid = reward((self.sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
+        self.paid_mass = self.sequences.mass * self.paid
 
 
 def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None) -> Any:

@@ -8,7 +8,7 @@
 
         def predict(s): ...  # quantities by name, from the point that was read
         def check(s): ...    # the same by an independent route
-        wrong = {...}        # formulas with known mistakes, which the measurement must contradict
+        wrong = {...}        # what known mistakes make of quantities, which the measurement must contradict
 
         points = ({...},)
         def measure(point, effect, seed, plant): ...  # estimates of the same quantities, on the product
@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 # Claims import from here what they are written with.
+import asyncsim as sim  # noqa: F401
 from asyncsim.base import checks, records  # noqa: F401
 from asyncsim.base.declared import (  # noqa: F401
     Choice,
@@ -43,6 +44,7 @@ from asyncsim.base.declared import (  # noqa: F401
     Vector,
 )
 from asyncsim.base.records import Estimate, Point, Timeline  # noqa: F401
+from asyncsim.claims import lab  # noqa: F401
 from asyncsim.claims._trial import (  # noqa: F401
     Defect,
     Plant,
@@ -64,9 +66,10 @@ Quantities = dict[str, float]
 class Claim(Declared):
     """Base of every claim; an instance is a point that was read.
 
-    `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. `points`, `more`, `through`,
-    `effect`, `reach` and `loose`: see `Trial`. `defects`: mistakes planted in the product, each a function without
-    arguments that gives the plant and the point at which the verdict must flip. So reading a claim loads no `lab`.
+    `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. A wrong formula or a term gives
+    what it changes, all other quantities are those of `predict`. `points`, `more`, `through`, `effect`, `reach` and
+    `loose`: see `Trial`. `defects`: mistakes planted in the product, each a function without arguments that gives the
+    plant, and the point at which the verdict must flip where that is not the first. So reading a claim loads no `lab`.
     """
 
     kind: ClassVar[str]
@@ -80,7 +83,7 @@ class Claim(Declared):
     points: ClassVar[tuple[Point, ...]]
     more: ClassVar[tuple[Point, ...]] = ()
     loose: ClassVar[frozenset[str]] = frozenset()
-    defects: ClassVar[Mapping[str, Callable[[], tuple[Plant, Point]]]]
+    defects: ClassVar[Mapping[str, Callable[[], Plant | tuple[Plant, Point]]]]
 
     def predict(s) -> Quantities:
         """Quantities by name."""
@@ -104,10 +107,13 @@ class Claim(Declared):
 def stated(claim: type[Claim], id: str) -> records.Claim:
     """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name."""
 
-    def at_point(formula: Callable[..., Quantities]) -> Callable[..., Quantities]:
+    def at_point(
+        formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}
+    ) -> Callable[..., Quantities]:
         @wraps(formula)
         def evaluate(point: Point, *factors: float) -> Quantities:
-            return formula(claim(point), *factors)
+            s = claim(point)
+            return rest(s) | formula(s, *factors)
 
         return evaluate
 
@@ -120,15 +126,16 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
         at_point(claim.predict),
         at_point(claim.check),
         claim.source,
-        {name: at_point(formula) for name, formula in claim.wrong.items()},
+        {name: at_point(formula, claim.predict) for name, formula in claim.wrong.items()},
         claim.relative_to,
-        {name: at_point(formula) for name, formula in claim.terms.items()},
+        {name: at_point(formula, claim.predict) for name, formula in claim.terms.items()},
     )
 
 
 def tried(claim: type[Claim]) -> Trial:
     """How a claim is measured."""
-    defects = {name: Defect(*made()) for name, made in claim.defects.items()}
+    made = ((name, plant()) for name, plant in claim.defects.items())
+    defects = {name: Defect(*(each if isinstance(each, tuple) else (each, claim.points[0]))) for name, each in made}
     return Trial(
         claim.points, claim.measure, defects, claim.effect, claim.through, claim.more, claim.reach, claim.loose
     )
@@ -136,7 +143,7 @@ def tried(claim: type[Claim]) -> Trial:
 
 def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
     """The term of a bound that is one of its quantities whole."""
-    return lambda s, factor: s.predict() | {quantity: factor * s.predict()[quantity]}
+    return lambda s, factor: {quantity: factor * s.predict()[quantity]}
 
 
 def indexed(stem: str, values: Any) -> Quantities:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
 from asyncsim.base.declared import Count, Declared, Draw, Positive, Real, Staleness
 from asyncsim.claims._delay import critical, excess, stable_share
 
@@ -21,11 +20,10 @@ class GaussianBandit(Declared):
     step = Positive(example=0.08, unit="action per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """A stationary mean square that is finite."""
         stable_share(self.step, self.curvature, self.staleness)
         # At the boundary itself rounding decides whether a mean square of 1e15 is there.
-        stable = 2.0 * _kappa(self) < 0.9999
-        checks.require(stable, "step", self.step, "such that Q < 0.9999 (N - 1)/2", "lower the step, or raise samples")
+        stable = 2.0 * (excess(self.step * self.curvature, self.staleness) / (self.samples - 1)) < 0.9999
+        self.require(stable, "step", "such that Q < 0.9999 (N - 1)/2", "lower the step, or raise samples")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -33,11 +31,6 @@ class GaussianBandit(Declared):
         point = {name: draw(getattr(cls, name)) for name in ("staleness", "samples", "curvature", "width")}
         share = draw(Real(typical=(0.05, 0.6)))
         return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
-
-
-def _kappa(s: GaussianBandit) -> float:
-    """Q/(N - 1)."""
-    return excess(s.step * s.curvature, s.staleness) / (s.samples - 1)
 
 
 def mean_square(s: GaussianBandit, count: float | None = None, growth: float = 2.0) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -55,11 +55,13 @@ class Process(Declared):
         """Tables of the same states and actions, rewards that differ, and few deterministic policies."""
         S, A = self.rewards.shape
         checks.finite_array("transition", self.transition.tolist(), [S, A, S], "give a row for each state and action")
-        differ = bool(np.ptp(self.rewards) > 0.0)
-        checks.require(differ, "rewards", self.rewards.tolist(), "rewards that differ", "equal ones leave no choice")
+        self.require(np.ptp(self.rewards) > 0.0, "rewards", "rewards that differ", "equal ones leave no choice")
         checks.power("actions ** states", A, S, _POLICIES, "policies", "use fewer states")
         for name in self.policies():
             checks.finite_array(name, getattr(self, name).tolist(), [S, A], "give one logit per action for each state")
+        # Largest difference of two rewards; the end pays 0.
+        ends = bool((self.transition.sum(-1) < 1.0 - 1e-12).any())
+        self.range = float(np.ptp(np.append(self.rewards, 0.0) if ends else self.rewards))
 
     @classmethod
     def policies(cls) -> list[str]:
@@ -78,12 +80,6 @@ class Process(Declared):
         tables = {name: rows(A, -2.0, 2.0) for name in cls.policies()}
         transition = tuple(tuple(tuple(row) for row in state.tolist()) for state in chances)
         return {"transition": transition, "rewards": rows(A, -1.0, 1.0), "discount": draw(cls.discount), **tables}
-
-    @property
-    def range(self) -> float:
-        """Largest difference of two rewards; the end pays 0."""
-        ends = bool((self.transition.sum(-1) < 1.0 - 1e-12).any())
-        return float(np.ptp(np.append(self.rewards, 0.0))) if ends else float(np.ptp(self.rewards))
 
     def resolvent(self, policy: np.ndarray) -> np.ndarray:
         """(I - gamma P_pi)^-1, `[S, S]`, of a policy `[S, A]`."""
@@ -108,22 +104,14 @@ class Process(Declared):
         return self.rewards + self.discount * self.transition @ value - value[:, None]
 
 
-class Arms(NamedTuple):
-    """Deterministic policies as arms: `actions` `[F, S]`, `determinants` and `returns` `[F]`."""
-
-    actions: np.ndarray
-    determinants: np.ndarray
-    returns: np.ndarray
-
-
-def arms(s: Process) -> Arms:
-    """Every deterministic policy, its det(I - gamma P_f) and its return."""
+def arms(s: Process) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every deterministic policy, its actions `[F, S]`, its det(I - gamma P_f) and its return, `[F]`."""
     S, A = s.rewards.shape
     chosen = np.array(list(itertools.product(range(A), repeat=S)))
     states = np.arange(S)
     system = np.eye(S) - s.discount * s.transition[states, chosen]
     values = np.linalg.solve(system, s.rewards[states, chosen][..., None])
-    return Arms(chosen, np.linalg.det(system), values[:, 0, 0])
+    return chosen, np.linalg.det(system), values[:, 0, 0]
 
 
 class Pair(Process):
@@ -132,33 +120,17 @@ class Pair(Process):
     behavior_logits = logits("behavior", (0.4, -0.3), (-0.8, 0.5))
     current_logits = logits("current", (1.1, -0.5), (0.2, -0.4))
 
-    @property
-    def pair(self) -> tuple[np.ndarray, np.ndarray]:
-        """Behavior and current policy, `[S, A]`."""
-        return softmax(self.behavior_logits), softmax(self.current_logits)
-
-    @property
-    def distances(self) -> np.ndarray:
-        """Total variation between the policies in each state, `[S]`."""
-        behavior, current = self.pair
-        return 0.5 * np.abs(current - behavior).sum(axis=1)
-
     def joint(self) -> None:
-        """Policies that differ."""
         super().joint()
-        apart = bool(self.distances.max() > 1e-9)
-        checks.require(apart, "current_logits", self.current_logits.tolist(), "a policy that differs", "move it")
-
-    @property
-    def averaged(self) -> float:
-        """E_{d_mu} TV/(1 - gamma): trajectories part where TV is, as often as mu is there."""
-        return float(self.occupancy(self.pair[0]) @ self.distances) / (1.0 - self.discount)
-
-    @property
-    def coupled(self) -> float:
-        """sum_t gamma^t (1 - (1 - a)^(t+1)) = a/((1 - gamma)(1 - gamma (1 - a))), a the largest TV of a state."""
+        # Behavior and current policy, `[S, A]`, and the total variation between them in each state, `[S]`.
+        self.pair = softmax(self.behavior_logits), softmax(self.current_logits)
+        self.distances = 0.5 * np.abs(self.pair[1] - self.pair[0]).sum(axis=1)
+        self.require(self.distances.max() > 1e-9, "current_logits", "a policy that differs", "move it")
+        # E_{d_mu} TV/(1 - gamma): trajectories part where TV is, as often as mu is there.
+        self.averaged = float(self.occupancy(self.pair[0]) @ self.distances) / (1.0 - self.discount)
+        # sum_t gamma^t (1 - (1 - a)^(t+1)) = a/((1 - gamma)(1 - gamma (1 - a))), a the largest TV of a state.
         gamma, most = self.discount, float(self.distances.max())
-        return most / ((1.0 - gamma) * (1.0 - gamma * (1.0 - most)))
+        self.coupled = most / ((1.0 - gamma) * (1.0 - gamma * (1.0 - most)))
 
     def parted(self, mean: float = 1.0, largest: float = 1.0) -> float:
         """Discounted steps, at most, at which two coupled trajectories have parted; factors of its two forms."""

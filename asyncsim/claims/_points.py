@@ -10,7 +10,7 @@ PAIR: dict[str, Any] = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (
 """Two policies over three actions."""
 
 
-def sequence_point(dependence: str, horizon: int, rows: int, **more: float | str | None) -> dict[str, Any]:
+def sequence_point(dependence: str, horizon: int, rows: int, **more: Any) -> dict[str, Any]:
     """Two policies on sequences of three tokens, from tables of so many rows, and whatever else a claim asks for."""
     return {
         "actions": 3,
@@ -25,6 +25,8 @@ def sequence_point(dependence: str, horizon: int, rows: int, **more: float | str
 Table = tuple[tuple[float, ...], ...]
 STAY: tuple[Table, ...] = (((1.0, 0.0), (0.0, 1.0)), ((1.0, 0.0), (0.0, 1.0)))
 """Two states; action a leads to state a."""
+FORK: tuple[Table, ...] = (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2)
+"""Three states: the choice in the first decides for ever."""
 
 
 def process(transition: tuple[Table, ...], rewards: Table, discount: float, **logits: Table) -> dict[str, Any]:

@@ -22,14 +22,10 @@ def staleness_law(more: str, *example: float) -> Vector:
 
 def companions(law: np.ndarray, a: float) -> list[np.ndarray]:
     """A_d `[S+1, S+1]` for each delay d: the newest iterate moves by -a times the one d updates older."""
-    size = len(law)
-    shift = np.eye(size, k=-1)
-    shift[0, 0] = 1.0
-    matrices = []
-    for delay in range(size):
-        matrix = shift.copy()
+    matrices = [np.eye(len(law), k=-1) for _ in law]
+    for delay, matrix in enumerate(matrices):
+        matrix[0, 0] = 1.0
         matrix[0, delay] -= a
-        matrices.append(matrix)
     return matrices
 
 
@@ -51,22 +47,17 @@ def unit_covariances(law: np.ndarray, a: float, lags: int) -> np.ndarray:
     return np.array(covariances)
 
 
-def noise_of_draws(law: np.ndarray, a: float, groups: int = 1) -> float:
-    """a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}): energy that B delays drawn an update add, infinite if unstable."""
-    if np.abs(np.linalg.eigvals(averaged(law, a))).max() >= 1.0:
-        return np.inf
-    phi = unit_covariances(law, a, len(law) - 1)
-    index = np.arange(len(law))
-    return float(a * a / groups * (phi[0] - law @ phi[np.abs(index[:, None] - index)] @ law))
-
-
 def slack(law: np.ndarray, a: float, groups: int = 1) -> float:
-    """1 less the noise of the draws, at most 0 where the mean square is unstable.
+    """1 - a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}), the energy that B delays drawn an update add; -1 where unstable.
 
     >>> abs(slack(np.array([0.5, 0.5]), 5**0.5 - 1)) < 1e-12
     True
     """
-    return max(1.0 - noise_of_draws(law, a, groups), -1.0)
+    if np.abs(np.linalg.eigvals(averaged(law, a))).max() >= 1.0:
+        return -1.0
+    phi = unit_covariances(law, a, len(law) - 1)
+    index = np.arange(len(law))
+    return max(1.0 - float(a * a / groups * (phi[0] - law @ phi[np.abs(index[:, None] - index)] @ law)), -1.0)
 
 
 def mean_square_boundary(law: np.ndarray, groups: int = 1) -> float:
@@ -127,8 +118,6 @@ def stable(step: float, curvature: float, law: np.ndarray) -> float:
     """a = step * curvature, refused at or above the mean-square boundary."""
     a = step * curvature
     if a >= 2.0 or slack(law, a) <= 0.0:
-        limit = mean_square_boundary(law) / curvature
-        checks.require(
-            False, "step", step, f"below {limit:.6g}, the mean-square boundary", "lower the learning rate (step)"
-        )
+        bound = f"below {mean_square_boundary(law) / curvature:.6g}, the mean-square boundary"
+        checks.require(False, "step", step, bound, "lower the learning rate (step)")
     return a

@@ -12,8 +12,8 @@ from scipy import stats
 import asyncsim as sim
 from asyncsim import claims
 from asyncsim.claims._trial import untouched
-from asyncsim.claims.lab.chains import AFFINITY, BATCHES, SAMPLES, Chain, OneNumber
-from asyncsim.claims.lab.plants import with_policy
+from asyncsim.claims.lab.chains import AFFINITY, BATCHES, SAMPLES, Chain
+from asyncsim.claims.lab.plants import OneNumber, with_policy
 from asyncsim.claims.lab.runs import MeanGradient, mean_of
 from asyncsim.tasks._tabular import TabularTask
 from tests.refusals import refused

@@ -20,9 +20,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import poisson
 
-from asyncsim.base import checks, uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, units_for
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, checks, lab, units_for
 
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
@@ -30,16 +28,14 @@ _SPREAD = 0.6
 """Deviation of one replicate's ratio times root of updates and of the mean's energy (measured)."""
 _BIAS = 3e-3
 """Relative error from the second moment's own fluctuation, and from the first gradient, which has none before it."""
+_WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
+_KNOWN = {"dimension": 4, "signal": 2.0, "strength": 0.5, "reference": "known"}
 
 
 def _bias(point: Point) -> float:
     """The same where the first gradient has much more energy than those that are projected."""
     rest = (1.0 - point["strength"]) ** 2 * point["signal"] + 0.5
     return _BIAS + max(0.0, point["signal"] - 2.0) / rest / (2.0 * _UPDATES)
-
-
-_WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
-_KNOWN = {"dimension": 4, "signal": 2.0, "strength": 0.5, "reference": "known"}
 
 
 class AdamInflation(Claim):
@@ -60,13 +56,11 @@ class AdamInflation(Claim):
     def joint(self) -> None:
         """A known direction that is removed whole leaves nothing; a previous gradient needs two coordinates."""
         below, least = (self.strength < 1.0, 1) if self.reference == "known" else (True, 2)
-        checks.require(below, "strength", self.strength, "below 1 for a known reference", "leave a part of it")
+        self.require(below, "strength", "below 1 for a known reference", "leave a part of it")
         checks.integer("dimension", self.dimension, least, "count the coordinates of the mean gradient", 512)
 
-    @property
-    def energy(self) -> float:
-        """Of the mean gradient, in units of one coordinate's noise."""
-        return self.dimension * self.signal
+        # Of the mean gradient, in units of one coordinate's noise.
+        self.energy = self.dimension * self.signal
 
     def _overlap(s) -> float:
         """C: the noncentral beta law is a Poisson mixture of beta laws."""
@@ -89,28 +83,23 @@ class AdamInflation(Claim):
         energy = s.energy * (1.0 - removal * overlap) + s.dimension - noise * removal
         return s._quantities(1.0 - s.strength * overlap, energy / (s.energy + s.dimension))
 
-    def _integrated(s) -> float:
-        """C as the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t)."""
-        if s.reference == "known":
-            return 1.0
-        scale = 2.0 / (s.dimension + s.energy)
-
-        def integrand(y: float) -> float:
-            z = scale * y
-            fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
-            return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
-
-        pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
-        return float(sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces))
-
     def check(s) -> dict[str, float]:
+        overlap, scale = 1.0, 2.0 / (s.dimension + s.energy)
+        if s.reference == "previous":
+            # C is the integral over t of E X exp(-t (X + Y)), in z = log(1 + 2 t).
+            def integrand(y: float) -> float:
+                z = scale * y
+                fall = 0.5 * s.dimension * z - 0.5 * s.energy * math.expm1(-z)
+                return 0.5 * scale * (1.0 + s.energy * math.exp(-z)) * math.exp(-fall)
+
+            pieces = ((0.0, 6.0), (6.0, 30.0), (30.0, np.inf))
+            overlap = sum(quad(integrand, *piece, epsabs=1e-15, epsrel=1e-13, limit=200)[0] for piece in pieces)
         size = max(s.dimension, 2)
         mean = np.where(np.arange(size) < s.dimension, math.sqrt(s.signal), 0.0)
         along = mean / np.linalg.norm(mean)
         across = np.zeros(size)
         across[0], across[1] = along[1], -along[0]
         across /= np.linalg.norm(across)
-        overlap = s._integrated()
         # Every moment is linear in the squared cosine, so one reference at its mean gives them all.
         reference = math.sqrt(overlap) * along + math.sqrt(max(0.0, 1.0 - overlap)) * across
         matrix = np.eye(size) - s.strength * np.outer(reference, reference)
@@ -124,10 +113,10 @@ class AdamInflation(Claim):
             1.0 - s.strength * s._overlap(), (1.0 - min(s.strength, 0.99)) ** 2
         ),
         "second moment of the unprojected gradient": lambda s: s._quantities(1.0 - s.strength * s._overlap(), 1.0),
-        "noise of the reference ignored or invented": lambda s: AdamInflation.predict(
-            s, 1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
+        "noise of the reference ignored or invented": lambda s: s.predict(
+            1.0 if s.reference == "previous" else s.signal / (1.0 + s.signal)
         ),
-        "noise along the reference kept": lambda s: AdamInflation.predict(s, noise=0.0),
+        "noise along the reference kept": lambda s: s.predict(noise=0.0),
     }
 
     points = (_WEAK, _KNOWN)
@@ -157,11 +146,11 @@ class AdamInflation(Claim):
             for links in ((inner,), (control, inner), (inner, control))
         )
         pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
-        ratios = {name: uncertainty.ratio(*pair) for name, pair in pairs.items()}
+        ratios = {name: lab.ratio(*pair) for name, pair in pairs.items()}
         return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
     defects = {
         "links swapped": lambda: ((lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1]))), _KNOWN),
-        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _WEAK),
-        "momentum in Adam": lambda: (lab.projection.changed(lab.Adam, beta1=0.9), _WEAK),
+        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
+        "momentum in Adam": lambda: lab.projection.changed(lab.Adam, beta1=0.9),
     }

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, sim
 from asyncsim.claims._points import sequence_point
 
 _IID = sequence_point("iid", 5, 1, success=None, baseline=0.1)
@@ -34,19 +33,15 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
 
     def joint(self) -> None:
         super().joint()
-        self.sequences = _bandit.enumerate_sequences(self)
-        self.mass = self.sequences.mass
-        self.advantage = self.paid(self.sequences) / self.mass - self.baseline
+        self.mass, self.advantage = self.sequences.mass, self.paid_mass / self.sequences.mass - self.baseline
 
     def _parts(s, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:
         return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
 
-    def _covariance(s) -> np.ndarray:
-        return (s.mass * (s.advantage - s.mass @ s.advantage)) @ s.sequences.score
-
     def predict(s, factor: float = 1.0, ratio: np.ndarray | float = 1.0) -> dict[str, float]:
         """`factor` of the drift; `ratio`, weights of the mean score."""
-        return s._parts(s._covariance(), factor * (s.mass @ s.advantage) * ((s.mass * ratio) @ s.sequences.score))
+        covariance = (s.mass * (s.advantage - s.mass @ s.advantage)) @ s.sequences.score
+        return s._parts(covariance, factor * (s.mass @ s.advantage) * ((s.mass * ratio) @ s.sequences.score))
 
     def check(s) -> dict[str, float]:
         rows = s.rows(s.sequences.tokens)
@@ -62,13 +57,13 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         return s._parts(total - drift, drift)
 
     wrong = {
-        "drift forgotten": lambda s: DriftSplit.predict(s, 0.0),
-        "drift toward the current policy": lambda s: DriftSplit.predict(s, -1.0),
+        "drift forgotten": lambda s: s.predict(0.0),
+        "drift toward the current policy": lambda s: s.predict(-1.0),
         # It is subtracted from the mean reward, behind an average of scores that already counts rewards.
-        "baseline left out of the total": lambda s: (
-            s.predict() | indexed("total", (s.mass * (s.advantage + s.baseline)) @ s.sequences.score)
+        "baseline left out of the total": lambda s: indexed(
+            "total", (s.mass * (s.advantage + s.baseline)) @ s.sequences.score
         ),
-        "mean score taken under the current policy": lambda s: DriftSplit.predict(s, ratio=s.sequences.ratio),
+        "mean score taken under the current policy": lambda s: s.predict(ratio=s.sequences.ratio),
     }
 
     points = (_IID, sequence_point("position", 3, 3, success=1.0, baseline=-0.5), _MARKOV)
@@ -76,16 +71,15 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        baselines = {"total": sim.advantages.offset(point["baseline"]), "signal": sim.advantages.mean()}
-        found = {
-            name: lab.limit_of(lab.planted(point, sim.methods.reinforce(baseline), plant), point)
-            for name, baseline in baselines.items()
-        }
-        found["drift"] = found["total"] - found["signal"]
-        return {key: each for name, vector in found.items() for key, each in lab.components(name, vector).items()}
+        total, signal = (
+            lab.limit_of(lab.planted(point, sim.methods.reinforce(baseline), plant), point)
+            for baseline in (sim.advantages.offset(point["baseline"]), sim.advantages.mean())
+        )
+        parts = lab.components("total", total) | lab.components("signal", signal)
+        return parts | lab.components("drift", total - signal)
 
     defects = {
         "baseline forgotten": lambda: (lab.with_method(advantage=sim.advantages.none()), _MARKOV),
         "ratio applied": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _IID),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncsim.base import uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, lab
 from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 
@@ -36,7 +34,6 @@ class Lag1ClosedForm(Claim):
     step = Positive(example=0.12, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """No stationary law exists at or above the boundary."""
         self.share = stable_share(self.step, self.curvature, self.staleness)
         self.lags = range(1, max(self.staleness, 1) + 1)
 
@@ -81,7 +78,7 @@ class Lag1ClosedForm(Claim):
         tau = point["staleness"]
         spread = _SPREAD * (1.8 if tau > 4 else 1.0)
         sums = lab.quadratics.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
-        lags = {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
-        return {"amplification": uncertainty.between(sums[0] / point["noise"] ** 2)} | lags
+        lags = {f"corr[{k}]": lab.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
+        return {"amplification": lab.between(sums[0] / point["noise"] ** 2)} | lags
 
     defects = {"off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR)}

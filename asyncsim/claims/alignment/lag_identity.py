@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, Vector
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, Vector, lab
 from asyncsim.claims._delay import critical, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 
@@ -39,7 +37,6 @@ class LagIdentity(Claim):
     step = Positive(example=0.55, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """No stationary law exists at or above the boundary of the steepest mode."""
         stable_share(self.step, float(self.curvatures.max()), self.staleness)
         self.lags = [lag for lag in (self.staleness, self.staleness + 1) if lag >= 1]
 
@@ -57,12 +54,9 @@ class LagIdentity(Claim):
     def _flip(s, a: float) -> dict[str, float]:
         return {f"corr[{lag}]": a / 2.0 if lag == s.staleness else -a / 2.0 for lag in s.lags}
 
-    def _weighted(s) -> float:
-        energy = np.array([1.0 + excess(s.step * h, s.staleness) for h in s.curvatures])
-        return s.step * float(s.curvatures @ energy / energy.sum())
-
     def predict(s) -> dict[str, float]:
-        return s._flip(s._weighted())
+        energy = np.array([1.0 + excess(s.step * h, s.staleness) for h in s.curvatures])
+        return s._flip(s.step * float(s.curvatures @ energy / energy.sum()))
 
     def check(s) -> dict[str, float]:
         modes = [autocovariance(h, s.step, s.noise, s.staleness, s.lags) for h in s.curvatures]
@@ -71,8 +65,8 @@ class LagIdentity(Claim):
 
     wrong = {
         "plain instead of energy-weighted mean curvature": lambda s: s._flip(s.step * float(s.curvatures.mean())),
-        "factor 1/2 forgotten": lambda s: s._flip(2.0 * s._weighted()),
-        "sign of the flip": lambda s: s._flip(-s._weighted()),
+        "factor 1/2 forgotten": lambda s: {name: 2.0 * x for name, x in s.predict().items()},
+        "sign of the flip": lambda s: {name: -x for name, x in s.predict().items()},
     }
 
     points = ({"staleness": 0, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.6}, _AT_FOUR)
@@ -86,7 +80,7 @@ class LagIdentity(Claim):
         spread = _SPREAD * (2 if tau > 4 else 1)
         sums = lab.quadratics.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)
         lags = [tau + 1] if tau == 0 else [tau, tau + 1]
-        return {f"corr[{k}]": uncertainty.ratio(sums[k], sums[0]) for k in lags}
+        return {f"corr[{k}]": lab.ratio(sums[k], sums[0]) for k in lags}
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),

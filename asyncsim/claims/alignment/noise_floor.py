@@ -14,14 +14,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import betainc, gammaln, ndtr
 
-from asyncsim.base import checks, uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, units_for
-
-
-def _quantities(mean_size: float, square: float, exceeds: float) -> dict[str, float]:
-    return {"mean_size": mean_size, "square": square, "exceeds": exceeds}
-
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, units_for
 
 _UPDATES = 130
 _RARE = 0.02
@@ -44,14 +37,14 @@ class NoiseFloor(Claim):
     )  # fmt: skip
 
     def joint(self) -> None:
-        """A tail of probability 0 is no quantity."""
-        checks.require(self.threshold < 1.0, "threshold", self.threshold, "below 1", "no cosine exceeds 1")
+        self.require(self.threshold < 1.0, "threshold", "below 1", "no cosine exceeds 1")
 
     def predict(s) -> dict[str, float]:
         d, threshold = s.dimension, s.threshold
         size = math.exp(gammaln(d / 2.0) - gammaln((d + 1) / 2.0)) / math.sqrt(math.pi)
         half = (d - 1) / 2.0
-        return _quantities(size, 1.0 / d, float(betainc(half, half, (1.0 - threshold) / 2.0)))
+        exceeds = float(betainc(half, half, (1.0 - threshold) / 2.0))
+        return {"mean_size": size, "square": 1.0 / d, "exceeds": exceeds}
 
     def check(s) -> dict[str, float]:
         d, threshold = s.dimension, s.threshold
@@ -68,14 +61,13 @@ class NoiseFloor(Claim):
         angle = math.asin(threshold)
         tail = moment(0, angle, min(math.pi / 2.0, angle + reach))
         size, square = (2.0 * moment(power, 0.0, reach) / total for power in (1, 2))
-        return _quantities(size, square, tail / total)
+        return {"mean_size": size, "square": square, "exceeds": tail / total}
 
     wrong = {
-        "normal distribution of variance 1/d": lambda s: (
-            s.predict()
-            | {"mean_size": math.sqrt(2.0 / (math.pi * s.dimension))}
-            | {"exceeds": float(ndtr(-s.threshold * math.sqrt(s.dimension)))}
-        ),
+        "normal distribution of variance 1/d": lambda s: {
+            "mean_size": math.sqrt(2.0 / (math.pi * s.dimension)),
+            "exceeds": float(ndtr(-s.threshold * math.sqrt(s.dimension))),
+        },
         "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
     }
 
@@ -100,9 +92,9 @@ class NoiseFloor(Claim):
         # The first gradient has none before it.
         cosine = np.asarray(trace["gradient_cosine"][1:]).T
         statistics = {"mean_size": np.abs(cosine), "square": cosine**2, "exceeds": (cosine > threshold).astype(float)}
-        return {name: uncertainty.between(values) for name, values in statistics.items()}
+        return {name: lab.between(values) for name, values in statistics.items()}
 
     defects = {
-        "mean gradient left in": lambda: (lab.quadratics.off_center, _AT_FOUR),
-        "batch used twice": lambda: (lab.quadratics.batch_used_twice, _AT_FOUR),
+        "mean gradient left in": lambda: lab.quadratics.off_center,
+        "batch used twice": lambda: lab.quadratics.batch_used_twice,
     }

@@ -22,9 +22,7 @@ import numpy as np
 from scipy.special import betainc, ndtr
 from scipy.stats import ncx2
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, Staleness, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, Staleness, lab, sim, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 
@@ -65,7 +63,7 @@ class PartialAndSkipControl(Claim):
         mass = weights @ np.exp(log - log.max()) * weights
         return t, mass / mass.sum()
 
-    def _skipped(s) -> float:
+    def predict(s) -> dict[str, float]:
         """Given one direction, the other gradient's component along it against its noncentral chi-square rest."""
         t, mass = s._angles()
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -75,30 +73,25 @@ class PartialAndSkipControl(Claim):
         rest = low + (size + 12.0 - low) * (nodes + 1.0) / 2.0
         density = 2.0 * rest * ncx2.pdf(rest**2, s.others, np.maximum(across**2, 1e-300))
         above = ndtr((s.signal * np.cos(t))[:, None] - s.high / math.sqrt(1.0 - s.high**2) * rest)
-        return float(mass @ ((density * above * (size + 12.0 - low) / 2.0) @ weights))
+        skipped = float(mass @ ((density * above * (size + 12.0 - low) / 2.0) @ weights))
+        return {"step": critical(s.staleness) / (1.0 - s.strength) / s.curvature, "skipped": skipped}
 
-    def _both_angles(s) -> float:
+    def check(s) -> dict[str, float]:
         """Both angles to the mean; the cosine between directions across it has a Beta law."""
         t, mass = s._angles()
         needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
         half = (s.others - 1) / 2.0
         above = betainc(half, half, (1.0 - np.clip(needed, -1.0, 1.0)) / 2.0)
-        return float(mass @ above @ mass)
-
-    def predict(s) -> dict[str, float]:
-        return {"step": critical(s.staleness) / (1.0 - s.strength) / s.curvature, "skipped": s._skipped()}
-
-    def check(s) -> dict[str, float]:
-        field = np.array([[-(1.0 - s.strength) * s.curvature]])
-        return {"step": marginal_step(field, s.staleness), "skipped": s._both_angles()}
+        step = marginal_step(np.array([[-(1.0 - s.strength) * s.curvature]]), s.staleness)
+        return {"step": step, "skipped": float(mass @ above @ mass)}
 
     wrong = {
-        "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
-        "boundary of full projection": lambda s: s.predict() | {"step": 2.0 / s.curvature},
-        "share taken of the gain": lambda s: s.predict() | {"step": critical(s.staleness) / s.strength / s.curvature},
-        "skipping at the cosine of means": lambda s: (
-            s.predict() | {"skipped": float(s.signal**2 * (1.0 - s.high) > s.high * s.others)}
-        ),
+        "boundary without control": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "boundary of full projection": lambda s: {"step": 2.0 / s.curvature},
+        "share taken of the gain": lambda s: {"step": critical(s.staleness) / s.strength / s.curvature},
+        "skipping at the cosine of means": lambda s: {
+            "skipped": float(s.signal**2 * (1.0 - s.high) > s.high * s.others)
+        },
         "signal of one gradient only": lambda s: s.but(signal=s.signal / 2.0).predict(),
     }
 
@@ -140,8 +133,8 @@ class PartialAndSkipControl(Claim):
         return {"step": Estimate(found, tolerance=moved * found + high - low, samples=64), "skipped": skipped}
 
     defects = {
-        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _EIGHT),
-        "nothing removed": lambda: (lab.projection.changed(lab.Align, strength=0.0), _EIGHT),
-        "off-by-one version": lambda: (lab.off_by_one_version, _EIGHT),
-        "skipped only at a higher cosine": lambda: (lab.projection.changed(lab.Align, high=1.0), _EIGHT),
+        "strength forgotten": lambda: lab.projection.changed(lab.Align, strength=1.0),
+        "nothing removed": lambda: lab.projection.changed(lab.Align, strength=0.0),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "skipped only at a higher cosine": lambda: lab.projection.changed(lab.Align, high=1.0),
     }

@@ -27,13 +27,18 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 import asyncsim as sim
-from asyncsim.base import checks
 from asyncsim.base.knobs import Number
-from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, Staleness, units_for, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._random import companions
+
+_FALLING = 1000
+_SPREAD = 2.0
+"""Standard deviation of one replicate's fall over its mean, times root of updates and other coordinates (measured)."""
+_OVER = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "others": 20, "step": 1.6, "reference": "raw"}
+_UNDER = {**_OVER, "step": 0.7}
+_APPLIED = {**_OVER, "reference": "applied"}
 
 
 def _multiplied(a: float, tau: int) -> float:
@@ -47,55 +52,11 @@ def _multiplied(a: float, tau: int) -> float:
     return float(abs(path[-1]) ** (1.0 / flips))
 
 
-_FALLING = 1000
-_SPREAD = 2.0
-"""Standard deviation of one replicate's fall over its mean, times root of updates and other coordinates (measured)."""
-
-
 def _spec(point: Point, step: Number, distance: float, *size: int) -> lab.Spec:
     """`size`: updates, replicates, and how often to record."""
     links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
     mode = point["curvature"], point["noise"], point["others"], distance
     return lab.projection.far_away(*mode, links, point["staleness"], *size)
-
-
-def _boundary(point: Point, seed: int, plant: Plant) -> Estimate:
-    def build(steps: tuple[float, ...], count: int) -> lab.Spec:
-        return plant(_spec(point, steps, 1e6, count, len(steps)))
-
-    tau, curvature = point["staleness"], point["curvature"]
-    # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
-    least, most = (1.2, 3.2) if point["reference"] == "raw" else (0.8 / (tau + 1), 6.0 / (tau + 1))
-    low, high = lab.projection.largest_step(build, least / curvature, most / curvature, tau, seed)
-    middle = math.sqrt(low * high)
-    return Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)
-
-
-def _factor(point: Point, seed: int, plant: Plant) -> Estimate:
-    """Per tau + 1 updates, over as many of them as leave the mode far above the noise."""
-    a = point["step"] * point["curvature"]
-    flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
-    trace = lab.run(_spec(point, point["step"], 1e6, flips * (point["staleness"] + 1), 8), seed, plant)
-    factor = between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
-    return factor._replace(tolerance=1e-3 * factor.value)
-
-
-def _fall(point: Point, effect: float, seed: int, plant: Plant) -> Estimate:
-    spread = _SPREAD / math.sqrt(point["others"] * _FALLING)
-    replicates = max(8, units_for(spread, 0.8 * effect, 8))
-    distance = 300.0 / (1.0 - point["step"] * point["curvature"])
-    # From where no stale gradient is older than the flip.
-    begin = 2 * (point["staleness"] + 1)
-    count = begin * (1 + math.ceil(_FALLING / begin))
-    spec = _spec(point, point["step"], distance, count, replicates, begin)
-    trace = lab.run(spec, seed, plant)
-    fall = between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
-    return fall._replace(tolerance=1e-3 * abs(fall.value))
-
-
-_OVER = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "others": 20, "step": 1.6, "reference": "raw"}
-_UNDER = {**_OVER, "step": 0.7}
-_APPLIED = {**_OVER, "reference": "applied"}
 
 
 class ProjectionRestoresSyncBoundary(Claim):
@@ -116,23 +77,13 @@ class ProjectionRestoresSyncBoundary(Claim):
     )
 
     def joint(self) -> None:
-        """A step of 1 / curvature has no factor to compare."""
         self.share = self.step * self.curvature
-        usual = abs(self.share - 1.0) > 1e-3
-        checks.require(usual, "step", self.step, "not 1 / curvature", "there one update ends at the minimum")
+        self.require(abs(self.share - 1.0) > 1e-3, "step", "not 1 / curvature", "there one update ends at the minimum")
 
     def _quantities(s, step: float, factor: float, fall: float) -> dict[str, float]:
         if s.reference == "applied":
             return {"step": step}
         return {"step": step, "factor": factor} | ({} if s.share > 1.0 else {"fall": fall})
-
-    def _integrated_fall(s) -> float:
-        """Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2."""
-        signal = 1e14 * s.others
-        law = chi2(s.others)
-        top = float(law.isf(1e-16))
-        share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
-        return 2.0 * s.share * share * s.noise**2 / s.curvature**2
 
     def predict(s) -> dict[str, float]:
         a, energy = s.share, s.others * s.noise**2
@@ -150,11 +101,16 @@ class ProjectionRestoresSyncBoundary(Claim):
                 return float(np.abs(np.linalg.eigvals(both)).max()) - 1.0
 
             neutral = brentq(excess, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
-        return s._quantities(neutral / s.curvature, _multiplied(s.share, s.staleness), s._integrated_fall())
+        # Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2.
+        signal, law = 1e14 * s.others, chi2(s.others)
+        top = float(law.isf(1e-16))
+        share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]
+        fall = 2.0 * s.share * share * s.noise**2 / s.curvature**2
+        return s._quantities(neutral / s.curvature, _multiplied(s.share, tau), fall)
 
     wrong = {
-        "boundary without control": lambda s: s.predict() | {"step": critical(s.staleness) / s.curvature},
-        "twice the uncontrolled boundary": lambda s: s.predict() | {"step": 2.0 * critical(s.staleness) / s.curvature},
+        "boundary without control": lambda s: {"step": critical(s.staleness) / s.curvature},
+        "twice the uncontrolled boundary": lambda s: {"step": 2.0 * critical(s.staleness) / s.curvature},
         "one full step per update": lambda s: s._quantities(
             2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
         ),
@@ -172,17 +128,36 @@ class ProjectionRestoresSyncBoundary(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        estimates, share = {"step": _boundary(point, seed, plant)}, point["step"] * point["curvature"]
-        if point["reference"] == "raw":
-            estimates["factor"] = _factor(point, seed, plant)
-            if share < 1.0:
-                estimates["fall"] = _fall(point, effect, seed, plant)
-        return estimates
+        def build(steps: tuple[float, ...], count: int) -> lab.Spec:
+            return plant(_spec(point, steps, 1e6, count, len(steps)))
+
+        tau, curvature, step = point["staleness"], point["curvature"], point["step"]
+        raw, a = point["reference"] == "raw", step * curvature
+        # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
+        least, most = (1.2, 3.2) if raw else (0.8 / (tau + 1), 6.0 / (tau + 1))
+        low, high = lab.projection.largest_step(build, least / curvature, most / curvature, tau, seed)
+        middle = math.sqrt(low * high)
+        found = {"step": Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)}
+        if raw:
+            # Per tau + 1 updates, over as many of them as leave the mode far above the noise.
+            flips = 1 if a < 1.0 else max(1, min(6, int(math.log(1e2) / max(1e-9, -math.log(min(1.0, abs(1.0 - a)))))))
+            trace = lab.run(_spec(point, step, 1e6, flips * (tau + 1), 8), seed, plant)
+            factor = lab.between(np.abs(trace.parameters[:, 0] / trace["along"][0]) ** (1.0 / flips))
+            found["factor"] = factor._replace(tolerance=1e-3 * factor.value)
+        if raw and a < 1.0:
+            # From where no stale gradient is older than the flip.
+            begin = 2 * (tau + 1)
+            count = begin * (1 + math.ceil(_FALLING / begin))
+            replicates = max(8, units_for(_SPREAD / math.sqrt(point["others"] * _FALLING), 0.8 * effect, 8))
+            trace = lab.run(_spec(point, step, 300.0 / (1.0 - a), count, replicates, begin), seed, plant)
+            fall = lab.between((trace["along"][1] ** 2 - trace.parameters[:, 0] ** 2) / (count - begin))
+            found["fall"] = fall._replace(tolerance=1e-3 * abs(fall.value))
+        return found
 
     defects = {
-        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _OVER),
+        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
         "reference raw instead of applied": lambda: (lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
         "half of the component removed": lambda: (lab.projection.changed(lab.Align, strength=0.5), _UNDER),
-        "projection at any cosine": lambda: (lab.projection.changed(lab.Align, low=-1.0), _OVER),
-        "off-by-one version": lambda: (lab.off_by_one_version, _OVER),
+        "projection at any cosine": lambda: lab.projection.changed(lab.Align, low=-1.0),
+        "off-by-one version": lambda: lab.off_by_one_version,
     }

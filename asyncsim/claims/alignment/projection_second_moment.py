@@ -22,10 +22,7 @@ import numpy as np
 from scipy.optimize import approx_fprime, brentq, root
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, Staleness, units_for
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, Staleness, lab, units_for
 from asyncsim.claims._delay import critical
 
 _HARMONICS = 16
@@ -62,9 +59,8 @@ class ProjectionSecondMoment(Claim):
         self.share = self.step * self.curvature
         self.excess = self.share / critical(self.staleness)
         low, high = 1.1, 3.0 if self.strength > 0.75 else min(3.0, 0.75 / (1.0 - self.strength))
-        inside = low <= self.excess <= high
         bound = f"{low} to {high:.3g} times the boundary without control"
-        checks.require(inside, "step", self.step, bound, "choose such a learning rate, and strength above 0.35")
+        self.require(low <= self.excess <= high, "step", bound, "choose such a learning rate, and strength above 0.35")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -88,7 +84,7 @@ class ProjectionSecondMoment(Claim):
 
         return float(brentq(gain, 1e-3, 1e6)) ** 2 / 2.0
 
-    def _cycle(s) -> float:
+    def predict(s, others: int | None = None) -> dict[str, float]:
         """Mean of x^2 from the harmonics."""
         orders = np.arange(1, 2 * _HARMONICS, 2)
         angles = 2.0 * np.pi * np.arange(8 * _HARMONICS) / (8 * _HARMONICS)
@@ -116,9 +112,9 @@ class ProjectionSecondMoment(Claim):
         # Newton steps, for the last digits.
         for _ in range(3):
             found = found - np.linalg.solve(approx_fprime(found, unbalanced, 1e-7), unbalanced(found))
-        return float(2.0 * (np.abs(coefficients(found)) ** 2).sum())
+        return s._scaled(float(2.0 * (np.abs(coefficients(found)) ** 2).sum()), others)
 
-    def _iterated(s) -> float:
+    def check(s) -> dict[str, float]:
         """The same from the map."""
         tau = s.staleness
         path = [math.sqrt(2.0 * s._described()) * math.cos(math.pi / (2 * tau + 1) * k) for k in range(tau + 2)]
@@ -127,19 +123,13 @@ class ProjectionSecondMoment(Claim):
             path.append(path[-1] - s.share * path[-1 - tau] * (1.0 - s.strength * square / (1.0 + square)))
         at = (np.arange(_ITERATED) + 0.5) / _ITERATED
         window = np.exp(-1.0 / (at * (1.0 - at)))
-        return float(window @ np.array(path[-_ITERATED:]) ** 2 / window.sum())
-
-    def predict(s) -> dict[str, float]:
-        return s._scaled(s._cycle())
-
-    def check(s) -> dict[str, float]:
-        return s._scaled(s._iterated())
+        return s._scaled(float(window @ np.array(path[-_ITERATED:]) ** 2 / window.sum()))
 
     wrong = {
         "sinusoid, and the same gradient twice": lambda s: s._scaled(s._described()),
-        "whole part removed": lambda s: s._scaled(s.but(strength=1.0)._cycle()),
-        "noise of one coordinate": lambda s: s._scaled(s._cycle(), 1),
-        "half a cycle's square": lambda s: s._scaled(0.5 * s._cycle()),
+        "whole part removed": lambda s: s.but(strength=1.0).predict(),
+        "noise of one coordinate": lambda s: s.predict(1),
+        "half a cycle's square": lambda s: {name: 0.5 * square for name, square in s.predict().items()},
     }
 
     points = (_FULL, _PARTIAL)
@@ -164,11 +154,11 @@ class ProjectionSecondMoment(Claim):
         # The period is not exactly that of the boundary: a plain mean would depend on where the last cycle is cut.
         at = (np.arange(len(path)) + 0.5) / len(path)
         window = np.exp(-1.0 / (at * (1.0 - at)))
-        square = between(window @ path**2 / window.sum())
+        square = lab.between(window @ path**2 / window.sum())
         return {"second_moment": square._replace(tolerance=bias * square.value)}
 
     defects = {
-        "reference applied instead of raw": lambda: (lab.projection.changed(lab.Align, reference="applied"), _FULL),
+        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
         "off-by-one version": lambda: (lab.off_by_one_version, _PARTIAL),
         "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
     }

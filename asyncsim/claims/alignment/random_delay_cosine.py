@@ -14,25 +14,17 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.base import uncertainty
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Vector, units_for
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Vector, sim, units_for
 from asyncsim.claims._delay import critical
 
-_LONGEST = 40
+_LONGEST, _LEFT_OUT = 40, 80
+"""Staleness at most, and updates left out at the start for each probability."""
 _UPDATES = 600
 _COPIES = 8
 """Equal coordinates under one realization of delays: cheaper than as many realizations."""
 _SPREAD = 0.11
 """Largest standard deviation of one replicate's quantity at the points below, relative to the norm (measured)."""
-
-
-def _warm_up(point: Point) -> int:
-    """Updates left out at the start."""
-    return 80 * len(point["law"])
-
-
 _AT_FOUR = {"law": (0.2, 0.2, 0.2, 0.2, 0.2), "curvature": 1.0, "noise": 1.0, "step": 0.3}
 _UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2}
 
@@ -62,14 +54,7 @@ class RandomDelayCosine(Claim):
         share = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1)
         return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": share / curvature}
 
-    def _lags(s) -> range:
-        return range(1, len(s.law) + 1)
-
-    def _correlations(s, phi: np.ndarray) -> dict[str, float]:
-        power = 2.0 * (phi[0] - phi[1])
-        return {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in s._lags()}
-
-    def _products(s, own_noise: bool = True) -> dict[str, float]:
+    def check(s, own_noise: bool = True) -> dict[str, float]:
         """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
         size, matrices = len(s.law), _random.companions(s.law, s.share)
         transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
@@ -80,29 +65,26 @@ class RandomDelayCosine(Claim):
         covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
         covariance[0] -= s.step * s.noise**2 * own_noise
         average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
-        for k in s._lags():
+        for k in range(1, size + 1):
             values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
             covariance = average @ covariance
         return values
 
-    def _averaged_gradient(s, law: np.ndarray, slack: float = 1.0) -> dict[str, float]:
+    def predict(s, law: np.ndarray | None = None, slack: float | None = None) -> dict[str, float]:
         """From the averaged recursion, at half of the step where that would diverge; slack 1: no noise of the draw."""
-        a = s.share
+        law, a = s.law if law is None else law, s.share
         while _random.slack(law, a) <= 0.0:
             a /= 2.0
         phi = _random.unit_covariances(law, a, len(law) + 1)
-        return {"amplification": float(2.0 * (phi[0] - phi[1]) / slack), **s._correlations(phi)}
-
-    def predict(s) -> dict[str, float]:
-        return s._averaged_gradient(s.law, _random.slack(s.law, s.share))
-
-    def check(s) -> dict[str, float]:
-        return s._products()
+        power = 2.0 * (phi[0] - phi[1])
+        lags = range(1, len(law) + 1)
+        corr = {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in lags}
+        return {"amplification": float(power / (_random.slack(law, a) if slack is None else slack)), **corr}
 
     wrong = {
-        "an update's own noise forgotten": lambda s: s._products(own_noise=False),
-        "largest staleness taken as constant": lambda s: s._averaged_gradient(np.eye(len(s.law))[-1]),
-        "noise of the drawn staleness dropped": lambda s: s._averaged_gradient(s.law),
+        "an update's own noise forgotten": lambda s: s.check(own_noise=False),
+        "largest staleness taken as constant": lambda s: s.predict(np.eye(len(s.law))[-1], 1.0),
+        "noise of the drawn staleness dropped": lambda s: s.predict(slack=1.0),
     }
 
     points = (_AT_FOUR, _UNEVEN)
@@ -117,13 +99,14 @@ class RandomDelayCosine(Claim):
         share = point["step"] * point["curvature"]
         if share > 2.0 / (len(point["law"]) + 1):
             return f"step * curvature at most {2.0 / (len(point['law']) + 1):.3g}; lower it, tails are heavier beyond"
-        if share * _warm_up(point) < 10.0:
-            return f"step * curvature at least {10.0 / _warm_up(point):.3g}; raise it, runs settle too slowly below"
+        left_out = _LEFT_OUT * len(point["law"])
+        if share * left_out < 10.0:
+            return f"step * curvature at least {10.0 / left_out:.3g}; raise it, runs settle too slowly below"
         return None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        largest, after = len(point["law"]) - 1, _warm_up(point)
+        largest, after = len(point["law"]) - 1, _LEFT_OUT * len(point["law"])
         spec = lab.descent(
             sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
             sim.schedules.random(point["law"]),
@@ -134,18 +117,13 @@ class RandomDelayCosine(Claim):
         )
         trace = lab.run(spec, seed, plant)
         products, unit = trace.accumulated["autocorrelogram"], trace.realization
-        energy = uncertainty.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
-        corr = {k: uncertainty.ratio(products[k], products[0], unit, random=True) for k in range(1, largest + 2)}
+        energy = lab.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)
+        corr = {k: lab.ratio(products[k], products[0], unit, random=True) for k in range(1, largest + 2)}
         return {"amplification": energy} | {f"corr[{k}]": each for k, each in corr.items()}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _AT_FOUR),
+        "off-by-one version": lambda: lab.off_by_one_version,
         "largest staleness throughout": lambda: (
-            (
-                lambda spec: spec.replace(
-                    system=sim.schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0])
-                )
-            ),
-            _AT_FOUR,
+            lambda spec: spec.replace(system=sim.schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0]))
         ),
     }

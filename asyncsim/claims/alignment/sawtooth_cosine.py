@@ -17,9 +17,7 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
 import asyncsim as sim
-from asyncsim.base import checks, uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, replaced, units_for
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, Real, lab, replaced, units_for
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""
@@ -27,17 +25,15 @@ _CYCLES, _WARM_UP, _LONGEST = 200, 40, 600
 """Cycles that are measured, cycles left out before them, and the most of these."""
 _SPREAD = 0.11
 """Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
+_AT_FOUR = {"updates": 4, "curvature": 1.0, "noise": 1.0, "step": 0.3}
+_SLOW = {**_AT_FOUR, "step": 0.2}
+"""One cycle more of staleness would make larger steps diverge."""
 
 
 def _warm_up(point: Point) -> int:
     """Cycles that are left out: nine times what the start of a cycle takes to fall by a factor of e, or more."""
     factor = abs(1.0 - point["updates"] * point["step"] * point["curvature"])
     return int(min(max(_WARM_UP, -9.0 / math.log(min(max(factor, 1e-9), 1.0 - 1e-9))), 1e9))
-
-
-_AT_FOUR = {"updates": 4, "curvature": 1.0, "noise": 1.0, "step": 0.3}
-_SLOW = {**_AT_FOUR, "step": 0.2}
-"""One cycle more of staleness would make larger steps diverge."""
 
 
 class SawtoothCosine(Claim):
@@ -52,10 +48,8 @@ class SawtoothCosine(Claim):
     step = Positive(example=0.15, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Cycles of longer steps grow without end."""
         limit = 2.0 / self.updates / self.curvature
-        bound = f"below {limit:.6g} = 2/(updates curvature)"
-        checks.require(self.step < limit, "step", self.step, bound, "publish more often")
+        self.require(self.step < limit, "step", f"below {limit:.6g} = 2/(updates curvature)", "publish more often")
         self.share = self.step * self.curvature
 
     @classmethod
@@ -76,12 +70,10 @@ class SawtoothCosine(Claim):
 
     def check(s) -> dict[str, float]:
         """The state (x, published x) through every update of a cycle, with the last publish folded in."""
-        # Write every update as a linear move.
         n = s.updates
         moves = [np.array([[1.0, -s.share], [0.0, 1.0]])] * n
         moves[-1] = np.array([[1.0, 0.0], [1.0, 0.0]]) @ moves[-1]
         pushes = [np.array([-s.step, 0.0])] * (n - 1) + [np.array([-s.step, -s.step])]
-        # Compose the moves of one cycle.
         cycle, noise = np.eye(2), np.zeros((2, 2))
         for move, push in zip(moves, pushes, strict=True):
             cycle, noise = move @ cycle, move @ noise @ move.T + s.noise**2 * np.outer(push, push)
@@ -103,10 +95,8 @@ class SawtoothCosine(Claim):
         return s._quantities(power / s.noise**2, inside_mean, float(across.mean()), float(products[:, 1].mean()))
 
     wrong = {
-        "publish between neighbors ignored": lambda s: (
-            s.predict() | {"across" if s.updates == 2 else "lag1": -s.predict()["across"]}
-        ),
-        "cycle counted one update longer": lambda s: SawtoothCosine.predict(s, 1),
+        "publish between neighbors ignored": lambda s: {"across" if s.updates == 2 else "lag1": -s.predict()["across"]},
+        "cycle counted one update longer": lambda s: s.predict(1),
     }
 
     points = (_AT_FOUR, {"updates": 8, "curvature": 2.0, "noise": 0.5, "step": 0.09})
@@ -131,13 +121,13 @@ class SawtoothCosine(Claim):
             diagnostics=[cycles],
         )
         means = lab.run(spec, seed, plant).accumulated
-        values = {"amplification": uncertainty.between(means["energy"] / (_COPIES * point["noise"] ** 2))}
+        values = {"amplification": lab.between(means["energy"] / (_COPIES * point["noise"] ** 2))}
         names = {"across": "across", "inside": "inside", "lag1": "neighbors"}
         pairs = {name: means[key] for name, key in names.items() if key in means}
-        return values | {name: uncertainty.ratio(products, means["energy"]) for name, products in pairs.items()}
+        return values | {name: lab.ratio(products, means["energy"]) for name, products in pairs.items()}
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _SLOW),
-        "published an update late": lambda: (replaced(system=sim.schedules.sawtooth(5)), _AT_FOUR),
-        "momentum inserted": lambda: (lab.momentum_inserted, _AT_FOUR),
+        "published an update late": lambda: replaced(system=sim.schedules.sawtooth(5)),
+        "momentum inserted": lambda: lab.momentum_inserted,
     }

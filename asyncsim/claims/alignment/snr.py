@@ -15,20 +15,10 @@ import math
 import numpy as np
 from scipy.special import gammaln, hyp1f1
 
-from asyncsim.base import uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, replaced, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, lab, replaced, units_for
 
-
-def _projected(d: int, kappa: float) -> float:
-    """E cos(angle to the mean) of kappa e + N(0, I): density length^{d-1} sin^{d-2}(angle) exp(-distance^2/2)."""
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    size, tilt = math.hypot(kappa, math.sqrt(d)), math.atan2(math.sqrt(d - 1.0), kappa)
-    length, angle = _window(nodes, size, 12.0, math.inf), _window(nodes, tilt, 24.0 / size, math.pi)
-    distance = length[:, None] ** 2 + kappa**2 - 2.0 * kappa * length[:, None] * np.cos(angle)
-    log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(angle)) - distance / 2.0
-    mass = np.exp(log - log.max()) * weights[:, None] * weights
-    return float((mass * np.cos(angle)).sum() / mass.sum())
+_UPDATES, _MOST = 102, 3e8
+_WEAK = {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4}
 
 
 def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.ndarray:
@@ -37,18 +27,12 @@ def _window(nodes: np.ndarray, middle: float, reach: float, top: float) -> np.nd
     return low + (high - low) * (nodes + 1.0) / 2.0
 
 
-_UPDATES, _MOST = 102, 3e8
-
-
 def _spread(point: Point) -> float:
     """Of one replicate, relative."""
     d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
     # One product of neighbors against its mean: noise against signal, and noise against noise over the dimension.
     power = d * noise**2 / samples / signal**2
     return 1.45 * math.sqrt((2.0 * power + power**2) / d / _UPDATES)
-
-
-_WEAK = {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4}
 
 
 class Snr(Claim):
@@ -79,15 +63,19 @@ class Snr(Claim):
         # Of B^2 pairs of samples B are a sample with itself.
         energy = (b * (m**2 + d * s.noise**2) + b * (b - 1) * m**2) / b**2
         kappa = m * math.sqrt(b) / s.noise
-        return {"corr[1]": m**2 / energy, "cosine": _projected(d, kappa) ** 2}
+        # E cos(angle to the mean) of kappa e + N(0, I): density length^{d-1} sin^{d-2}(angle) exp(-distance^2/2).
+        nodes, weights = np.polynomial.legendre.leggauss(400)
+        size, tilt = math.hypot(kappa, math.sqrt(d)), math.atan2(math.sqrt(d - 1.0), kappa)
+        length, angle = _window(nodes, size, 12.0, math.inf), _window(nodes, tilt, 24.0 / size, math.pi)
+        distance = length[:, None] ** 2 + kappa**2 - 2.0 * kappa * length[:, None] * np.cos(angle)
+        log = (d - 1) * np.log(length)[:, None] + (d - 2) * np.log(np.sin(angle)) - distance / 2.0
+        mass = np.exp(log - log.max()) * weights[:, None] * weights
+        return {"corr[1]": m**2 / energy, "cosine": float((mass * np.cos(angle)).sum() / mass.sum()) ** 2}
 
     wrong = {
         "batch size forgotten": lambda s: s.but(samples=1).predict(),
-        "ratio of averages read as mean cosine": lambda s: {
-            "corr[1]": s.predict()["corr[1]"],
-            "cosine": s.predict()["corr[1]"],
-        },
-        "noise of one coordinate instead of all": lambda s: s.predict() | {"corr[1]": s._ratio(s.noise**2 / s.samples)},
+        "ratio of averages read as mean cosine": lambda s: {"cosine": s.predict()["corr[1]"]},
+        "noise of one coordinate instead of all": lambda s: {"corr[1]": s._ratio(s.noise**2 / s.samples)},
     }
 
     points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})
@@ -105,9 +93,9 @@ class Snr(Claim):
         replicates = units_for(_spread(point), effect, 4)
         trace = lab.quadratics.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)
         products, cosine = trace.accumulated["autocorrelogram"], np.asarray(trace["gradient_cosine"][1:]).T
-        return {"corr[1]": uncertainty.ratio(products[1], products[0]), "cosine": uncertainty.between(cosine)}
+        return {"corr[1]": lab.ratio(products[1], products[0]), "cosine": lab.between(cosine)}
 
     defects = {
-        "batch of one sample": lambda: (replaced(samples_per_group=1), _WEAK),
-        "batch used twice": lambda: (lab.quadratics.batch_used_twice, _WEAK),
+        "batch of one sample": lambda: replaced(samples_per_group=1),
+        "batch used twice": lambda: lab.quadratics.batch_used_twice,
     }

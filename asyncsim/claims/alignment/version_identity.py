@@ -23,61 +23,21 @@ from scipy.sparse import coo_matrix, eye
 from scipy.sparse.linalg import spsolve
 from scipy.special import ndtr
 
-import asyncsim as sim
-from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._random import staleness_law
 
 _LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
 _BETA = 0.5
 """Momentum of the heavy ball."""
-
-
-def _linear(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
-    """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
-    transition, average = s._transition(curvature)
-    size = len(average)
-    moves = np.zeros(size)
-    moves[[0, -1]] = s.step * s.noise
-    covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
-    following = np.linalg.matrix_power(average, late + 1) @ covariance
-    return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
-
-
-def _signs(s: VersionIdentity, curvature: float, late: int = 0) -> np.ndarray:
-    """The same of moves by one step against the sign: iterates on a lattice, and the last moves that delays need."""
-    depth = len(s.law) - 1
-    reach = 2 * depth + int(np.ceil(9.0 * s.noise / (s.step * curvature)))
-    histories = np.array(list(itertools.product((-1, 1), repeat=depth)))
-    place = np.repeat(np.arange(-reach, reach + 1), len(histories))
-    history = np.tile(np.arange(len(histories)), 2 * reach + 1)
-    older = place[:, None] - np.cumsum(np.pad(histories[history], ((0, 0), (1, 0))), axis=1)
-    up = ndtr(-older * s.step * curvature / s.noise) @ s.law
-    shifted, rows, columns, chances = history // 2, [], [], []
-    for move, chance in ((1, up), (-1, 1.0 - up)):
-        to = (np.clip(place + move, -reach, reach) + reach) * len(histories)
-        columns.append(to + shifted + (len(histories) // 2 if move == 1 else 0))
-        rows.append(np.arange(place.size))
-        chances.append(chance)
-    chain = coo_matrix((np.concatenate(chances), (np.concatenate(rows), np.concatenate(columns))))
-    # Its law adds up to 1; one closed class leaves an equation too many.
-    middle, right = place.size // 2, np.zeros(place.size)
-    equations = (eye(place.size, format="csr") - chain.tocsr().T).tolil()
-    equations[middle], right[middle] = 1.0, 1.0
-    law = spsolve(equations.tocsc(), right)
-    ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
-    last = histories[history, 0]
-    return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
-
-
 _UPDATES, _LONGEST_RUN = 300, 3000
 _COPIES = 24
 """Equal coordinates of each curvature under one realization of delays."""
 _SPREAD = {"sgd": 0.075, "momentum": 0.055, "sign": 0.055}
 """Largest relative standard deviation of one replicate's product at the points below (measured)."""
+_SGD = {"optimizer": "sgd", "law": (0.0, 0.7, 0.0, 0.3), "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.45}
+_SIGN = {**_SGD, "optimizer": "sign", "law": (0.0, 0.7, 0.3), "step": 1.0}
 
 
 @dataclass
@@ -123,10 +83,6 @@ def _warm_up(point: Point) -> int:
     return max(30 * len(point["law"]), math.ceil(10.0 / relaxing))
 
 
-_SGD = {"optimizer": "sgd", "law": (0.0, 0.7, 0.0, 0.3), "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.45}
-_SIGN = {**_SGD, "optimizer": "sign", "law": (0.0, 0.7, 0.3), "step": 1.0}
-
-
 class VersionIdentity(Claim):
     """with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d`
     from the weights that it was read at, and minus that with the move before
@@ -146,15 +102,14 @@ class VersionIdentity(Claim):
         law, longest = self.law, _LONGEST[self.optimizer] + 1
         fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[0] == 0.0 and law[-1] > 0.0
         bound = f"probabilities of 2 to {longest} values that add up to 1, the first 0, the last above 0"
-        checks.require(fits and len(law) <= longest, "law", law.tolist(), bound, "divide by their sum")
+        self.require(fits and len(law) <= longest, "law", bound, "divide by their sum")
         top, low = (self.step * float(h) for h in (self.curvatures.max(), self.curvatures.min()))
         if self.optimizer == "sign":
             inside = 0.05 * self.noise <= low and top <= 2.0 * self.noise
-            checks.require(inside, "step", self.step, "such that step * curvature is in [0.05, 2] noise", "scale it")
+            self.require(inside, "step", "such that step * curvature is in [0.05, 2] noise", "scale it")
         else:
             growth = np.abs(np.linalg.eigvals(self._transition(float(self.curvatures.max()))[0])).max()
-            bound, remedy = "below the mean-square boundary", "lower the learning rate"
-            checks.require(growth < 0.99, "step", self.step, bound, remedy)
+            self.require(growth < 0.99, "step", "below the mean-square boundary", "lower the learning rate")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -183,13 +138,48 @@ class VersionIdentity(Claim):
         pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
         return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
+    def _linear(s, curvature: float, late: int) -> np.ndarray:
+        """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
+        transition, average = s._transition(curvature)
+        size = len(average)
+        moves = np.zeros(size)
+        moves[[0, -1]] = s.step * s.noise
+        covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
+        following = np.linalg.matrix_power(average, late + 1) @ covariance
+        return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
+
+    def _signs(s, curvature: float, late: int) -> np.ndarray:
+        """The same of moves by one step against the sign: iterates on a lattice, and the last moves of all delays."""
+        depth = len(s.law) - 1
+        reach = 2 * depth + int(np.ceil(9.0 * s.noise / (s.step * curvature)))
+        histories = np.array(list(itertools.product((-1, 1), repeat=depth)))
+        place = np.repeat(np.arange(-reach, reach + 1), len(histories))
+        history = np.tile(np.arange(len(histories)), 2 * reach + 1)
+        older = place[:, None] - np.cumsum(np.pad(histories[history], ((0, 0), (1, 0))), axis=1)
+        up = ndtr(-older * s.step * curvature / s.noise) @ s.law
+        shifted, rows, columns, chances = history // 2, [], [], []
+        for move, chance in ((1, up), (-1, 1.0 - up)):
+            to = (np.clip(place + move, -reach, reach) + reach) * len(histories)
+            columns.append(to + shifted + (len(histories) // 2 if move == 1 else 0))
+            rows.append(np.arange(place.size))
+            chances.append(chance)
+        chain = coo_matrix((np.concatenate(chances), (np.concatenate(rows), np.concatenate(columns))))
+        # Its law adds up to 1; one closed class leaves an equation too many.
+        middle, right = place.size // 2, np.zeros(place.size)
+        equations = (eye(place.size, format="csr") - chain.tocsr().T).tolil()
+        equations[middle], right[middle] = 1.0, 1.0
+        law = spsolve(equations.tocsc(), right)
+        ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
+        last = histories[history, 0]
+        return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
+
     def predict(s) -> dict[str, float]:
         return {"after": 0.5, "before": -0.5}
 
     def check(s, late: int = 0, weighted: bool = True) -> dict[str, float]:
         """Quantities from the law; `late`: moves after the stamp; `weighted`: each mode's movement by its curvature."""
-        mode = _signs if s.optimizer == "sign" else _linear
-        laws = np.array([mode(s, h, late) for h in s.curvatures])
+        mode = s._signs if s.optimizer == "sign" else s._linear
+        laws = np.array([mode(h, late) for h in s.curvatures])
         weights = s.curvatures if weighted else np.full(len(laws), s.curvatures.mean())
         after, before = -(s.curvatures @ laws[:, 1:]) / (weights @ laws[:, 0])
         return {"after": float(after), "before": float(before)}
@@ -197,8 +187,8 @@ class VersionIdentity(Claim):
     wrong = {
         "factor 1/2 forgotten": lambda s: {"after": 1.0, "before": -1.0},
         "sign of the flip": lambda s: {"after": -0.5, "before": 0.5},
-        "stamp one move late": lambda s: VersionIdentity.check(s, late=1),
-        "plain mean of the curvatures": lambda s: VersionIdentity.check(s, weighted=False),
+        "stamp one move late": lambda s: s.check(late=1),
+        "plain mean of the curvatures": lambda s: s.check(weighted=False),
     }
 
     points = (_SGD, {**_SGD, "optimizer": "momentum", "law": (0.0, 0.6, 0.4), "step": 0.3}, _SIGN)
@@ -206,9 +196,8 @@ class VersionIdentity(Claim):
 
     @staticmethod
     def reach(point: Point) -> str | None:
-        updates = _warm_up(point)
-        slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {updates}; take a larger step"
-        return slow if updates > _LONGEST_RUN else None
+        slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {_warm_up(point)}; take a larger step"
+        return slow if _warm_up(point) > _LONGEST_RUN else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -224,11 +213,10 @@ class VersionIdentity(Claim):
             diagnostics=[Stamped(curvatures, len(point["law"]) + 2, after)],
         )
         trace = lab.run(spec, seed, plant)
-        sums = trace.accumulated
-        energy, unit = sums["energy"], trace.realization
-        return {name: uncertainty.ratio(sums[name], energy, unit, random=True) for name in ("after", "before")}
+        sums, unit = trace.accumulated, trace.realization
+        return {name: lab.ratio(sums[name], sums["energy"], unit, random=True) for name in ("after", "before")}
 
     defects = {
-        "gradient at the current weights": lambda: (lab.with_method(at="current"), _SGD),
-        "batch used twice": lambda: (replaced(epochs=2), _SGD),
+        "gradient at the current weights": lambda: lab.with_method(at="current"),
+        "batch used twice": lambda: replaced(epochs=2),
     }

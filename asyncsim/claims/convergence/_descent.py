@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
-from asyncsim.base import checks
 from asyncsim.base.declared import Declared, Draw, Integer, Positive, Real
 
 
@@ -22,9 +22,8 @@ class Descent(Declared):
     )
 
     def joint(self) -> None:
-        """A path that moves."""
         moves = self.noise > 0.0 or self.start != 0.0
-        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        self.require(moves, "noise", "above 0 at start = 0", "without either nothing moves")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -36,6 +35,16 @@ class Descent(Declared):
     def allowed(cls, point: dict[str, Any]) -> float:
         """A share step L that the condition of the bound surely allows."""
         raise NotImplementedError
+
+    wrong: ClassVar[Mapping[str, Callable[[Any], dict[str, float]]]] = {
+        "noise carried by staleness omitted": lambda s: s.predict(delay=0.0),
+        "noise term halved": lambda s: s.predict(noise=0.5),
+        "initial gap counted once": lambda s: s.predict(descent=1.0),
+    }
+    terms: ClassVar[dict[str, Callable[[Any, float], dict[str, float]]]] = {
+        "initial gap": lambda s, factor: s.predict(descent=2.0 * factor),
+        "fresh noise": lambda s, factor: s.predict(noise=factor),
+    }
 
     def bound(self, late: float, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
         """2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, each part times a factor."""

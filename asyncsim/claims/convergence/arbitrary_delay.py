@@ -18,11 +18,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Integer, Plant, Point, Positive, Real, checks
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Integer, Plant, Point, Positive, Real, checks, lab, sim
 from asyncsim.claims._recursion import unless_exceeded
 from asyncsim.claims.convergence._descent import Descent
+
+_FRESH = {"maximum": 0, "mean": 0.0, "in_flight": 0}
+_TIGHT = {**_FRESH, "curvature": 1.0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}
+_DELAYED = {**_TIGHT, "maximum": 1, "mean": 1.0, "in_flight": 1, "step": 0.5, "start": 0.0}
+"""The largest step that a delay allows: 0.60 of the bound, but 1.19 of what it would be without the delay's noise."""
+_CONSTANT = {**_TIGHT, "maximum": 4, "mean": 4.0, "in_flight": 4, "step": 0.16}
+_SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, "updates": 800}
 
 
 def _schedule(point: Point) -> Any:
@@ -32,14 +37,6 @@ def _schedule(point: Point) -> Any:
     if 2 * point["mean"] == point["maximum"] == point["in_flight"]:
         return sim.schedules.sawtooth(point["maximum"] + 1)
     return None
-
-
-_FRESH = {"maximum": 0, "mean": 0.0, "in_flight": 0}
-_TIGHT = {**_FRESH, "curvature": 1.0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}
-_DELAYED = {**_TIGHT, "maximum": 1, "mean": 1.0, "in_flight": 1, "step": 0.5, "start": 0.0}
-"""The largest step that a delay allows: 0.60 of the bound, but 1.19 of what it would be without the delay's noise."""
-_CONSTANT = {**_TIGHT, "maximum": 4, "mean": 4.0, "in_flight": 4, "step": 0.16}
-_SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, "updates": 800}
 
 
 class ArbitraryDelay(Descent, Claim):
@@ -54,22 +51,20 @@ class ArbitraryDelay(Descent, Claim):
     step = Positive(example=0.05, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Refuses delays that contradict one another, and learning rates above the condition."""
         checks.real("mean", self.mean, "give the mean staleness in updates", 0.0, float(self.maximum))
         # A gradient as late as the largest delay is itself in flight.
         consistent = (self.maximum == 0) == (self.in_flight == 0)
-        checks.require(consistent, "in_flight", self.in_flight, "0 only without staleness", "count again")
+        self.require(consistent, "in_flight", "0 only without staleness", "count again")
         # Each is in flight across as many updates as it is late, so that at most `in_flight` are late in the mean.
         checks.real("mean", self.mean, "give the mean staleness, or count those in flight again", 0.0, self.in_flight)
         super().joint()
         a, product = self.step * self.curvature, 2.0 * self.maximum * self.in_flight
         remedy = f"a learning rate (step) of {self.allowed(vars(self)) / self.curvature:.6g} is allowed"
         bound = "such that step L + 2 (step L)^2 maximum in_flight <= 1"
-        checks.require(a + product * a**2 <= 1.0 + 1e-12, "step", self.step, bound, remedy)
+        self.require(a + product * a**2 <= 1.0 + 1e-12, "step", bound, remedy)
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A mean below the largest delay, and a step up to the largest that is allowed."""
         point = super().drawn(draw)
         most = point["maximum"]
         in_flight = draw(Integer(1, most, typical=(1, most))) if most else 0
@@ -95,26 +90,15 @@ class ArbitraryDelay(Descent, Claim):
         budget = (s.curvature / 2.0 * s.start**2 + math.fsum(terms)) / (s.step / 2.0 * s.updates)
         return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
 
-    wrong = {
-        "noise carried by staleness omitted": lambda s: ArbitraryDelay.predict(s, delay=0.0),
-        "noise term halved": lambda s: ArbitraryDelay.predict(s, noise=0.5),
-        "initial gap counted once": lambda s: ArbitraryDelay.predict(s, descent=1.0),
-    }
-
-    terms = {
-        "initial gap": lambda s, factor: ArbitraryDelay.predict(s, descent=2.0 * factor),
-        "fresh noise": lambda s, factor: ArbitraryDelay.predict(s, noise=factor),
-        "noise of the staleness": lambda s, factor: ArbitraryDelay.predict(s, delay=2.0 * factor),
-    }
+    terms = Descent.terms | {"noise of the staleness": lambda s, factor: s.predict(delay=2.0 * factor)}
 
     points = (_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH)
     more = ({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000},)
 
     @staticmethod
     def reach(point: Point) -> str | None:
-        if _schedule(point) is not None:
-            return None
-        return f"mean = {point['mean']}: must be maximum or half of it, in_flight = maximum; choose either"
+        other = f"mean = {point['mean']}: must be maximum or half of it, in_flight = maximum; choose either"
+        return other if _schedule(point) is None else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Vector, checks
+from asyncsim.claims._bandit import arm_rewards, softmax
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Vector, checks, lab, sim
 
 _ROUNDING = 1e-12
 _BATCHES, _SAMPLED = 200_000, 100_000
@@ -30,9 +27,7 @@ class BanditNoise(Claim):
     kind, source = "identity", "derived: Hoeffding's decomposition of U-statistics"
     through = "oracle"
 
-    rewards = Vector(
-        typical=(-1.0, 2.0), sizes=(4, 4), example=(0.0, 0.4, 1.0), unit="reward", doc="fixed rewards of the arms"
-    )
+    rewards = arm_rewards(0.0, 0.4, 1.0, low=-1.0, most=2.0, least=4, doc="fixed rewards of the arms")
     behavior_logits = Vector(
         typical=(-2.0, 2.0), sizes=(4, 4), example=(0.3, -0.2, 0.5), doc="logits of the policy that draws, by arm"
     )
@@ -53,7 +48,7 @@ class BanditNoise(Claim):
         first = float(pi @ (conditional_mean**2).sum(axis=1) - gradient @ gradient)
         return first, float(pi @ centered**2 - gradient @ gradient)
 
-    def _variance(s, pair: float = 1.0) -> dict[str, float]:
+    def predict(s, pair: float = 1.0) -> dict[str, float]:
         first, second = s._components()
         return {"variance": (4.0 * (s.samples - 2) * first + pair * 2.0 * second) / (s.samples * (s.samples - 1))}
 
@@ -61,9 +56,6 @@ class BanditNoise(Claim):
         gradients = (s.rewards - s.policy @ s.rewards)[:, None] * (np.eye(s.rewards.size) - s.policy)
         around = gradients - s.policy @ gradients
         return {"variance": float(s.policy @ (around**2).sum(axis=1)) / s.samples}
-
-    def predict(s) -> dict[str, float]:
-        return s._variance()
 
     def check(s) -> dict[str, float]:
         n, arms = s.samples, np.eye(s.rewards.size)
@@ -78,7 +70,7 @@ class BanditNoise(Claim):
         return {"variance": float(square - mean @ mean)}
 
     wrong = {
-        "part of pairs divided by N": lambda s: s._variance(pair=1.0 / s.samples),
+        "part of pairs divided by N": lambda s: s.predict(pair=1.0 / s.samples),
         "pairs taken as independent": lambda s: {"variance": 2.0 * s._components()[1] / (s.samples * (s.samples - 1))},
         "exact baseline instead of the others' mean": _exact_baseline,
     }
@@ -98,12 +90,12 @@ class BanditNoise(Claim):
             fresh = lab.displaced(task, (behavior, current), [lab.MeanGradient()], size, method)
             gradient = lab.run(fresh, seed, plant).accumulated["gradient"]
             around = gradient - gradient.mean(axis=1, keepdims=True)
-            return {"variance": between((around**2).sum(axis=0))._replace(tolerance=_ROUNDING)}
+            return {"variance": lab.between((around**2).sum(axis=0))._replace(tolerance=_ROUNDING)}
         spec = plant(sim.Spec(task, sim.schedules.frozen(), method, sim.chain()))
         moments = sim.oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
         return {"variance": Estimate(moments.variance, tolerance=_ROUNDING)}
 
     defects = {
-        "mean of the whole group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
-        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _POINT),
+        "mean of the whole group": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
+        "no baseline": lambda: lab.with_method(advantage=sim.advantages.none()),
     }

@@ -15,14 +15,15 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-import asyncsim as sim
-from asyncsim.base import checks, rng
-from asyncsim.claims import lab
-from asyncsim.claims._bandit import refuse_equal
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector
+from asyncsim.base import rng
+from asyncsim.claims._bandit import arm_rewards, refuse_equal
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim
 
 _DRAWN = 64
 """Policies on all arms at which the second route looks for more."""
+_GRID, _DRAWN_STARTS = 201, 400
+_SPACING = 1e-3
+"""Distance of the pairs on two arms; the ratio there is below the largest derivative by about its square."""
 
 
 def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
@@ -34,39 +35,16 @@ def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
     return float(np.abs(np.linalg.eigvalsh(hessian)).max())
 
 
-_GRID, _DRAWN_STARTS = 201, 400
-_SPACING = 1e-3
-"""Distance of the pairs on two arms; the ratio there is below the largest derivative by about its square."""
-
-
-def _places(arms: int, worst: int, best: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of logits: neighbors on the two extreme arms, and drawn ones at any distance."""
-    along = np.zeros((_GRID, arms)) - 40.0
-    along[:, worst], along[:, best] = 0.0, np.linspace(-4.0, 4.0, _GRID)
-    step = np.zeros(arms)
-    step[[worst, best]] = -0.5 * _SPACING, 0.5 * _SPACING
-    draws = 2.0 * rng.Stream(seed, "bandit-smoothness").normal([[k] for k in range(2 * _DRAWN_STARTS)], range(arms))
-    one, other = draws.reshape(2, _DRAWN_STARTS, arms)
-    return np.concatenate([along, one]), np.concatenate([along + step, one + 0.3 * other])
-
-
-_TWO = {"rewards": (0.0, 1.0)}
-
-
 class BanditSmoothness(Claim):
     """the Hessian of a softmax bandit's expected reward is at most `(max r - min r)/(3 sqrt 3)` in the logits"""
 
     kind, status, source = "bound", "conditional", "derived; arXiv 2005.06392 for 5/2"
     through, effect = "oracle", 0.05
 
-    rewards = Vector(
-        typical=(-1.0, 2.0), sizes=(4, 4), example=(0.1, 0.4, 0.9), unit="reward", doc="mean rewards of the arms"
-    )
+    rewards = arm_rewards(0.1, 0.4, 0.9, low=-1.0, most=2.0, least=4, doc="mean rewards of the arms")
 
     def joint(self) -> None:
-        """With one arm, or with equal rewards, the expected reward is constant."""
-        rewards, arms = self.rewards.tolist(), self.rewards.size
-        checks.require(arms >= 2, "rewards", rewards, "rewards of at least two arms", "add an arm")
+        self.require(self.rewards.size >= 2, "rewards", "rewards of at least two arms", "add an arm")
         refuse_equal(self.rewards, "without that J is constant")
 
     def predict(s) -> dict[str, float]:
@@ -94,7 +72,7 @@ class BanditSmoothness(Claim):
         },
     }
 
-    points = (_TWO, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)})
+    points = ({"rewards": (0.0, 1.0)}, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)})
     more = ({"rewards": tuple(np.linspace(-1.0, 2.0, 10).tolist())},)
 
     @staticmethod
@@ -102,11 +80,18 @@ class BanditSmoothness(Claim):
         rewards = np.array(point["rewards"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(sim.Spec(task, lab.fixed(0), sim.methods.reinforce(), sim.chain()))
-        pairs = _places(len(rewards), int(rewards.argmin()), int(rewards.argmax()), seed)
+        # Pairs of logits: neighbors on the two extreme arms, and drawn ones at any distance.
+        arms, (worst, best) = len(rewards), (rewards.argmin(), rewards.argmax())
+        along, shift = np.zeros((_GRID, arms)) - 40.0, np.zeros(arms)
+        along[:, worst], along[:, best] = 0.0, np.linspace(-4.0, 4.0, _GRID)
+        shift[[worst, best]] = -0.5 * _SPACING, 0.5 * _SPACING
+        draws = 2.0 * rng.Stream(seed, "bandit-smoothness").normal([[k] for k in range(2 * _DRAWN_STARTS)], range(arms))
+        one, other = draws.reshape(2, _DRAWN_STARTS, arms)
+        pairs = np.concatenate([along, one]), np.concatenate([along + shift, one + 0.3 * other])
         first, second = (
             spec.fitted_task.exact(spec.trained_policy, lab.torch.as_tensor(place))[1].numpy() for place in pairs
         )
         ratio = np.linalg.norm(second - first, axis=1) / np.linalg.norm(pairs[1] - pairs[0], axis=1)
         return {"bound": Estimate(float(ratio.max()), tolerance=1e-7)}
 
-    defects = {"temperature forgotten in the derivative": lambda: (lab.with_policy(lab.Sharpened), _TWO)}
+    defects = {"temperature forgotten in the derivative": lambda: lab.with_policy(lab.Sharpened)}

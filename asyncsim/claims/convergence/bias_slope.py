@@ -14,36 +14,11 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.base import checks, uncertainty
 from asyncsim.base.declared import Counts, Draw, Flag, Integer, Positive, Real, Staleness, Vector
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
-
-
-def _slope(varied: np.ndarray, rms: np.ndarray) -> dict[str, float]:
-    x, y = np.log(varied), np.log(rms)
-    x = x - x.mean()
-    return {"slope": float(x @ y / (x @ x))}
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, lab, sim, units_for
 
 _SPREAD = 1.0
 """Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points below)."""
-
-
-def _squares(point: Point, staleness: int, step: float, replicates: int, seed: int, plant: Plant) -> np.ndarray:
-    """Squared bias `[R]` after `staleness` updates that all used data of version 0."""
-    spec = lab.descent(
-        sim.tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
-        sim.schedules.sawtooth(staleness + 1),
-        sim.updates.sgd(step),
-        updates=staleness + 1,
-        replicates=replicates,
-        diagnostics=["bias"],
-    )
-    return lab.run(spec, seed, plant)["bias"][-1] ** 2
-
-
 _FROZEN = "updates for which behavior is frozen"
 _AGE: dict[str, Any] = {"optional": True, "remedy": f"count the {_FROZEN}"}
 _STEP: dict[str, Any] = {"optional": True, "unit": "parameter per gradient"}
@@ -79,7 +54,7 @@ class BiasSlope(Claim):
             accepted = f"the keys curvature, start, noise, {', '.join(pair)}"
             checks.require(fits, "point", names, accepted, f"{'add' if name in pair else 'drop'} {name}")
         moves = self.start != 0.0 or self.noise > 0.0
-        checks.require(moves, "noise", self.noise, "above 0 at start = 0", "without either nothing moves")
+        self.require(moves, "noise", "above 0 at start = 0", "without either nothing moves")
         self.sizes = self.steps if over_steps else np.array([self.step])
         self.ages = [self.staleness] if over_steps else self.stalenesses
         self.varied = self.steps if over_steps else np.array(self.ages, dtype=np.float64)
@@ -95,6 +70,11 @@ class BiasSlope(Claim):
         ages = draw(Counts(1, typical=cls.stalenesses.typical))
         return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
 
+    def _slope(s, rms: np.ndarray) -> dict[str, float]:
+        x, y = np.log(s.varied), np.log(rms)
+        x = x - x.mean()
+        return {"slope": float(x @ y / (x @ x))}
+
     def _square(s, drift_power: int, noise_power: int) -> np.ndarray:
         """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
         age = np.array(s.ages, dtype=np.float64)
@@ -102,13 +82,12 @@ class BiasSlope(Claim):
         return (s.curvature * s.sizes) ** 2 * displacement
 
     def predict(s) -> dict[str, float]:
-        return _slope(s.varied, np.sqrt(s._square(2, 1)))
+        return s._slope(np.sqrt(s._square(2, 1)))
 
     def check(s) -> dict[str, float]:
         rms = []
         for step in s.sizes:
-            bias_by_age = {0: 0.0}
-            mean, spread = s.start, 0.0
+            bias_by_age, mean, spread = {0: 0.0}, s.start, 0.0
             for age in range(1, max(s.ages) + 1):
                 mean, spread = mean - step * s.curvature * s.start, spread + (step * s.noise) ** 2
                 bias_by_age[age] = s.curvature * float(np.hypot(s.start - mean, np.sqrt(spread)))
@@ -116,8 +95,8 @@ class BiasSlope(Claim):
         return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
     wrong = {
-        "mean square in place of root mean square": lambda s: _slope(s.varied, s._square(2, 1)),
-        "square-root formula": lambda s: _slope(s.varied, np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes)),
+        "mean square in place of root mean square": lambda s: s._slope(s._square(2, 1)),
+        "square-root formula": lambda s: s._slope(np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes)),
     }
 
     points = (
@@ -132,10 +111,16 @@ class BiasSlope(Claim):
         replicates = units_for(_SPREAD, effect, 4, scale=0.5)
         over_steps = "steps" in point
         varied = point["steps"] if over_steps else point["stalenesses"]
-        pairs = [(point["staleness"], x) if over_steps else (x, point["step"]) for x in varied]
-        rows = [_squares(point, *pair, replicates, seed + k, plant) for k, pair in enumerate(pairs)]
+        task = sim.tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"])
+        rows = []
+        for k, x in enumerate(varied):
+            # After `age` updates that all used data of version 0.
+            age, step = (point["staleness"], x) if over_steps else (x, point["step"])
+            size = {"updates": age + 1, "replicates": replicates, "diagnostics": ["bias"]}
+            spec = lab.descent(task, sim.schedules.sawtooth(age + 1), sim.updates.sgd(step), **size)
+            rows.append(lab.run(spec, seed + k, plant)["bias"][-1] ** 2)
         # The slope of log rms is half that of log mean square.
-        slope = uncertainty.slope(varied, np.stack(rows, axis=1), log=True)
+        slope = lab.slope(varied, np.stack(rows, axis=1), log=True)
         return {"slope": slope._replace(value=slope.value / 2, error=slope.error / 2, tolerance=1e-9)}
 
     defects = {"momentum inserted": lambda: (lab.momentum_inserted, _MIXED)}

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Staleness, checks
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Staleness, lab
 from asyncsim.claims.convergence._descent import Descent
 
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
@@ -40,15 +39,15 @@ class BiasedGradient(Descent, Claim):
         super().joint()
         # At the largest allowed step the product may round to just above 1.
         small = self.step * self.curvature <= 1.0 + 1e-12
-        checks.require(small, "step", self.step, f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")
+        self.require(small, "step", f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")
 
     @classmethod
     def allowed(cls, point: dict[str, Any]) -> float:
         """No more growth than digits allow."""
         return 1.0 / (1 + point["staleness"] / 2)
 
-    def _squares(s) -> np.ndarray:
-        """E|b_t|^2 `[T]`: squared mean, plus squared differences of the impulse response."""
+    def predict(s, bias: float = 1.0, noise: float = 1.0, descent: float = 2.0, power: float = 1.0) -> dict[str, float]:
+        """E|b_t|^2 is the squared mean, plus squared differences of the impulse response."""
         a, tau = s.step * s.curvature, s.staleness
         mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
         # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
@@ -58,13 +57,9 @@ class BiasedGradient(Descent, Claim):
             impulse[t + 1] = impulse[t] - a * impulse[t - tau]
         gap, spread = (path[: s.updates] - path[tau:] for path in (mean, impulse))
         energy = np.concatenate([[0.0], np.cumsum(spread[:-1] ** 2)])
-        return s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
-
-    def predict(s, bias: float = 1.0, noise: float = 1.0, descent: float = 2.0, power: float = 1.0) -> dict[str, float]:
-        gap = s.curvature * s.start**2 / 2.0
-        mean = float((s._squares() ** power).mean())
-        floor = noise * s.step * s.curvature * s.noise**2
-        return {"bound": descent * gap / (s.step * s.updates) + bias * mean + floor}
+        squares = s.curvature**2 * (gap**2 + (s.step * s.noise) ** 2 * energy)
+        first, floor = s.curvature * s.start**2 / 2.0, noise * s.step * s.curvature * s.noise**2
+        return {"bound": descent * first / (s.step * s.updates) + bias * float((squares**power).mean()) + floor}
 
     def check(s) -> dict[str, float]:
         """The budget update by update, on a covariance matrix of iterates, newest first."""
@@ -85,16 +80,16 @@ class BiasedGradient(Descent, Claim):
         return {"bound": bound if exact <= bound * (1.0 + 1e-12) else exact}
 
     wrong = {
-        "length of the bias instead of its square": lambda s: BiasedGradient.predict(s, power=0.5),
-        "bias forgotten": lambda s: BiasedGradient.predict(s, bias=0.0),
-        "noise term halved": lambda s: BiasedGradient.predict(s, noise=0.5),
-        "initial gap counted once": lambda s: BiasedGradient.predict(s, descent=1.0),
+        "length of the bias instead of its square": lambda s: s.predict(power=0.5),
+        "bias forgotten": lambda s: s.predict(bias=0.0),
+        "noise term halved": lambda s: s.predict(noise=0.5),
+        "initial gap counted once": lambda s: s.predict(descent=1.0),
     }
 
     terms = {
-        "initial gap": lambda s, factor: BiasedGradient.predict(s, descent=2.0 * factor),
-        "bias": lambda s, factor: BiasedGradient.predict(s, bias=factor),
-        "noise": lambda s, factor: BiasedGradient.predict(s, noise=factor),
+        "initial gap": lambda s, factor: s.predict(descent=2.0 * factor),
+        "bias": lambda s, factor: s.predict(bias=factor),
+        "noise": lambda s, factor: s.predict(noise=factor),
     }
 
     points = (_FRESH, _FROM_AFAR, _BIASED, {**_BIASED, "start": 3.0, "updates": 160})
@@ -106,7 +101,4 @@ class BiasedGradient(Descent, Claim):
         # Where the bound is attained, rounding decides which is larger.
         return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}
 
-    defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _FRESH),
-        "momentum inserted": lambda: (lab.momentum_inserted, _FRESH),
-    }
+    defects = {"off-by-one version": lambda: lab.off_by_one_version, "momentum inserted": lambda: lab.momentum_inserted}

@@ -16,8 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, checks
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab
 from asyncsim.claims._recursion import unless_exceeded
 from asyncsim.claims.convergence._descent import Descent
 
@@ -44,7 +43,7 @@ class ConstantDelay(Descent, Claim):
         # At the largest allowed step, 1/L, the product may round to just above 1.
         small, bound = a + (a * self.staleness) ** 2 <= 1.0 + 1e-12, "such that step L + (step L staleness)^2 <= 1"
         remedy = f"a learning rate (step) of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed"
-        checks.require(small, "step", self.step, bound, remedy)
+        self.require(small, "step", bound, remedy)
 
     @classmethod
     def allowed(cls, point: dict[str, Any]) -> float:
@@ -63,19 +62,9 @@ class ConstantDelay(Descent, Claim):
         # Attained at staleness 0 and step 1/L up to the last term.
         return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
 
-    wrong = {
-        "noise carried by staleness omitted": lambda s: ConstantDelay.predict(s, delay=0.0),
-        "noise term halved": lambda s: ConstantDelay.predict(s, noise=0.5),
-        "initial gap counted once": lambda s: ConstantDelay.predict(s, descent=1.0),
-    }
-
-    terms = {
-        "initial gap": lambda s, factor: ConstantDelay.predict(s, descent=2.0 * factor),
-        "fresh noise": lambda s, factor: ConstantDelay.predict(s, noise=factor),
-        "noise of staleness 1": lambda s, factor: ConstantDelay.predict(s, delay=factor if s.staleness == 1 else 1.0),
-        "noise of staleness above 1": lambda s, factor: ConstantDelay.predict(
-            s, delay=factor if s.staleness > 1 else 1.0
-        ),
+    terms = Descent.terms | {
+        "noise of staleness 1": lambda s, factor: s.predict(delay=factor if s.staleness == 1 else 1.0),
+        "noise of staleness above 1": lambda s, factor: s.predict(delay=factor if s.staleness > 1 else 1.0),
     }
 
     points = (_TIGHT, _FROM_AFAR, _ONE_LATE, _TWO_LATE, _LATE)
@@ -86,6 +75,6 @@ class ConstantDelay(Descent, Claim):
         return lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _TIGHT),
+        "off-by-one version": lambda: lab.off_by_one_version,
         "off-by-one version at constant staleness": lambda: (lab.off_by_one_version, _ONE_LATE),
     }

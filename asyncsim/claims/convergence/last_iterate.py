@@ -14,29 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, lab, named, sim
 
 _UPDATES, _LONGEST, _EVERY, _EFFECT = 400, 12_800, 4, 0.02
 """Updates that see this effect near the points below, those of the longest run, and how often they are recorded."""
 _SWING = 8.0
 """Most that a logit moves before the first update is answered, times the range of rewards."""
-
-
-def _growth(inverse: np.ndarray, updates: np.ndarray) -> float:
-    """Slope in t of 1/(r* - J_t), `[U]`, over its last three quarters, beside a logarithm that its approach leaves."""
-    late = slice(len(updates) // 4, None)
-    t = updates[late].astype(np.float64)
-    columns = np.stack([t, np.ones_like(t), np.log(t)], axis=1)
-    return float(np.linalg.lstsq(columns / t[-1], inverse[late] / t[-1], rcond=None)[0][0])
-
-
 _TWO, _THREE = (0.0, 1.0), (0.0, 0.5, 1.0)
-
-
-def _point(rewards: tuple[float, ...], step: float, staleness: int) -> Point:
-    return {"rewards": rewards, "step": step, "staleness": staleness}
+_point = named("rewards", "step", "staleness")
 
 
 class LastIterate(Claim):
@@ -51,9 +36,9 @@ class LastIterate(Claim):
 
     def joint(self) -> None:
         rewards = self.rewards.tolist()
-        checks.require(len(rewards) >= 2, "rewards", rewards, "rewards of at least two arms", "add an arm")
+        self.require(len(rewards) >= 2, "rewards", "rewards of at least two arms", "add an arm")
         best = int((self.rewards == self.rewards.max()).sum())
-        checks.require(best == 1, "rewards", rewards, "one best arm", "lower the others")
+        self.require(best == 1, "rewards", "one best arm", "lower the others")
 
     def _rate(s, share: float) -> dict[str, float]:
         return {"rate": s.step / share}
@@ -81,12 +66,18 @@ class LastIterate(Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         swing = point["step"] * (point["staleness"] + 1) * float(np.ptp(point["rewards"]))
-        if swing > _SWING:
-            return f"step (staleness + 1) range at most {_SWING:g}, not {swing:.3g}; take smaller steps"
-        return None
+        fast = f"step (staleness + 1) range at most {_SWING:g}, not {swing:.3g}; take smaller steps"
+        return fast if swing > _SWING else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        def growth(gap: np.ndarray) -> float:
+            """Slope in t of 1/gap, `[U]`, over its last three quarters, beside a logarithm that its approach leaves."""
+            late = slice(len(gap) // 4, None)
+            t = trace.updates[: len(gap)][late].astype(np.float64)
+            columns = np.stack([t, np.ones_like(t), np.log(t)], axis=1)
+            return float(np.linalg.lstsq(columns / t[-1], (1.0 / gap)[late] / t[-1], rcond=None)[0][0])
+
         task = sim.tasks.softmax_bandit(len(point["rewards"]), point["rewards"], rewards="fixed")
         method = sim.methods.reinforce(sim.advantages.group_mean())
         schedule = lab.fixed(point["staleness"])
@@ -98,10 +89,10 @@ class LastIterate(Claim):
             gap, half = max(point["rewards"]) - trace["exact_return"][:, 0], len(trace.updates) // 2
             least = gap.min()
             checks.require(least > 0.0, "distance to the best arm", least, "above rounding", "take smaller steps")
-            rate = _growth(1.0 / gap, trace.updates)
+            rate = growth(gap)
             # What is left falls at least like the square root of the time: half the run has 1.4 times as much. It may
             # change its sign between the two, at a size that was 2e-4 at most in forty points.
-            left = 1e-3 * abs(rate) + 2.5 * abs(rate - _growth(1.0 / gap[:half], trace.updates[:half]))
+            left = 1e-3 * abs(rate) + 2.5 * abs(rate - growth(gap[:half]))
             if left <= 0.4 * effect * abs(rate):
                 return {"rate": Estimate(rate, tolerance=left)}
             bound = f"at most {0.4 * effect:g} of the rate"
@@ -111,6 +102,6 @@ class LastIterate(Claim):
             updates *= 2
 
     defects = {
-        "momentum inserted": lambda: (lab.momentum_inserted, _point(_TWO, 4.0, 0)),
-        "entropy bonus": lambda: (lab.with_method(constants={"entropy": 0.01}), _point(_TWO, 4.0, 0)),
+        "momentum inserted": lambda: lab.momentum_inserted,
+        "entropy bonus": lambda: lab.with_method(constants={"entropy": 0.01}),
     }

@@ -19,31 +19,23 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, multiplied
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, multiplied
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import STAY, process
-
-
-def _bounds(spread: float, states: float) -> dict[str, float]:
-    return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
-
 
 _STEP = 1e-4
 """Half the distance of the policies that are compared; what it leaves out is about its square."""
 _FLAT, _STEEP = 0.0, float(np.log(2.0 + np.sqrt(3.0)))
 """Difference of two arms' logits at which a softmax has its largest slope, and its largest curvature."""
+_BANDIT = process((((1.0,), (1.0,)),), ((0.2, 0.7),), 0.5, logits=((_STEEP, 0.0),))
+_TWO = process(STAY, ((1.0, 0.0), (1.0, 0.0)), 0.99, logits=((3.5145, 0.0), (-2.1537, 0.0)))
+_LEVEL = {**_TWO, "logits": ((2.6698, 0.0), (-2.7507, 0.0))}
 
 
 def _slipping(discount: float, place: float) -> Point:
     """Staying pays 1, leaving ends it; the chance of leaving is small where gradients are large."""
     away = float(-np.log(1.0 - discount)) + place
     return process((((1.0,), (0.0,)),), ((1.0, 0.0),), discount, logits=((away, 0.0),))
-
-
-_BANDIT = process((((1.0,), (1.0,)),), ((0.2, 0.7),), 0.5, logits=((_STEEP, 0.0),))
-_TWO = process(STAY, ((1.0, 0.0), (1.0, 0.0)), 0.99, logits=((3.5145, 0.0), (-2.1537, 0.0)))
-_LEVEL = {**_TWO, "logits": ((2.6698, 0.0), (-2.7507, 0.0))}
 
 
 class MdpConstants(Process, Claim):
@@ -56,33 +48,31 @@ class MdpConstants(Process, Claim):
 
     logits = logits("policy", (0.4, -0.3), (-0.8, 0.5))
 
-    @property
-    def choices(self) -> int:
-        """States in which actions differ."""
+    def joint(self) -> None:
+        super().joint()
+        # States in which actions differ, and the range of the returns of deterministic policies.
         same_pay = np.ptp(self.rewards, axis=1) == 0.0
         same_way = (np.ptp(self.transition, axis=1) == 0.0).all(axis=1)
-        return int((~(same_pay & same_way)).sum())
+        self.choices = int((~(same_pay & same_way)).sum())
+        self.spread = float(np.ptp(arms(self)[2]))
 
-    @property
-    def spread(self) -> float:
-        """Range of the returns of deterministic policies."""
-        return float(np.ptp(arms(self).returns))
+    def _bounds(s, spread: float, states: float) -> dict[str, float]:
+        return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
 
     def _iterated(s, sign: float) -> float:
         """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
         states = np.arange(len(s.rewards))
         chosen = np.zeros(len(states), dtype=np.int64)
         while True:
-            value = np.linalg.solve(
-                np.eye(len(states)) - s.discount * s.transition[states, chosen], s.rewards[states, chosen]
-            )
+            led = np.eye(len(states)) - s.discount * s.transition[states, chosen]
+            value = np.linalg.solve(led, s.rewards[states, chosen])
             ahead = sign * (s.rewards + s.discount * s.transition @ value)
             if (ahead.max(axis=1) <= ahead[states, chosen] + 1e-13).all():
                 return float(value[0])
             chosen = ahead.argmax(axis=1)
 
     def predict(s) -> dict[str, float]:
-        return _bounds(s.spread, s.choices)
+        return s._bounds(s.spread, s.choices)
 
     def check(s) -> dict[str, float]:
         width = math.sqrt(2.0 * s.choices)
@@ -93,19 +83,17 @@ class MdpConstants(Process, Claim):
             def covariance(p: float) -> float:
                 return p * (1.0 - p) * abs((1.0 - p) ** power - (-p) ** power) * width**power
 
-            found = minimize_scalar(
-                lambda p: -covariance(p), bounds=(0.0, 0.5), method="bounded", options={"xatol": 1e-12}
-            )
-            return max(-float(found.fun), covariance(0.5))
+            how = {"bounds": (0.0, 0.5), "method": "bounded", "options": {"xatol": 1e-12}}
+            return max(-float(minimize_scalar(lambda p: -covariance(p), **how).fun), covariance(0.5))
 
         spread = s._iterated(1.0) - s._iterated(-1.0)
         return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
 
     wrong = {
-        "states forgotten": lambda s: _bounds(s.spread, 1.0),
-        "square root of the number of states": lambda s: _bounds(s.spread, math.sqrt(s.choices)),
-        "range of rewards in place of returns": lambda s: _bounds(s.range, s.choices),
-        "normalized occupancy": lambda s: _bounds((1.0 - s.discount) * s.spread, s.choices),
+        "states forgotten": lambda s: s._bounds(s.spread, 1.0),
+        "square root of the number of states": lambda s: s._bounds(s.spread, math.sqrt(s.choices)),
+        "range of rewards in place of returns": lambda s: s._bounds(s.range, s.choices),
+        "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.spread, s.choices),
     }
 
     terms = {"gradient": multiplied("gradient"), "Hessian": multiplied("hessian")}
@@ -126,14 +114,13 @@ class MdpConstants(Process, Claim):
         slopes = (after - before) / (2.0 * _STEP)
         size = float(np.abs(np.linalg.eigvalsh(0.5 * (slopes + slopes.T))).max())
         left_out = lab.mdp.left_out(task) * task.horizon
-        tolerances = {"gradient": left_out, "hessian": left_out + 10.0 * _STEP**2 * size}
-        found = {"gradient": float(np.linalg.norm(here)), "hessian": size}
-        return {name: lab.mdp.exactly(value, tolerances[name]) for name, value in found.items()}
+        gradient = Estimate(float(np.linalg.norm(here)), tolerance=left_out)
+        return {"gradient": gradient, "hessian": Estimate(size, tolerance=left_out + 10.0 * _STEP**2 * size)}
 
     defects = {
-        "temperature forgotten in the derivative": lambda: (lab.with_policy(lab.Sharpened), _BANDIT),
+        "temperature forgotten in the derivative": lambda: lab.with_policy(lab.Sharpened),
         "discount of a step spread over two": lambda: (
-            lab.mdp.with_discount(lambda discount: discount**0.5),
+            lab.with_task(lambda task: {"discount": task.discount**0.5}),
             _slipping(0.9, _STEEP),
         ),
     }

@@ -10,48 +10,36 @@ W_f J_f with W_f ~ prod_s pi(f_s|s) det(I - gamma P_f), differentiated as a soft
 
 from __future__ import annotations
 
-import dataclasses
+from typing import Any
 
 import numpy as np
 
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab
 from asyncsim.claims._mdp import Process, arms, logits
 from asyncsim.claims._points import process
 
-
-class _Share(Wrapped):
-    """States weighed by their share of discounted visits."""
-
-    def exact(self, *arguments: object) -> tuple[object, object]:
-        value, gradient = self._inner.exact(*arguments)
-        return value, (1.0 - self._inner.discount) * gradient
-
-
-def _transposed(spec: lab.Spec) -> lab.Spec:
-    """Transitions read from the state that is led to."""
-    table = np.array(spec.task.transition).transpose(2, 1, 0)  # type: ignore[attr-defined]
-    nested = tuple(tuple(tuple(row) for row in state) for state in table.tolist())
-    return spec.replace(task=dataclasses.replace(spec.task, transition=nested))  # type: ignore[type-var]
-
-
-_RING = process(
-    (((0.0, 1.0), (1.0, 0.0)), ((0.0, 1.0), (1.0, 0.0))),
-    ((0.2, 1.0), (0.0, 0.5)),
-    0.25,
-    logits=((0.3, -0.2), (0.7, 0.1)),
-)
+_RING = process((((0.0, 1.0), (1.0, 0.0)),) * 2, ((0.2, 1.0), (0.0, 0.5)), 0.25, logits=((0.3, -0.2), (0.7, 0.1)))
 _MIXED = process(
     (((0.5, 0.3, 0.2), (0.1, 0.1, 0.8)), ((0.2, 0.5, 0.3), (0.6, 0.2, 0.2)), ((0.3, 0.3, 0.4), (0.1, 0.8, 0.1))),
     ((0.0, 1.0), (0.4, -0.3), (2.0, 0.1)),
     0.9,
     logits=((0.5, -0.5), (0.0, 1.0), (-0.3, 0.2)),
 )
-_ENDING = {
-    **_MIXED,
-    "transition": (_MIXED["transition"][0], ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _MIXED["transition"][2]),
-}
+_FIRST, _, _LAST = _MIXED["transition"]
+_ENDING = {**_MIXED, "transition": (_FIRST, ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _LAST)}
+
+
+def _by_share(task: Any, *arguments: Any) -> tuple[Any, Any]:
+    """States weighed by their share of discounted visits."""
+    value, gradient = task.exact(*arguments)
+    return value, (1.0 - task.discount) * gradient
+
+
+def _transposed(task: Any) -> dict[str, Any]:
+    """Transitions read from the state that is led to."""
+    table = np.array(task.transition).transpose(2, 1, 0).tolist()
+    return {"transition": tuple(tuple(tuple(row) for row in state) for state in table)}
 
 
 class MdpGradient(Process, Claim):
@@ -64,18 +52,18 @@ class MdpGradient(Process, Claim):
 
     logits = logits("policy", (0.4, -0.3), (-0.8, 0.5))
 
-    @property
-    def policy(self) -> np.ndarray:
-        return softmax(self.logits)
+    def joint(self) -> None:
+        super().joint()
+        self.policy = softmax(self.logits)
 
     def _numbers(s, occupancy: np.ndarray) -> dict[str, float]:
         value = s.resolvent(s.policy)[0] @ (s.policy * s.rewards).sum(axis=1)
         return {"value": float(value)} | indexed("gradient", occupancy[:, None] * s.policy * s.advantage(s.policy))
 
-    def _undiscounted_visits(s) -> np.ndarray:
-        """Visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
+    def _undiscounted(s) -> dict[str, float]:
+        """With visits of 20 steps without a discount, as an update makes them that weighs all steps alike."""
         led = np.einsum("sa,sat->st", s.policy, s.transition)
-        return np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0)
+        return s._numbers(np.sum([np.linalg.matrix_power(led, t)[0] for t in range(20)], axis=0))
 
     def predict(s) -> dict[str, float]:
         return s._numbers(s.occupancy(s.policy))
@@ -92,7 +80,7 @@ class MdpGradient(Process, Claim):
 
     wrong = {
         "normalized occupancy": lambda s: s._numbers((1.0 - s.discount) * s.occupancy(s.policy)),
-        "discount forgotten in the occupancy": lambda s: s._numbers(s._undiscounted_visits()),
+        "discount forgotten in the occupancy": _undiscounted,
         "transition transposed": lambda s: s.but(transition=s.transition.transpose(2, 1, 0)).predict(),
     }
 
@@ -109,11 +97,11 @@ class MdpGradient(Process, Claim):
         if through_loop:
             gradient = lab.running.run(spec, seed=seed, progress=False).parameters[0] - logits.ravel()
         tolerance = lab.mdp.left_out(task)
-        components = {f"gradient[{k}]": lab.mdp.exactly(x, tolerance) for k, x in enumerate(gradient)}
-        return {"value": lab.mdp.exactly(value, tolerance), **components}
+        numbers = {"value": value} | {f"gradient[{k}]": x for k, x in enumerate(gradient)}
+        return {name: Estimate(float(x), tolerance=tolerance) for name, x in numbers.items()}
 
     defects = {
-        "discount in the advantage alone": lambda: (lab.mdp.discount_in_advantage, _RING),
-        "normalized occupancy": lambda: (lab.wrapping(task=_Share), _MIXED),
-        "transition transposed": lambda: (_transposed, _MIXED),
+        "discount in the advantage alone": lambda: lab.mdp.discount_in_advantage,
+        "normalized occupancy": lambda: (lab.wrapping(task=lab.overriding(exact=_by_share)), _MIXED),
+        "transition transposed": lambda: (lab.with_task(_transposed), _MIXED),
     }

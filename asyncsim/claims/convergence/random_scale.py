@@ -16,26 +16,15 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, checks, indexed, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, indexed, lab, sim, units_for
 
-
-def _spread(point: Point) -> float:
-    """Relative standard deviation of the last square, rounded up: twice that of a product of factors."""
-    a = point["step"] * point["curvature"]
-    one = a * point["spread"] / (1.0 - a * point["mean"])
-    return 2.5 * math.sqrt(point["updates"] / 3.0) * one + 0.01
+_POINT = {"mean": 0.7, "spread": 0.2, "step": 0.3, "curvature": 1.0, "updates": 4}
+_WIDE = {**_POINT, "spread": 0.6}
 
 
 def _last(change: Callable[[Any], lab.Link]) -> Plant:
     """A plant: the link that scales, changed."""
     return lambda spec: spec.replace(update=lab.Links((*spec.update.links[:-1], change(spec.update.links[-1]))))
-
-
-_POINT = {"mean": 0.7, "spread": 0.2, "step": 0.3, "curvature": 1.0, "updates": 4}
-_WIDE = {**_POINT, "spread": 0.6, "step": 0.3}
 
 
 class RandomScale(Claim):
@@ -53,11 +42,10 @@ class RandomScale(Claim):
     updates = Count(1, 64, typical=(1, 8), example=6, unit="updates", doc="length of the run")
 
     def joint(self) -> None:
-        positive = self.spread <= self.mean
-        checks.require(positive, "spread", self.spread, f"at most mean = {self.mean}", "a scale may not be negative")
+        self.require(self.spread <= self.mean, "spread", f"at most mean = {self.mean}", "a scale may not be negative")
         self.share = self.step * self.curvature
         inside = 1e-3 < 1.0 - self.share * (self.mean + self.spread) < 1.0
-        checks.require(inside, "step", self.step, "such that every factor is in (0.001, 1)", "lower it")
+        self.require(inside, "step", "such that every factor is in (0.001, 1)", "lower it")
 
     def _moments(s, factor: float, square: float) -> dict[str, float]:
         times = np.arange(1, s.updates + 1)
@@ -81,7 +69,7 @@ class RandomScale(Claim):
         return s._moments(first, second)
 
     wrong = {
-        "spread taken for the deviation": lambda s: RandomScale.predict(s, third=1.0),
+        "spread taken for the deviation": lambda s: s.predict(third=1.0),
         "no spread": lambda s: s.but(spread=0.0).predict(),
         "no mean scale": lambda s: s.but(mean=1.0, spread=0.1).predict(),
         "one scale for all updates": _constant,
@@ -92,7 +80,9 @@ class RandomScale(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        count = point["updates"]
+        count, a = point["updates"], point["step"] * point["curvature"]
+        # Relative standard deviation of the last square, rounded up: twice that of a product of factors.
+        spread = 2.5 * math.sqrt(count / 3.0) * (a * point["spread"] / (1.0 - a * point["mean"])) + 0.01
         spec = lab.descent(
             sim.tasks.quadratic((point["curvature"],), noise=0.0, start=1.0),
             lab.fixed(0),
@@ -100,16 +90,16 @@ class RandomScale(Claim):
             sim.updates.random_scale(point["mean"], point["spread"], seed=seed),
             updates=count,
             sampling="enumerate",
-            replicates=max(64, units_for(_spread(point), effect, 2 * count)),
-            diagnostics=[lab.Metric("place", lambda step: step.parameters[:, 0])],
+            replicates=max(64, units_for(spread, effect, 2 * count)),
+            diagnostics=[lab.PLACE],
         )
         trace = lab.run(spec, seed, plant)
         places = [*trace["place"][1:], trace.parameters[:, 0]]
-        squares = {f"square[{k}]": between(np.asarray(x) ** 2) for k, x in enumerate(places)}
-        return {f"x[{k}]": between(np.asarray(x)) for k, x in enumerate(places)} | squares
+        squares = {f"square[{k}]": lab.between(np.asarray(x) ** 2) for k, x in enumerate(places)}
+        return {f"x[{k}]": lab.between(np.asarray(x)) for k, x in enumerate(places)} | squares
 
     defects = {
         "the mean scale alone": lambda: (_last(lambda link: sim.updates.scale(link.mean)), _WIDE),
         "wider scales": lambda: (_last(lambda link: sim.updates.random_scale(link.mean, 0.7, seed=link.seed)), _WIDE),
-        "unscaled": lambda: (_last(lambda link: sim.updates.random_scale(1.0, link.spread, seed=link.seed)), _POINT),
+        "unscaled": lambda: _last(lambda link: sim.updates.random_scale(1.0, link.spread, seed=link.seed)),
     }

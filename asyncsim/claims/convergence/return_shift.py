@@ -17,32 +17,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab
 from asyncsim.claims._mdp import Pair
-from asyncsim.claims._points import process
+from asyncsim.claims._points import FORK, process
 
+_EVEN = (0.0, 0.0)
 _CHOICE = process(
-    (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2),
-    ((1.0, 0.0), (1.0, 1.0), (0.0, 0.0)),
-    0.9,
-    behavior_logits=((0.8, 0.0), (0.0, 0.0), (0.0, 0.0)),
-    current_logits=((-0.4, 0.0), (0.0, 0.0), (0.0, 0.0)),
-)
+    FORK, ((1.0, 0.0), (1.0, 1.0), _EVEN), 0.9,
+    behavior_logits=((0.8, 0.0), _EVEN, _EVEN), current_logits=((-0.4, 0.0), _EVEN, _EVEN),
+)  # fmt: skip
 _SLIP = process(
-    (((1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0), (0.0, 1.0))),
-    ((1.0, 0.0), (0.0, 0.0)),
-    0.9,
-    behavior_logits=((40.0, 0.0), (0.0, 0.0)),
-    current_logits=((1.0, 0.0), (0.0, 0.0)),
-)
+    (((1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0), (0.0, 1.0))), ((1.0, 0.0), _EVEN), 0.9,
+    behavior_logits=((40.0, 0.0), _EVEN), current_logits=((1.0, 0.0), _EVEN),
+)  # fmt: skip
 _ANY = process(
-    (((0.6, 0.4), (0.1, 0.9)), ((0.5, 0.3), (0.2, 0.8))),
-    ((0.0, 1.0), (0.5, -0.4)),
-    0.8,
-    behavior_logits=((0.3, -0.2), (0.0, 0.7)),
-    current_logits=((1.0, -0.6), (0.4, 0.2)),
-)
+    (((0.6, 0.4), (0.1, 0.9)), ((0.5, 0.3), (0.2, 0.8))), ((0.0, 1.0), (0.5, -0.4)), 0.8,
+    behavior_logits=((0.3, -0.2), (0.0, 0.7)), current_logits=((1.0, -0.6), (0.4, 0.2)),
+)  # fmt: skip
 
 
 class ReturnShift(Pair, Claim):
@@ -95,11 +86,11 @@ class ReturnShift(Pair, Claim):
         tolerance = lab.mdp.left_out(task)
         most = float(np.abs(point["rewards"]).max())
         return {
-            "return": lab.mdp.exactly(abs(moved(point["rewards"])), tolerance),
-            "occupancy": lab.mdp.exactly(float(np.abs(visits).sum()), tolerance * task.rows / most),
+            "return": Estimate(abs(moved(point["rewards"])), tolerance=tolerance),
+            "occupancy": Estimate(float(np.abs(visits).sum()), tolerance=tolerance * task.rows / most),
         }
 
     defects = {
-        "discount forgotten": lambda: (lab.mdp.with_discount(lambda discount: 1.0), _CHOICE),
-        "temperature forgotten": lambda: (lab.with_policy(lab.Sharpened), _CHOICE),
+        "discount forgotten": lambda: lab.with_task(lambda task: {"discount": 1.0}),
+        "temperature forgotten": lambda: lab.with_policy(lab.Sharpened),
     }

@@ -16,33 +16,11 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness
+from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
 from asyncsim.claims._delay import critical
 
-
-def _drift(point: Point, seed: int, plant: Plant) -> float:
-    """Updates until the stale gradient of version 0 is off by `radius` of itself, read between two updates."""
-    curvature, step = point["curvature"], point["step"]
-    count = math.ceil(point["radius"] / (step * curvature)) + 4
-    spec = lab.descent(
-        sim.tasks.quadratic((curvature,), noise=0.0, start=1.0),
-        sim.schedules.frozen(),
-        sim.updates.sgd(step),
-        updates=count,
-        replicates=1,
-        sampling="enumerate",
-        diagnostics=["bias"],
-    )
-    bias = lab.run(spec, seed, plant)["bias"][:, 0] / curvature
-    return float(np.interp(point["radius"], bias, np.arange(count)))
-
-
-def _point(staleness: int, step: float, ratio: float) -> Point:
-    return {"staleness": staleness, "step": step, "curvature": 1.0, "ratio": ratio, "radius": 20.0}
-
-
+_point = named("staleness", "step", "ratio", curvature=1.0, radius=20.0)
 _FAR = _point(4, 0.7, 1e9)
 
 
@@ -88,10 +66,8 @@ class StepSizeLaw(Claim):
         "tau in place of tau + 1/2": lambda s: s._quantities(
             s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
         ),
-        "delay collapses at a constant step * time too": lambda s: (
-            s.predict() | {"delay": math.log(s.ratio) / s.curvature}
-        ),
-        "drift counted in versions": lambda s: s.predict() | {"drift": s.radius / (s.curvature * s.staleness)},
+        "delay collapses at a constant step * time too": lambda s: {"delay": math.log(s.ratio) / s.curvature},
+        "drift counted in versions": lambda s: {"drift": s.radius / (s.curvature * s.staleness)},
     }
 
     points = (_point(4, 0.42, 1e3), _FAR)
@@ -102,9 +78,16 @@ class StepSizeLaw(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         growing = lab.passage(point, seed, plant)
-        step = point["step"]
+        curvature, step = point["curvature"], point["step"]
         delay = Estimate(step * growing.value, tolerance=step * growing.tolerance, samples=growing.samples)
-        return {"drift": Estimate(step * _drift(point, seed, plant), tolerance=1e-9), "delay": delay}
+        # Updates until the stale gradient of version 0 is off by `radius` of itself, read between two updates.
+        count = math.ceil(point["radius"] / (step * curvature)) + 4
+        settings = {"updates": count, "replicates": 1, "sampling": "enumerate", "diagnostics": ["bias"]}
+        task = sim.tasks.quadratic((curvature,), noise=0.0, start=1.0)
+        spec = lab.descent(task, sim.schedules.frozen(), sim.updates.sgd(step), **settings)
+        bias = lab.run(spec, seed, plant)["bias"][:, 0] / curvature
+        drift = float(np.interp(point["radius"], bias, np.arange(count)))
+        return {"drift": Estimate(step * drift, tolerance=1e-9), "delay": delay}
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _FAR),

@@ -18,14 +18,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, units_for
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, lab, sim, units_for
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
 """Numbers that are in memory at one time."""
+_OTHER = "max_weight_share"
+_BATCHES = 16
+_SPREAD_OF_ONE = 0.15
+"""Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
+_MOST = 1 << 13
+"""Tokens of a batch, at most."""
+_FEW = {"samples": 4, "horizon": 3, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+_LONG = {"samples": 16, "horizon": 12, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.8, -0.2, -0.3)}
 
 
 class _Law(NamedTuple):
@@ -44,27 +50,21 @@ def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
     """
     moment = math.log1p(float(np.exp(law.log_mass + power * law.log_weight).sum()))
     first = -33.0 - 2.0 * math.log(law.samples) - moment
+    # Here even N = 2 is negligible.
     last = math.log(80.0 / math.cos(turn)) - power * float(law.log_weight[0])
     if not turn:
-        last = _end(law, power, last)
+        # Behind this point N^2 phi^{N-2} is below e^-40, as phi falls. The bound takes t w e^{-tw} <= 1/e, so N^2
+        # counts for all factors beside the power of phi.
+        w, mass, N = np.exp(power * law.log_weight), np.exp(law.log_mass), law.samples
+        low = -40.0 - power * float(law.log_weight[-1])
+        for _ in range(7):
+            middle = (low + last) / 2.0
+            phi = float(np.exp(-math.exp(middle) * w) @ mass)
+            done = 2.0 * math.log(N) + (N - 2) * math.log(max(phi, 1e-300)) < -40.0
+            low, last = (low, middle) if done else (middle, last)
     # The integrand is analytic up to a quarter turn from the real axis: the error is exp(-2 pi (pi/2 - turn)/step).
     step = 2.0 * math.pi * (math.pi / 2.0 - turn) / 34.0
     return np.arange(first, last + step, step), step
-
-
-def _end(law: _Law, power: float, last: float) -> float:
-    """A point behind which N^2 phi^{N-2} is below e^-40, as phi falls; at most `last`, where even N = 2 is negligible.
-
-    The bound takes t w e^{-tw} <= 1/e, so N^2 counts for all factors beside the power of phi.
-    """
-    w, mass, N = np.exp(power * law.log_weight), np.exp(law.log_mass), law.samples
-    low = -40.0 - power * float(law.log_weight[-1])
-    for _ in range(7):
-        middle = (low + last) / 2.0
-        phi = float(np.exp(-math.exp(middle) * w) @ mass)
-        done = 2.0 * math.log(N) + (N - 2) * math.log(max(phi, 1e-300)) < -40.0
-        low, last = (low, middle) if done else (middle, last)
-    return last
 
 
 def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
@@ -101,22 +101,10 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return power
 
 
-_OTHER = "max_weight_share"
-_BATCHES = 16
-_SPREAD_OF_ONE = 0.15
-"""Relative standard deviation of one replicate's mean over its batches at the points below (measured: at most 0.13)."""
-_MOST = 1 << 13
-"""Tokens of a batch, at most."""
-
-
 def _padded(step: lab.Step) -> lab.Tensor:
     """A small number added to the sum of squares."""
     weight = step.sequence_log_ratio.exp().flatten(1)
     return weight.sum(1) ** 2 / ((weight**2).sum(1) + 0.5) / weight.shape[1]
-
-
-_FEW = {"samples": 4, "horizon": 3, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
-_LONG = {"samples": 16, "horizon": 12, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.8, -0.2, -0.3)}
 
 
 class FiniteSample(PolicyPair, Claim):
@@ -135,12 +123,11 @@ class FiniteSample(PolicyPair, Claim):
         horizon, actions = self.horizon, self.behavior_logits.size
         log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
         atoms = math.comb(horizon + actions - 1, actions - 1)
-        remedy = "shorten the sequences"
-        checks.require(atoms <= _ATOMS, "horizon", horizon, f"such that count vectors ({atoms}) <= {_ATOMS}", remedy)
+        bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
+        self.require(atoms <= _ATOMS, "horizon", bound, "shorten the sequences")
         spread = horizon * float(np.ptp(log_pi - log_mu))
         limit = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
-        logits = self.current_logits.tolist()
-        checks.require(spread <= _SPREAD, "current_logits", logits, limit, "move them closer")
+        self.require(spread <= _SPREAD, "current_logits", limit, "move them closer")
         counts, mass = counted(horizon, log_mu)
         weight = counts @ (log_pi - log_mu)
         order = np.argsort(weight, kind="stable")
@@ -150,10 +137,8 @@ class FiniteSample(PolicyPair, Claim):
         law = s.law
         below = np.cumsum(np.exp(law.log_mass)) ** law.samples
         largest = float(np.diff(below, prepend=0.0) @ np.exp(law.log_weight))
-        return {
-            "ess": math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass)),
-            "largest_share": largest / law.samples,
-        }
+        ess = math.exp(-logsumexp(2.0 * law.log_weight + law.log_mass))
+        return {"ess": ess, "largest_share": largest / law.samples}
 
     def predict(s) -> dict[str, float]:
         return _integrals(s.law)
@@ -173,10 +158,8 @@ class FiniteSample(PolicyPair, Claim):
         first, second = (logsumexp(log_counts + power * log_w, axis=1) for power in (1.0, 2.0))
         heaviest = log_w[(np.arange(len(start)) * (counts > 0)).max(axis=1)]
         chance = np.exp(log_chance)
-        return {
-            "ess": float(chance @ np.exp(2.0 * first - second)) / N,
-            "largest_share": float(chance @ np.exp(heaviest - first)),
-        }
+        ess = float(chance @ np.exp(2.0 * first - second)) / N
+        return {"ess": ess, "largest_share": float(chance @ np.exp(heaviest - first))}
 
     wrong = {
         "ratio of means, the value of a large batch": _ratio_of_means,
@@ -207,8 +190,8 @@ class FiniteSample(PolicyPair, Claim):
 
     defects = {
         "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
-        "a small number in the denominator": lambda: (lab.weights.with_ess(_padded, _OTHER), _FEW),
-        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped, _OTHER), _FEW),
-        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _FEW),
+        "a small number in the denominator": lambda: lab.weights.with_ess(_padded, _OTHER),
+        "clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER),
+        "last token left out": lambda: lab.with_policy(lab.ShortProduct),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
     }

@@ -9,59 +9,23 @@ arithmetic of 60 decimal digits on the weights themselves. Source: elementary.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, checks
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, lab, sim
 
-_MOST = 800.0
-_EPSILON = 1e-8
-
-
-def _quantities(ess: float, share: float, shifted: tuple[float, float, float]) -> dict[str, float]:
-    sizes = {"ess": ess, "ess_shifted": shifted[0], "ess_equal": 1.0}
-    return sizes | {"largest_share": share, "largest_share_shifted": shifted[1], "growth_of_mean": shifted[2]}
-
-
-_ROUNDING = 1e-10
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Those under test, of log weights `[R, n]` with masses of the same shape."""
-
-    ess: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
-    log_mean: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
-    share: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]
-
-
-def _padded_ess(log_weight: lab.Tensor, mass: lab.Tensor) -> lab.Tensor:
-    """A small number added to the sum of squares."""
-    weight = log_weight.exp()
-    return weight.sum(1) ** 2 / ((weight**2).sum(1) + 1e-8) / log_weight.shape[1]
-
-
-def _unscaled(log_weight: lab.Tensor, mass: lab.Tensor) -> lab.Tensor:
-    """Weights exponentiated before they are divided by the largest."""
-    weight = log_weight.exp()
-    return (mass * weight).sum(1) ** 2 / (mass * weight**2).sum(1)
+_MOST, _EPSILON, _ROUNDING = 800.0, 1e-8, 1e-10
+_SMALL = {"log_weights": (0.3, -1.2, 0.8, 0.1), "factor": -9.0}
+_FAR = {"log_weights": (1.0, 0.0, -2.0, 0.5, 0.2), "factor": 800.0}
 
 
 def _with(**others: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]) -> Plant:
-    return lambda statistics: dataclasses.replace(statistics, **others)
-
-
-_SMALL = {"log_weights": (0.3, -1.2, 0.8, 0.1), "factor": -9.0}
-_FAR = {"log_weights": (1.0, 0.0, -2.0, 0.5, 0.2), "factor": 800.0}
-_ONE = {"log_weights": (-800.0, 800.0, 0.0), "factor": -500.0}
+    """A plant: other statistics of log weights `[R, n]` with masses of the same shape."""
+    return lambda statistics: statistics | others
 
 
 class Invariances(Claim):
@@ -77,20 +41,24 @@ class Invariances(Claim):
 
     def joint(self) -> None:
         inside = bool((np.abs(self.log_weights) <= _MOST).all())
-        checks.require(inside, "log_weights", self.log_weights.tolist(), f"within {_MOST:g} nats of 0", "move them")
+        self.require(inside, "log_weights", f"within {_MOST:g} nats of 0", "move them")
+
+    def _quantities(s, ess: float, share: float, shifted: tuple[float, float, float]) -> dict[str, float]:
+        sizes = {"ess": ess, "ess_shifted": shifted[0], "ess_equal": 1.0}
+        return sizes | {"largest_share": share, "largest_share_shifted": shifted[1], "growth_of_mean": shifted[2]}
 
     def _padded(s) -> dict[str, float]:
         right, log_w = s.predict(), s.log_weights
         pad = {"ess": logsumexp(2.0 * log_w), "ess_shifted": logsumexp(2.0 * (log_w + s.factor))}
         pad["ess_equal"] = math.log(log_w.size) + 2.0 * s.factor
-        return right | {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
+        return {name: right[name] * float(expit(least - math.log(_EPSILON))) for name, least in pad.items()}
 
     def predict(s) -> dict[str, float]:
         log_w = s.log_weights
         total = logsumexp(log_w)
         ess = math.exp(2.0 * total - logsumexp(2.0 * log_w)) / log_w.size
         share = math.exp(log_w.max() - total)
-        return _quantities(ess, share, (ess, share, s.factor))
+        return s._quantities(ess, share, (ess, share, s.factor))
 
     def check(s) -> dict[str, float]:
         with localcontext() as context:
@@ -104,37 +72,42 @@ class Invariances(Claim):
 
             ess, share, mean = read(0.0)
             ess_shifted, share_shifted, mean_shifted = read(s.factor)
-            return _quantities(ess, share, (ess_shifted, share_shifted, float(mean_shifted - mean)))
+            return s._quantities(ess, share, (ess_shifted, share_shifted, float(mean_shifted - mean)))
 
     wrong = {
         "a small number in the denominator": _padded,
-        "mean that forgets the factor": lambda s: s.predict() | {"growth_of_mean": 0.0},
-        "share of the heaviest in place of the squares": lambda s: (
-            s.predict() | {"ess": 1.0 / (s.log_weights.size * s.predict()["largest_share"])}
-        ),
+        "mean that forgets the factor": lambda s: {"growth_of_mean": 0.0},
+        "share of the heaviest in place of the squares": lambda s: {
+            "ess": 1.0 / (s.log_weights.size * s.predict()["largest_share"])
+        },
     }
 
-    points = (_SMALL, _FAR, _ONE)
+    points = (_SMALL, _FAR, {"log_weights": (-800.0, 800.0, 0.0), "factor": -500.0})
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        statistics = plant(Statistics(sim.ratios.ess, sim.ratios.log_mean_weight, sim.ratios.max_weight_share))
+        names = {"ess": "ess", "log_mean": "log_mean_weight", "share": "max_weight_share"}
+        statistics = plant({name: getattr(sim.ratios, each) for name, each in names.items()})
         log_weight = lab.torch.tensor([point["log_weights"]], dtype=lab.torch.float64)
         rows = lab.torch.cat(
             [log_weight, log_weight + point["factor"], lab.torch.full_like(log_weight, point["factor"])]
         )
         mass = lab.torch.full_like(rows, 1.0 / rows.shape[1])
-        ess, mean, share = (f(rows, mass).tolist() for f in (statistics.ess, statistics.log_mean, statistics.share))
+        ess, mean, share = (statistic(rows, mass).tolist() for statistic in statistics.values())
         values = dict(zip(("ess", "ess_shifted", "ess_equal"), ess, strict=True))
         values |= dict(zip(("largest_share", "largest_share_shifted"), share[:2], strict=True))
         values["growth_of_mean"] = mean[1] - mean[0]
         return {name: Estimate(value, tolerance=_ROUNDING * max(1e-3, abs(value))) for name, value in values.items()}
 
     defects = {
-        "a small number in the denominator": lambda: (_with(ess=_padded_ess), _SMALL),
-        "weights exponentiated as they are": lambda: (_with(ess=_unscaled), _FAR),
-        "mean of scaled weights": lambda: (
-            _with(log_mean=lambda log_w, mass: sim.ratios.log_mean_weight(log_w - log_w.amax(1, True), mass)),
-            _SMALL,
+        "a small number in the denominator": lambda: _with(
+            ess=lambda log_w, mass: log_w.exp().sum(1) ** 2 / ((log_w.exp() ** 2).sum(1) + 1e-8) / log_w.shape[1]
+        ),
+        "weights exponentiated as they are": lambda: (
+            _with(ess=lambda log_w, mass: (mass * log_w.exp()).sum(1) ** 2 / (mass * log_w.exp() ** 2).sum(1)),
+            _FAR,
+        ),
+        "mean of scaled weights": lambda: _with(
+            log_mean=lambda log_w, mass: sim.ratios.log_mean_weight(log_w - log_w.amax(1, True), mass)
         ),
     }

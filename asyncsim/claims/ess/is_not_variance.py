@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._bandit import Arms, score_norm_squared, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks
+from asyncsim.claims._bandit import Arms, arm_rewards, score_norm_squared, softmax
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, lab, sim
 
 _SMALLEST = 1e-3
 """Least total variance on policy: a smaller one is lost to cancellation."""
+_THREE = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
 
 
 def _arms(probability: float) -> tuple[float, float]:
@@ -30,7 +29,6 @@ def _arms(probability: float) -> tuple[float, float]:
 
 
 _LIKELY = {"rewards": (1.0, 0.0), "behavior_logits": _arms(0.5), "current_logits": _arms(0.9)}
-_THREE = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
 
 
 class IsNotVariance(Arms, Claim):
@@ -39,25 +37,17 @@ class IsNotVariance(Arms, Claim):
     kind, source = "identity", "derived; Kong 1992 for the approximation"
     through = "oracle"
 
-    rewards = Vector(
-        typical=(-1.0, 2.0), sizes=(2, 4), example=(0.2, 0.5, 1.0), unit="reward", doc="fixed rewards of the arms"
-    )
+    rewards = arm_rewards(0.2, 0.5, 1.0, low=-1.0, most=2.0, doc="fixed rewards of the arms")
     behavior_logits = Vector(typical=(-2.0, 2.0), example=(0.3, -0.2, 0.5), doc="logits of the behavior policy")
     current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
 
     def joint(self) -> None:
-        """Without variance on policy there is no factor."""
         super().joint()
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
+        self.value, self.second = float(self.pi @ self.rewards), float((self.pi**2 / self.mu).sum())
         least = min(self._variance(self.pi, baseline) for baseline in (0.0, self.value))
         bound = f"such that the gradient on policy has a variance of {_SMALLEST:g} or more"
-        remedy = "spread them, or flatten the policy"
-        checks.require(least >= _SMALLEST, "rewards", self.rewards.tolist(), bound, remedy)
-
-    @property
-    def value(self) -> float:
-        """J of the current policy."""
-        return float(self.pi @ self.rewards)
+        self.require(least >= _SMALLEST, "rewards", bound, "spread them, or flatten the policy")
 
     def _variance(s, sampler: np.ndarray, baseline: float) -> float:
         """Total variance of w A s under a sampler, w = pi/sampler."""
@@ -69,11 +59,8 @@ class IsNotVariance(Arms, Claim):
         raw, centered = (variance(s.mu, b) / variance(s.pi, b) for b in (0.0, s.value))  # type: ignore[operator]
         return {"inverse_ess": inverse, "inflation": raw, "inflation_centered": centered}
 
-    def _second_moment(s) -> float:
-        return float((s.pi**2 / s.mu).sum())
-
     def predict(s) -> dict[str, float]:
-        return s._quantities(s._second_moment(), lambda sampler, b: s._variance(sampler, b))
+        return s._quantities(s.second, s._variance)
 
     def check(s) -> dict[str, float]:
         score = np.eye(s.pi.size) - s.pi
@@ -89,17 +76,12 @@ class IsNotVariance(Arms, Claim):
         )
 
     wrong = {
-        "N/ESS for the factor of variances": lambda s: {
-            "inverse_ess": s._second_moment(),
-            "inflation": s._second_moment(),
-            "inflation_centered": s._second_moment(),
-        },
+        "N/ESS for the factor of variances": lambda s: {"inflation": s.second, "inflation_centered": s.second},
         "square of the mean forgotten": lambda s: s._quantities(
-            s._second_moment(),
-            lambda sampler, b: float((s.pi**2 / sampler) @ ((s.rewards - b) ** 2 * score_norm_squared(s.pi))),
+            s.second, lambda sampler, b: float((s.pi**2 / sampler) @ ((s.rewards - b) ** 2 * score_norm_squared(s.pi)))
         ),
         "length of the score forgotten": lambda s: s._quantities(
-            s._second_moment(), lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
+            s.second, lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
         ),
     }
 
@@ -115,16 +97,11 @@ class IsNotVariance(Arms, Claim):
 
         def inflation(baseline: float) -> float:
             method = spec.method.replace(advantage=sim.advantages.offset(baseline))
-            stale, fresh = (
-                sim.oracle.moments(task, method, current, place, samples=1) for place in (behavior, current)
-            )
+            stale, fresh = (sim.oracle.moments(task, method, current, x, samples=1) for x in (behavior, current))
             return stale.variance / fresh.variance
 
-        values = {
-            "inverse_ess": 1.0 / lab.metrics_of(spec, current, behavior)[0].item(),
-            "inflation": inflation(0.0),
-            "inflation_centered": inflation(value),
-        }
+        inverse = 1.0 / lab.metrics_of(spec, current, behavior)[0].item()
+        values = {"inverse_ess": inverse, "inflation": inflation(0.0), "inflation_centered": inflation(value)}
         return lab.to_share(values, 1e-9)
 
     defects = {

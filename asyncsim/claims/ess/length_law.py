@@ -15,21 +15,17 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, checks, replaced
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
+_SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
+_LARGE = {"behavior_logits": (0.3, -0.2), "current_logits": (1.1, -0.9), "lengths": (2, 5, 10)}
 
 
 def _read(size: Any = "ess") -> Plant:
     """A plant: this metric for the ESS, beside the variance of the log ratio."""
     return replaced(diagnostics=[size, "log_ratio_variance"])
-
-
-_SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
-_LARGE = {"behavior_logits": (0.3, -0.2), "current_logits": (1.1, -0.9), "lengths": (2, 5, 10)}
 
 
 class LengthLaw(PolicyPair, Claim):
@@ -45,10 +41,9 @@ class LengthLaw(PolicyPair, Claim):
         longest, actions = max(self.lengths), self.behavior_logits.size
         atoms = math.comb(longest + actions - 1, actions - 1)
         bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
-        checks.require(atoms <= _ATOMS, "lengths", self.lengths, bound, "shorten the sequences")
+        self.require(atoms <= _ATOMS, "lengths", bound, "shorten the sequences")
         apart = self._variance() > _SMALLEST**2
-        logits = self.current_logits.tolist()
-        checks.require(apart, "current_logits", logits, f"{_SMALLEST:g} nats from behavior or more", "move one")
+        self.require(apart, "current_logits", f"{_SMALLEST:g} nats from behavior or more", "move one")
 
     def _variance(s) -> float:
         """Variance of the log ratio of one token under behavior."""
@@ -63,15 +58,9 @@ class LengthLaw(PolicyPair, Claim):
         cells = {f"ess[{length}]": math.exp(-value) for length, value in zip(s.lengths, decay, strict=True)}
         return {**cells, "rate": rate, "per_variance": rate * s.lengths[0] / float(variance[0])}
 
-    def _at_rate(s, rate: float) -> dict[str, float]:
+    def predict(s, rate: float | None = None) -> dict[str, float]:
         lengths = np.array(s.lengths)
-        return s._quantities(rate * lengths, s._variance() * lengths)
-
-    def _rate(s) -> float:
-        return math.log1p(s.chi_square)
-
-    def predict(s) -> dict[str, float]:
-        return s._at_rate(s._rate())
+        return s._quantities((math.log1p(s.chi_square) if rate is None else rate) * lengths, s._variance() * lengths)
 
     def check(s) -> dict[str, float]:
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
@@ -84,12 +73,12 @@ class LengthLaw(PolicyPair, Claim):
         return s._quantities(np.array(decay), np.array(variance))
 
     wrong = {
-        "variance in place of ln(1 + chi^2)": lambda s: s._at_rate(s._variance()),
+        "variance in place of ln(1 + chi^2)": lambda s: s.predict(s._variance()),
         "sum of chi-squares in place of the product": lambda s: s._quantities(
-            np.log1p(np.array(s.lengths) * math.expm1(s._rate())), s._variance() * np.array(s.lengths)
+            np.log1p(np.array(s.lengths) * math.expm1(math.log1p(s.chi_square))), s._variance() * np.array(s.lengths)
         ),
         "length forgotten": lambda s: s._quantities(
-            np.full(len(s.lengths), s._rate()), s._variance() * np.ones(len(s.lengths))
+            np.full(len(s.lengths), math.log1p(s.chi_square)), s._variance() * np.ones(len(s.lengths))
         ),
     }
 
@@ -112,10 +101,7 @@ class LengthLaw(PolicyPair, Claim):
         rate = -float(np.polyfit(lengths, np.log(ess), 1)[0])
         values = {f"ess[{length}]": float(each) for length, each in zip(lengths, ess, strict=True)}
         values |= {"rate": rate, "per_variance": rate * lengths[0] / float(variance[0])}
-        return {
-            name: Estimate(value, tolerance=lab.ROUNDING * (1.0 + 1.0 / abs(rate)) * abs(value))
-            for name, value in values.items()
-        }
+        return lab.to_share(values, lab.ROUNDING * (1.0 + 1.0 / abs(rate)))
 
     defects = {
         "effective size of tokens": lambda: (_read("ess_token"), _LARGE),

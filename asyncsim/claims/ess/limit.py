@@ -14,18 +14,10 @@ from functools import partial
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim, units_for
 
 _SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
-
-
-def _moment(point: Point, power: float) -> float:
-    return lab.moment_of(point["behavior_logits"], point["current_logits"], power)
-
-
 _NEAR = {"behavior_logits": (0.0, 0.0, 0.0), "current_logits": (0.5, 0.0, -0.5)}
 _FAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (2.0, -0.9, 0.1)}
 
@@ -51,14 +43,14 @@ class Limit(PolicyPair, Claim):
 
     points = (_NEAR, _FAR)
 
-    reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point), _SAMPLES, _MOST))
+    reach = staticmethod(lambda p: lab.moments_beyond(partial(lab.moment_of, *lab.places(p)[::-1]), _SAMPLES, _MOST))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        moment = partial(_moment, point)
+        places = lab.places(point)[::-1]
+        moment = partial(lab.moment_of, *places)
         units = units_for(1.2 * lab.spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)
         replicates = max(48, min(units, _MOST // (_SAMPLES * _BATCHES)))
-        places = lab.places(point)[::-1]
         task = sim.tasks.softmax_bandit(len(places[0]))
         spec = lab.displaced(task, places, ["ess"], (_SAMPLES, _BATCHES, replicates))
         ess = lab.mean_of(lab.run(spec, seed, plant), "ess")

@@ -14,40 +14,14 @@ import math
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab, units_for
 from asyncsim.claims._delay import covariance_share
 from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
 from asyncsim.claims._lengths import panels
 
-
-def _size(variance: float) -> dict[str, float]:
-    return {"ess": 1.0 / math.sqrt(1.0 + 2.0 * variance)}
-
-
 _PAIRS, _SAMPLES = 6, 512
 _BIAS = 1.5e-3
 """Allowance for the upward bias of a batch, relative; its leading term is below that at the points below."""
-
-
-def _between(point: Point, behavior: np.ndarray, current: np.ndarray, seed: int, plant: Plant) -> np.ndarray:
-    """ESS of a large batch drawn at one place and scored at the other, of every replicate."""
-    spec = sim.Spec(
-        sim.tasks.gaussian_bandit(point["curvature"], width=point["width"]),
-        sim.schedules.frozen(),
-        sim.methods.full_is(),
-        sim.chain(lab.Displace(tuple((float(x),) for x in current - behavior))),
-        samples_per_group=_SAMPLES,
-        updates=2,
-        replicates=len(current),
-        initial=behavior[:, None],
-        diagnostics=["ess"],
-    )
-    return np.asarray(lab.run(spec, seed, plant)["ess"][1])
-
-
 _POINT = {"staleness": 2, "samples": 32, "curvature": 2.0, "width": 0.5, "step": 0.15}
 
 
@@ -59,13 +33,16 @@ class StaleGaussianBandit(GaussianBandit, Claim):
 
     staleness = Staleness(1, 24, typical=(1, 8), example=4)
 
+    def _size(s, variance: float) -> dict[str, float]:
+        return {"ess": 1.0 / math.sqrt(1.0 + 2.0 * variance)}
+
     def _variance(s, lag: int) -> float:
         """Of the displacement over so many updates, in squared widths."""
         share = covariance_share(s.step * s.curvature, s.staleness, lag)
         return 2.0 * mean_square(s) * (1.0 - share) / s.width**2
 
     def predict(s) -> dict[str, float]:
-        return _size(s._variance(s.staleness))
+        return s._size(s._variance(s.staleness))
 
     def check(s) -> dict[str, float]:
         law, _ = second_moments(s)
@@ -75,9 +52,9 @@ class StaleGaussianBandit(GaussianBandit, Claim):
         return {"ess": float(weight @ (density * np.exp(-((spread * z) ** 2))))}
 
     wrong = {
-        "both ends taken as independent": lambda s: _size(2.0 * mean_square(s) / s.width**2),
-        "KL for the variance": lambda s: _size(0.5 * s._variance(s.staleness)),
-        "displacement of one update": lambda s: _size(s._variance(1)),
+        "both ends taken as independent": lambda s: s._size(2.0 * mean_square(s) / s.width**2),
+        "KL for the variance": lambda s: s._size(0.5 * s._variance(s.staleness)),
+        "displacement of one update": lambda s: s._size(s._variance(1)),
     }
 
     points = (_POINT,)
@@ -93,23 +70,19 @@ class StaleGaussianBandit(GaussianBandit, Claim):
         # One ESS has a standard deviation of 0.21 of its mean at most at the points below (measured).
         tau, replicates = point["staleness"], units_for(0.21 / math.sqrt(_PAIRS), effect, 2)
         apart = 3 * (tau + 1)
-        place = lab.run(
-            lab.gaussian.bandit(
-                point,
-                lab.gaussian.warm_up(point) + _PAIRS * apart,
-                replicates,
-                [lab.Metric("place", lambda step: step.parameters[:, 0].clone(), ())],
-            ),
-            seed,
-            plant,
-        )["place"]
-        ends = [len(place) - 1 - k * apart for k in range(_PAIRS)]
-        sizes = [_between(point, place[end - tau], place[end], seed + end, plant) for end in ends]
-        ess = between(np.mean(sizes, axis=0))
+        count, metric = lab.gaussian.warm_up(point) + _PAIRS * apart, lambda step: step.parameters[:, 0].clone()
+        spec = lab.gaussian.bandit(point, count, replicates, [lab.Metric("place", metric, ())])
+        place, sizes = lab.run(spec, seed, plant)["place"], []
+        for end in (len(place) - 1 - k * apart for k in range(_PAIRS)):
+            # A large batch drawn at one place and scored at the other.
+            pair, size = (place[end - tau][:, None], place[end][:, None]), (_SAMPLES, 1, replicates)
+            spec = lab.displaced(spec.task, pair, ["ess"], size)
+            sizes.append(np.asarray(lab.run(spec, seed + end, plant)["ess"][1]))
+        ess = lab.between(np.mean(sizes, axis=0))
         return {"ess": ess._replace(tolerance=_BIAS * ess.value)}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "momentum inserted": lambda: lab.momentum_inserted,
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, checks, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, indexed, lab, sim
+
+_POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "staleness": 4}
 
 
 def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:
@@ -42,9 +42,6 @@ def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int)
     return shut_at[:actions] - shut_at[actions:]
 
 
-_POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1), "staleness": 4}
-
-
 class A3poInterpolation(PolicyPair, Claim):
     """an interpolated snapshot shifts log ratios of the clip by `(1 - alpha) D_alpha(pi || mu)`, all alike"""
 
@@ -55,18 +52,14 @@ class A3poInterpolation(PolicyPair, Claim):
 
     def joint(self) -> None:
         super().joint()
+        # The share of the way at which the snapshot stands.
+        self.alpha = 1.0 - 1.0 / self.staleness
         self.mu, self.pi = map(log_softmax, self.logits)
         self.log_ratio = self.pi - self.mu
         apart = self._renyi(self.alpha) > 1e-6
-        logits = self.current_logits.tolist()
-        checks.require(apart, "current_logits", logits, "another policy", "without a difference no gate closes")
+        self.require(apart, "current_logits", "another policy", "without a difference no gate closes")
         near = float(np.abs(self.log_ratio).max()) < 20.0
-        checks.require(near, "current_logits", logits, "within 20 of behavior in log-probs", "move them closer")
-
-    @property
-    def alpha(self) -> float:
-        """Share of the way at which the snapshot stands."""
-        return 1.0 - 1.0 / self.staleness
+        self.require(near, "current_logits", "within 20 of behavior in log-probs", "move them closer")
 
     def _renyi(s, alpha: float) -> float:
         """(1 - alpha) D_alpha(pi || mu)."""
@@ -112,7 +105,7 @@ class A3poInterpolation(PolicyPair, Claim):
         return lab.components("seen", seen) | lab.components("shift", seen - true)
 
     defects = {
-        "alpha and 1 - alpha exchanged": lambda: (lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)), _POINT),
-        "a version more": lambda: (lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)), _POINT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+        "alpha and 1 - alpha exchanged": lambda: lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)),
+        "a version more": lambda: lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -16,24 +16,17 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base.declared import Choice, Count, Draw, Table, Vector
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, lab, named, replaced, sim, units_for
 
 _STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
 """A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
 _REWARDS, _LOGITS = (1.0, 0.2, -0.5, 0.6), ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
 
 
-def _point(cut: str, made: str, minibatches: int = 2) -> dict[str, Any]:
-    settings = {"minibatches": minibatches, "cut": cut, "advantages_from": made}
-    return {"rewards": _REWARDS, "logits": _LOGITS, **settings}
-
-
-_GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", 4)
+_point = named("cut", "advantages_from", rewards=_REWARDS, logits=_LOGITS, minibatches=2)
+_GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", minibatches=4)
 
 
 class CutAdvantages(Claim):
@@ -45,28 +38,26 @@ class CutAdvantages(Claim):
     relative_to, through = "norm", "loop"
 
     rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
-    logits = Table(
-        "a table of numbers, a row for each prompt",
-        "give a row for each prompt, a number for each arm",
-        example=_LOGITS,
-        doc="logits of the policy",
-    )
+    _accepts = "a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"
+    logits = Table(*_accepts, example=_LOGITS, doc="logits of the policy")
     minibatches = Count(1, 8, typical=(1, 2), example=2, doc="parts of the batch, an update on each")
     cut = Choice("groups", "parts", "samples", "tokens", example="groups", doc="what the batch is cut between")
     advantages_from = Choice("batch", "minibatch", example="minibatch", doc="what advantages are made from")
 
     def joint(self) -> None:
         groups, order = self.rewards.size, np.sort(self.logits, axis=1)
+        # Groups that a baseline has seen.
+        cut = (self.cut, self.advantages_from) == ("groups", "minibatch")
+        self.part = groups // self.minibatches if cut else groups
         checks.finite_array("logits", self.logits.tolist(), [groups, None], "give a row for each prompt")
         clear = order.shape[1] >= 2 and float((order[:, -1] - order[:, -2]).min()) > 0.01
-        checks.require(clear, "logits", self.logits.tolist(), "one largest by 0.01 in each row", "raise the largest")
-        differ = float(np.ptp(self.rewards)) > 1e-2
-        checks.require(differ, "rewards", self.rewards.tolist(), "not all alike", "change one")
+        self.require(clear, "logits", "one largest by 0.01 in each row", "raise the largest")
+        self.require(float(np.ptp(self.rewards)) > 1e-2, "rewards", "not all alike", "change one")
         kept = self.advantages_from == "batch" or self.cut in ("groups", "parts")
-        checks.require(kept, "cut", self.cut, "groups or parts where minibatches make advantages", "choose another")
+        self.require(kept, "cut", "groups or parts where minibatches make advantages", "choose another")
         whole = groups % self.minibatches == 0 and (self.advantages_from == "batch" or self.part >= 2)
         bound = f"a divisor of {groups} that leaves two groups or more for advantages"
-        checks.require(whole, "minibatches", self.minibatches, bound, "use fewer")
+        self.require(whole, "minibatches", bound, "use fewer")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -75,12 +66,6 @@ class CutAdvantages(Claim):
         point["rewards"] = draw(Vector(length=groups, typical=(-1.0, 1.0)))
         others = (draw(Vector(length=1, typical=(-1.0, 0.5))) for _ in range(groups))
         return {**point, "logits": tuple((1.0, *each) for each in others)}
-
-    @property
-    def part(self) -> int:
-        """Groups that a baseline has seen."""
-        groups = self.rewards.size
-        return groups // self.minibatches if (self.cut, self.advantages_from) == ("groups", "minibatch") else groups
 
     def _gradient(s, advantages: np.ndarray) -> dict[str, float]:
         """Mean over groups of A times the score of the likeliest arm."""
@@ -99,15 +84,15 @@ class CutAdvantages(Claim):
         return s._gradient(np.array([np.mean(each) for each in own]))
 
     wrong = {
-        "baseline of the batch, or of half of it": lambda s: CutAdvantages.predict(
-            s, s.rewards.size if s.part < s.rewards.size else max(2, s.rewards.size // 2)
+        "baseline of the batch, or of half of it": lambda s: s.predict(
+            s.rewards.size if s.part < s.rewards.size else max(2, s.rewards.size // 2)
         ),
         "no baseline": lambda s: s._gradient(s.rewards),
         "sum over groups": lambda s: {name: s.rewards.size * x for name, x in s.predict().items()},
     }
 
-    points = (_GROUPS, _FLAT, _point("parts", "minibatch"), _point("groups", "batch", 4))
-    more = (_point("tokens", "batch"), _point("groups", "minibatch", 1))
+    points = (_GROUPS, _FLAT, _point("parts", "minibatch"), _point("groups", "batch", minibatches=4))
+    more = (_point("tokens", "batch"), _point("groups", "minibatch", minibatches=1))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -131,10 +116,10 @@ class CutAdvantages(Claim):
         )
         moved = (lab.run(spec, seed, plant).parameters - logits.ravel()) / (_STEP * _EPOCHS * parts)
         tolerance = 1e-4 * float(np.linalg.norm(moved.mean(axis=0)))
-        return {f"gradient[{k}]": between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}
+        return {f"gradient[{k}]": lab.between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}
 
     defects = {
-        "advantages of the batch": lambda: (replaced(advantages_from="batch"), _GROUPS),
+        "advantages of the batch": lambda: replaced(advantages_from="batch"),
         "baseline of each group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
         "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _FLAT),
         "a sampler that is not greedy": lambda: (lab.engine_replaced(top_k=0), _FLAT),

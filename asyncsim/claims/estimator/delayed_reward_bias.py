@@ -22,16 +22,18 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base.declared import Count, Real, Staleness, Vector
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, checks, indexed, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, lab, sim, units_for
 
 _SAMPLES, _BATCHES = 64, 16
 _SPREAD = 0.12
 """Standard deviation of one replicate's mean over its batches, relative to the bias at the points below (measured)."""
+_POINT = {
+    "means": (0.1, 0.9), "logits": (0.2, -0.1), "share_low": 0.7, "share_high": 0.3, "reinjected": 0.0,
+    "offset": 0.5, "by": 2, "staleness": 1,
+}  # fmt: skip
+_HALF = {**_POINT, "reinjected": 0.5, "share_low": 0.3, "share_high": 0.9, "offset": 0.4, "by": 3}
 
 
 def _trained(step: lab.Step) -> lab.Tensor:
@@ -40,26 +42,14 @@ def _trained(step: lab.Step) -> lab.Tensor:
     return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
 
 
-def _metrics(arms: int) -> list[lab.Metric]:
-    """Gradient that a generated sample adds, "score[arm]"; the share that is trained, and its age."""
-
-    def metric(name: str, measure: Any, *outputs: str) -> lab.Metric:
-        return lab.Metric(name, lambda step: measure(step) * _trained(step), outputs, subject="policy")
-
-    scores = [metric(f"score[{a}]", lambda step, a=a: step.gradient[:, a], "log_prob") for a in range(arms)]
-    age = metric("age", lambda step: step.mean(step.staleness[..., 0]))
-    return [*scores, lab.Metric("trained", _trained, subject="policy"), age]
-
-
 def _changed(change: Callable[[Any, Any], dict[str, Any]]) -> Plant:
     """A plant: late rewards of which a batch makes something else, `change` of the rewards and the batch."""
 
-    class Changed(Wrapped):
-        def arriving(self, *arguments: Any) -> lab.Batch:
-            batch = self._inner.arriving(*arguments)
-            return dataclasses.replace(batch, **change(self._inner, batch))
+    def arriving(rewards: Any, *arguments: Any) -> lab.Batch:
+        batch = rewards.arriving(*arguments)
+        return dataclasses.replace(batch, **change(rewards, batch))
 
-    return lab.wrapping(rewards=Changed)
+    return lab.wrapping(rewards=lab.overriding(arriving=arriving))
 
 
 def _as_zero(rewards: Any, batch: Any) -> dict[str, Any]:
@@ -67,20 +57,6 @@ def _as_zero(rewards: Any, batch: Any) -> dict[str, Any]:
     own = batch.arrivals["fresh"]
     reward = lab.torch.where((own > 0) & (batch.kept == 0), lab.torch.zeros_like(own), batch.reward)
     return {"reward": reward, "kept": lab.torch.maximum(own, batch.kept)}
-
-
-class _Forgotten(Wrapped):
-    """Nothing comes back, as in the first batches."""
-
-    def arriving(self, batch: lab.Batch, draws: lab.Draws, number: int) -> lab.Batch:
-        return self._inner.arriving(batch, draws, -1)
-
-
-_POINT = {
-    "means": (0.1, 0.9), "logits": (0.2, -0.1), "share_low": 0.7, "share_high": 0.3, "reinjected": 0.0,
-    "offset": 0.5, "by": 2, "staleness": 1,
-}  # fmt: skip
-_HALF = {**_POINT, "reinjected": 0.5, "share_low": 0.3, "share_high": 0.9, "offset": 0.4, "by": 3}
 
 
 class DelayedRewardBias(Arms, Claim):
@@ -101,9 +77,9 @@ class DelayedRewardBias(Arms, Claim):
     def joint(self) -> None:
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
-        checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
+        self.require(inside, "means", "in [0, 1]", "give success probabilities")
         remedy = "without a bias there is nothing to measure"
-        checks.require(self.reinjected < 1.0, "reinjected", self.reinjected, "below 1", remedy)
+        self.require(self.reinjected < 1.0, "reinjected", "below 1", remedy)
         self.pi = softmax(self.logits)
         self.success = float(self.pi @ self.means)
         self.gradient = self.pi * (self.means - self.success)
@@ -133,12 +109,12 @@ class DelayedRewardBias(Arms, Claim):
         return indexed("bias", total) | {"trained": float(trained), "age": float(age)}
 
     wrong = {
-        "constant wrong by 3 percent": lambda s: DelayedRewardBias.predict(s, 1.03 * s.coefficient),
-        "shares of the two rewards swapped": lambda s: DelayedRewardBias.predict(
-            s, s.share_low * (1.0 - s.offset) + s.share_high * s.offset
+        "constant wrong by 3 percent": lambda s: s.predict(1.03 * s.coefficient),
+        "shares of the two rewards swapped": lambda s: s.predict(
+            s.share_low * (1.0 - s.offset) + s.share_high * s.offset
         ),
-        "mean lateness in place of its product with A": lambda s: DelayedRewardBias.predict(s, s.late),
-        "what comes back is as fresh as the rest": lambda s: DelayedRewardBias.predict(s, by=0.0),
+        "mean lateness in place of its product with A": lambda s: s.predict(s.late),
+        "what comes back is as fresh as the rest": lambda s: s.predict(by=0.0),
     }
 
     points = (_POINT, _HALF)
@@ -146,8 +122,14 @@ class DelayedRewardBias(Arms, Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        means, logits = point["means"], point["logits"]
-        task = sim.tasks.softmax_bandit(len(means), means, logits=logits)
+        def metric(name: str, measure: Any, *outputs: str) -> lab.Metric:
+            return lab.Metric(name, lambda step: measure(step) * _trained(step), outputs, subject="policy")
+
+        # Gradient that a generated sample adds; the share that is trained, and its age.
+        means, shares = point["means"], (point["share_low"], point["share_high"])
+        scores = [metric(f"score[{a}]", lambda s, a=a: s.gradient[:, a], "log_prob") for a in range(len(means))]
+        age = metric("age", lambda step: step.mean(step.staleness[..., 0]))
+        task = sim.tasks.softmax_bandit(len(means), means, logits=point["logits"])
         behind = point["by"] + point["staleness"]
         spec = sim.Spec(
             task,
@@ -157,20 +139,16 @@ class DelayedRewardBias(Arms, Claim):
             samples_per_group=_SAMPLES,
             updates=behind + _BATCHES,
             replicates=max(48, units_for(_SPREAD, effect, len(means) + 2)),
-            diagnostics=_metrics(len(means)),
-            rewards=sim.rewards.late(
-                (point["share_low"], point["share_high"]), "reinject", point["by"], point["reinjected"]
-            ),
+            diagnostics=[*scores, lab.Metric("trained", _trained, subject="policy"), age],
+            rewards=sim.rewards.late(shares, "reinject", point["by"], point["reinjected"]),
         )
         trace = lab.run(spec, seed, plant)
         # In front of that, less comes back, or is as old as the run.
-        found = {name: between(values[behind:].mean(axis=0)) for name, values in trace.metrics.items()}
-        exact = sim.oracle.exact(task, logits)[1]
-        biases = {
-            f"bias[{a}]": found[f"score[{a}]"]._replace(value=found[f"score[{a}]"].value - g)
-            for a, g in enumerate(exact)
-        }
-        return biases | {name: found[name] for name in ("trained", "age")}
+        found = {name: lab.between(values[behind:].mean(axis=0)) for name, values in trace.metrics.items()}
+        for a, exact in enumerate(sim.oracle.exact(task, point["logits"])[1]):
+            score = found.pop(f"score[{a}]")
+            found[f"bias[{a}]"] = score._replace(value=score.value - exact)
+        return found
 
     defects = {
         "late rewards trained as 0": lambda: (_changed(_as_zero), _HALF),
@@ -182,5 +160,9 @@ class DelayedRewardBias(Arms, Claim):
             _changed(lambda late, batch: {"age": batch.staleness - late.by * batch.arrivals["late"].unsqueeze(-1)}),
             _HALF,
         ),
-        "nothing comes back": lambda: (lab.wrapping(rewards=_Forgotten), _HALF),
+        # As in the first batches.
+        "nothing comes back": lambda: (
+            lab.wrapping(rewards=lab.overriding(arriving=lambda late, *given: late.arriving(*given[:2], -1))),
+            _HALF,
+        ),
     }

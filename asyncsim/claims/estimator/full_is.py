@@ -1,18 +1,16 @@
 r"""Weighting stale samples by the full sequence ratio gives the exact policy gradient.
 
 E_mu[W R S] = E_pi[R S] = grad J(current), W = prod_t pi/mu, S = sum_t grad log pi. Derivation: W mu = pi, then the
-score identity. Domain: softmax tokens of full support, at most 2^20 sequences. Second route: complex-step derivative
-of J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance
-sampling).
+score identity. Domain: softmax tokens of full support, at most 2^20 sequences. Second route: complex-step derivative of
+J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance sampling).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, sim
 from asyncsim.claims._points import sequence_point
 
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
@@ -26,26 +24,18 @@ class FullIs(_bandit.PaidSequencePair, Claim):
 
     success = _bandit.share_that_pays(0.6)
 
-    def joint(self) -> None:
-        super().joint()
-        self.listed = _bandit.enumerate_sequences(self)
-
-    def _gradient(s, ratio: np.ndarray | float, score: np.ndarray) -> dict[str, float]:
-        return indexed("grad", (s.paid(s.listed) * ratio) @ score)
-
-    def predict(s) -> dict[str, float]:
-        return s._gradient(s.listed.ratio, s.listed.score)
+    def predict(s, ratio: np.ndarray | float | None = None, score: np.ndarray | None = None) -> dict[str, float]:
+        weight = s.paid_mass * (s.sequences.ratio if ratio is None else ratio)
+        return indexed("grad", weight @ (s.sequences.score if score is None else score))
 
     def check(s) -> dict[str, float]:
         return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
 
     wrong = {
-        "ratio dropped": lambda s: s._gradient(1.0, s.listed.score),
-        "last token left out of the ratio": lambda s: s._gradient(
-            np.exp((s.listed.log_current - s.listed.log_behavior)[:, :-1].sum(axis=1)), s.listed.score
-        ),
-        "score at the behavior policy": lambda s: s._gradient(
-            s.listed.ratio, _bandit.sequence_scores(s, s.behavior_logits, s.listed.tokens)
+        "ratio dropped": lambda s: s.predict(1.0),
+        "last token left out of the ratio": lambda s: s.predict(np.exp(s.sequences.log_ratio[:, :-1].sum(axis=1))),
+        "score at the behavior policy": lambda s: s.predict(
+            score=_bandit.sequence_scores(s, s.behavior_logits, s.sequences.tokens)
         ),
     }
 

@@ -18,10 +18,8 @@ from collections import defaultdict
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks, lab, sim
 from asyncsim.claims._points import sequence_point
 
 _CLEAR = 1e-9
@@ -42,7 +40,7 @@ class GeometricRatio(SequencePair, Claim):
     def joint(self) -> None:
         super().joint()
         self.sequences = enumerate_sequences(self)
-        self.mean_log = (self.sequences.log_current - self.sequences.log_behavior).mean(axis=1)
+        self.mean_log = self.sequences.log_ratio.mean(axis=1)
         self.mean = np.exp(self.mean_log)
         edges = np.array([self.low, self.high])
         clear = bool((np.abs(self.mean[:, None] - edges) > _CLEAR).all())
@@ -50,23 +48,17 @@ class GeometricRatio(SequencePair, Claim):
         some = bool(((self.mean > self.low) & (self.mean < self.high)).any())
         checks.require(some, "low, high", edges.tolist(), "a band that keeps a sequence", "widen it")
         remedy = "without a difference every ratio is 1"
-        apart = float(np.abs(self.mean_log).max()) > 1e-3
-        checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
+        self.require(float(np.abs(self.mean_log).max()) > 1e-3, "current_logits", "another policy", remedy)
 
-    def _tilted(s, power: complex) -> complex:
-        """E_mu W^power."""
+    def predict(s, center: float = 1.0) -> dict[str, float]:
         mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
-        return complex(chained(s, pi**power * mu ** (1.0 - power)))
-
-    def _kept(s, mean: np.ndarray) -> float:
-        return float(s.sequences.mass @ ((mean >= s.low) & (mean <= s.high)))
-
-    def predict(s) -> dict[str, float]:
+        # E_mu W^p; d/dp of its logarithm at p = 0 is E log W.
+        root, near = (complex(chained(s, pi**p * mu ** (1.0 - p))) for p in (1.0 / s.horizon, 1e-30j))
+        mean = s.mean * center
         return {
-            "loss": -float(np.log(s._tilted(1.0 / s.horizon).real)),
-            "kept": s._kept(s.mean),
-            # d/dp log E W^p at p = 0 is E log W.
-            "kl": -float(np.imag(np.log(s._tilted(1e-30j)))) / 1e-30 / s.horizon,
+            "loss": -float(np.log(root.real)),
+            "kept": float(s.sequences.mass @ ((mean >= s.low) & (mean <= s.high))),
+            "kl": -float(np.imag(np.log(near))) / 1e-30 / s.horizon,
         }
 
     def check(s) -> dict[str, float]:
@@ -87,12 +79,12 @@ class GeometricRatio(SequencePair, Claim):
         }
 
     wrong = {
-        "limit of long sequences taken for short ones": lambda s: s.predict() | {"loss": s.predict()["kl"]},
-        "mean ratio of tokens, which is 1": lambda s: s.predict() | {"loss": 0.0},
+        "limit of long sequences taken for short ones": lambda s: {"loss": s.predict()["kl"]},
+        "mean ratio of tokens, which is 1": lambda s: {"loss": 0.0},
         "other direction of the divergence": lambda s: s.but(
             behavior_logits=s.current_logits, current_logits=s.behavior_logits
         ).predict(),
-        "band centered at the limit": lambda s: s.predict() | {"kept": s._kept(s.mean * np.exp(s.predict()["kl"]))},
+        "band centered at the limit": lambda s: s.predict(np.exp(s.predict()["kl"])),
     }
 
     points = (sequence_point("iid", 6, 1, **_BAND), sequence_point("position", 3, 3, **_BAND), _MARKOV)

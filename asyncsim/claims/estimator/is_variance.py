@@ -14,16 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient, reward, share_that_pays
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks
+from asyncsim.claims._bandit import PaidSequencePair, exact_gradient, share_that_pays
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, sim
 from asyncsim.claims._points import sequence_point
-
-
-def _of(variance: float, fresh: float) -> dict[str, float]:
-    return {"variance": variance, "inflation": variance / fresh}
-
 
 _BATCHES = 200_000
 _MARKOV = sequence_point("markov", 3, 4, success=0.5, offset=0.3, samples=1)
@@ -45,17 +38,15 @@ class IsVariance(PaidSequencePair, Claim):
 
     def joint(self) -> None:
         super().joint()
-        self.sequences = enumerate_sequences(self)
         self.current_mass = self.sequences.mass * self.sequences.ratio
-        zeros = (self.sequences.tokens == 0).sum(axis=1)
-        self.gain = reward(zeros, self.horizon, self.success) - self.offset
+        self.gain = self.paid - self.offset
         self.norm = (self.sequences.score**2).sum(axis=1)
         self.gradient = exact_gradient(self, self.current_logits, self.success)
         remedy = "move the offset, or take rewards and policies that differ"
         self.fresh = np.ones(len(self.gain))
         share = min(self._variance(w) / max(1e-12, self._second_moment(w)) for w in (self.sequences.ratio, self.fresh))
         # What is a difference of nearly equal numbers has no digits.
-        checks.require(share > 1e-5, "offset", self.offset, "such that gradients vary", remedy)
+        self.require(share > 1e-5, "offset", "such that gradients vary", remedy)
 
     def _second_moment(s, ratio: np.ndarray) -> float:
         return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
@@ -64,23 +55,27 @@ class IsVariance(PaidSequencePair, Claim):
         """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
         return s._second_moment(ratio) - float(s.gradient @ s.gradient) / s.samples
 
+    def _of(s, variance: float, fresh: float | None = None) -> dict[str, float]:
+        """Beside the variance of `fresh` data."""
+        return {"variance": variance, "inflation": variance / (s._variance(s.fresh) if fresh is None else fresh)}
+
     def predict(s) -> dict[str, float]:
-        return _of(s._variance(s.sequences.ratio), s._variance(s.fresh))
+        return s._of(s._variance(s.sequences.ratio))
 
     def check(s) -> dict[str, float]:
         found = []
         for mass, ratio in ((s.sequences.mass, s.sequences.ratio), (s.current_mass, s.fresh)):
             gradients = (ratio * s.gain)[:, None] * s.sequences.score
             found.append(float(mass @ ((gradients - mass @ gradients) ** 2).sum(axis=1)) / s.samples)
-        return _of(*found)
+        return s._of(*found)
 
     wrong = {
-        "one power of the ratio under mu": lambda s: _of(s._variance(s.fresh), s._variance(s.fresh)),
-        "N/ESS taken for the inflation": lambda s: _of(
-            s._variance(s.fresh) * float(s.current_mass @ s.sequences.ratio), s._variance(s.fresh)
+        "one power of the ratio under mu": lambda s: s._of(s._variance(s.fresh)),
+        "N/ESS taken for the inflation": lambda s: s._of(
+            s._variance(s.fresh) * float(s.current_mass @ s.sequences.ratio)
         ),
-        "ratio squared under pi": lambda s: _of(s._variance(s.sequences.ratio**2), s._variance(s.fresh)),
-        "squared mean forgotten": lambda s: _of(s._second_moment(s.sequences.ratio), s._second_moment(s.fresh)),
+        "ratio squared under pi": lambda s: s._of(s._variance(s.sequences.ratio**2)),
+        "squared mean forgotten": lambda s: s._of(s._second_moment(s.sequences.ratio), s._second_moment(s.fresh)),
     }
 
     points = (sequence_point("position", 3, 3, success=None, offset=0.6, samples=1), _MARKOV, _TWO_ARMS)

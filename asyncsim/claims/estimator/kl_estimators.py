@@ -18,19 +18,9 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim
 from asyncsim.claims._points import sequence_point
-
-
-def _quantities(divergence: Any, square: Any, reverse: Any, *steps: np.ndarray) -> dict[str, float]:
-    values = {"k1": divergence, "k2": square / 2.0, "k3": divergence, "reverse": reverse}
-    return {name: float(np.real(x)) for name, x in values.items()} | {
-        key: x for k, step in enumerate(steps, 1) for key, x in indexed(f"k{k}_step", step).items()
-    }
-
 
 _MARKOV = sequence_point("markov", 4, 4)
 _VALUES = {"k1": "kl_k1", "k2": "kl_k2", "k3": "kl", "reverse": "kl_reverse"}
@@ -50,17 +40,14 @@ class KlEstimators(SequencePair, Claim):
 
     def joint(self) -> None:
         super().joint()
-        apart = self._moments(self.behavior_logits)[0] < -1e-6
         remedy = "without a difference every estimate is 0"
-        checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy", remedy)
+        self.require(self._moments(self.behavior_logits)[0] < -1e-6, "current_logits", "another policy", remedy)
 
-    def _next(s, values: np.ndarray, place: int) -> np.ndarray:
-        """Values of the rows behind every token, `[S, A]`; 0 behind the last one."""
-        if place + 1 == s.horizon:
-            return np.zeros((len(values), s.actions))
-        return np.array(
-            [[values[s.successor(r, a, place) % len(values)] for a in range(s.actions)] for r in range(len(values))]
-        )
+    def _quantities(s, divergence: Any, square: Any, reverse: Any, *steps: np.ndarray) -> dict[str, float]:
+        values = {"k1": divergence, "k2": square / 2.0, "k3": divergence, "reverse": reverse}
+        return {name: float(np.real(x)) for name, x in values.items()} | {
+            key: x for k, step in enumerate(steps, 1) for key, x in indexed(f"k{k}_step", step).items()
+        }
 
     def _moments(s, sampler: np.ndarray, current: np.ndarray | None = None) -> tuple[Any, Any]:
         """E L and E L^2 under a sampler with these logits, L the log of current over behavior probabilities."""
@@ -68,48 +55,44 @@ class KlEstimators(SequencePair, Claim):
         step = np.log(now) - np.log(softmax(s.behavior_logits))
         first, second = np.zeros(len(chance), now.dtype), np.zeros(len(chance), now.dtype)
         for t in reversed(range(s.horizon)):
-            after, square = s._next(first, t), s._next(second, t)
+            after, square = s.behind(first, t), s.behind(second, t)
             first, second = (chance * (step + after)).sum(1), (chance * (step**2 + 2.0 * step * after + square)).sum(1)
         return first[0], second[0]
 
-    def _visits(s, logits: np.ndarray) -> np.ndarray:
-        """Expected visits of each row, `[S, 1]`."""
-        chance, mass = softmax(logits), np.eye(len(logits))[0]
-        total = np.zeros(len(logits))
-        for t in range(s.horizon):
-            total, after = total + mass, np.zeros(len(logits))
-            for row, a in np.ndindex(*chance.shape):
-                after[s.successor(row, a, t) % len(logits)] += mass[row] * chance[row, a]
-            mass = after
-        return total[:, None]
-
     def _token_squares(s) -> dict[str, float]:
         found = enumerate_sequences(s)
-        square = float(found.mass @ ((found.log_current - found.log_behavior) ** 2).sum(1))
-        return s.predict() | {"k2": square / 2.0}
+        return {"k2": float(found.mass @ (found.log_ratio**2).sum(1)) / 2.0}
 
     def predict(s) -> dict[str, float]:
         mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
         mean, square = s._moments(s.behavior_logits)
-        reverse = complex_gradient(lambda x: s._moments(x, x)[0], s.current_logits)
-        away, back = (s._visits(x) * (pi - mu) for x in (s.behavior_logits, s.current_logits))
-        return _quantities(-mean, square, s._moments(s.current_logits)[0], away, -reverse, -back)
+        reverse, steps = complex_gradient(lambda x: s._moments(x, x)[0], s.current_logits), []
+        for chance in (mu, pi):
+            # Expected visits of each row.
+            mass, visits = np.eye(len(mu))[0], np.zeros(len(mu))
+            for t in range(s.horizon):
+                visits, after = visits + mass, np.zeros(len(mu))
+                for row, a in np.ndindex(*chance.shape):
+                    after[s.successor(row, a, t) % len(mu)] += mass[row] * chance[row, a]
+                mass = after
+            steps.append(visits[:, None] * (pi - mu))
+        away, back = steps
+        return s._quantities(-mean, square, s._moments(s.current_logits)[0], away, -reverse, -back)
 
     def check(s) -> dict[str, float]:
         found = enumerate_sequences(s)
-        log_token = found.log_current - found.log_behavior
-        log_ratio, current = log_token.sum(1), found.mass * found.ratio
+        log_ratio, current = found.log_ratio.sum(1), found.mass * found.ratio
         rows = np.eye(len(s.current_logits))[s.rows(found.tokens)]
         scores = np.eye(s.actions)[found.tokens] - softmax(s.current_logits)[s.rows(found.tokens)]
-        k3_step = np.einsum("y,yt,ytr,yta->ra", current, np.expm1(-log_token), rows, scores)
+        k3_step = np.einsum("y,yt,ytr,yta->ra", current, np.expm1(-found.log_ratio), rows, scores)
         k2_step = -(current * log_ratio) @ found.score
         k3 = float(found.mass @ (found.ratio - 1.0 - log_ratio))
         square, reverse = float(found.mass @ log_ratio**2), float(current @ log_ratio)
-        return _quantities(k3, square, reverse, -found.mass @ found.score, k2_step, k3_step)
+        return s._quantities(k3, square, reverse, -found.mass @ found.score, k2_step, k3_step)
 
     wrong = {
-        "k2 taken for unbiased": lambda s: s.predict() | {"k2": s.predict()["k1"]},
-        "directions exchanged": lambda s: s.predict() | {"k3": s.predict()["reverse"]},
+        "k2 taken for unbiased": lambda s: {"k2": s.predict()["k1"]},
+        "directions exchanged": lambda s: {"k3": s.predict()["reverse"]},
         "k1 as a loss taken to pull toward the data": lambda s: {
             name: -x if name.startswith("k1_step") else x for name, x in s.predict().items()
         },
@@ -124,9 +107,8 @@ class KlEstimators(SequencePair, Claim):
         method = sim.methods.full_is(advantage=sim.advantages.none()).replace(penalties=_penalties())
         spec = lab.planted(point, method, plant)
         step = lab.step_of(spec, point)
-        found = {
-            name: lab.exactly(getattr(sim.diagnostics, each).measure(step).item()) for name, each in _VALUES.items()
-        }
+        values = {name: getattr(sim.diagnostics, each).measure(step).item() for name, each in _VALUES.items()}
+        found = {name: lab.exactly(value) for name, value in values.items()}
         allowance = 4.0 * point["horizon"] * lab.cut_off(spec.task, point)
         plain = lab.limit_of(spec, point, penalties=())
         for k, penalty in enumerate(spec.method.penalties, 1):

@@ -14,13 +14,9 @@ minibatches, summed. Source: derived.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base import checks
-from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point, Positive, indexed, replaced, units_for
 
@@ -29,12 +25,7 @@ _SPREAD = 0.6
 """Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
 
 
-def _point(minibatches: int, cut: str, **changes: Any) -> dict[str, Any]:
-    sizes = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": minibatches, "cut": cut}
-    return {**sizes, "noise": 1.5, "step": 0.1, **changes}
-
-
-_POINT = _point(2, "samples")
+_POINT = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": 2, "cut": "samples", "noise": 1.5, "step": 0.1}
 
 
 class Minibatches(Claim):
@@ -54,24 +45,17 @@ class Minibatches(Claim):
     step = Positive(typical=(0.01, 0.5), example=0.1, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Parts of one size; two epochs, that they can be compared."""
         size = {"groups": self.groups, "parts": self.samples}.get(self.cut, self.groups * self.samples)
-        remedy = "choose a divisor"
-        checks.require(size % self.minibatches == 0, "minibatches", self.minibatches, f"a divisor of {size}", remedy)
-        checks.require(self.epochs >= 2, "epochs", self.epochs, "at least 2", "an order is dealt anew for the second")
+        self.require(size % self.minibatches == 0, "minibatches", f"a divisor of {size}", "choose a divisor")
+        self.require(self.epochs >= 2, "epochs", "at least 2", "an order is dealt anew for the second")
 
-    @property
-    def unit(self) -> float:
-        """Variance of a step along the mean gradient of the batch."""
-        return self.step**2 * self.noise**2 / (self.groups * self.samples)
+        # Updates that have been made, 1, 2, ...
+        self.counts = np.arange(1.0, self.epochs * self.minibatches + 1)
 
     def _quantities(s, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
-        return indexed("variance", s.unit * variances) | indexed("covariance", s.unit * covariances)
-
-    @property
-    def counts(self) -> np.ndarray:
-        """Updates that have been made, 1, 2, ..."""
-        return np.arange(1.0, self.epochs * self.minibatches + 1)
+        """From those in units of the variance of a step along the mean gradient of the batch."""
+        unit = s.step**2 * s.noise**2 / (s.groups * s.samples)
+        return indexed("variance", unit * variances) | indexed("covariance", unit * covariances)
 
     def predict(s, variances: np.ndarray | None = None) -> dict[str, float]:
         m = s.minibatches
@@ -97,10 +81,10 @@ class Minibatches(Claim):
 
     wrong = {
         # Noise of the dealing beside that of the batch.
-        "dealt with replacement": lambda s: Minibatches.predict(
-            s, s.counts**2 + s.counts * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples))
+        "dealt with replacement": lambda s: s.predict(
+            s.counts**2 + s.counts * s.minibatches * (1.0 - 1.0 / (s.groups * s.samples))
         ),
-        "every epoch in the same order": lambda s: Minibatches.check(s, dealt_anew=False),
+        "every epoch in the same order": lambda s: s.check(dealt_anew=False),
         "fresh samples in every minibatch": lambda s: s._quantities(
             s.minibatches * s.counts, s.minibatches * np.eye(s.minibatches + 1)[0]
         ),
@@ -108,7 +92,7 @@ class Minibatches(Claim):
     }
 
     points = (_POINT,)
-    more = (_point(2, "groups"), _point(2, "parts"))
+    more = ({**_POINT, "cut": "groups"}, {**_POINT, "cut": "parts"})
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -132,12 +116,12 @@ class Minibatches(Claim):
         trace = lab.run(spec, seed, plant)
         # The start is 0, and so is the mean gradient of the only batch.
         squares = [*trace["squares"][1:], (trace.parameters**2).mean(-1)]
-        found = {f"variance[{k}]": between(np.asarray(x)) for k, x in enumerate(squares)}
+        found = {f"variance[{k}]": lab.between(np.asarray(x)) for k, x in enumerate(squares)}
         products = point["step"] ** 2 * trace.accumulated["autocorrelogram"] / _COORDINATES
-        return found | {f"covariance[{k}]": between(x) for k, x in enumerate(products)}
+        return found | {f"covariance[{k}]": lab.between(x) for k, x in enumerate(products)}
 
     defects = {
-        "no minibatches": lambda: (replaced(minibatches=1), _POINT),
-        "one epoch": lambda: (replaced(epochs=1), _POINT),
-        "half the groups": lambda: (replaced(system=lab.fixed(0, groups_per_batch=1)), _POINT),
+        "no minibatches": lambda: replaced(minibatches=1),
+        "one epoch": lambda: replaced(epochs=1),
+        "half the groups": lambda: replaced(system=lab.fixed(0, groups_per_batch=1)),
     }

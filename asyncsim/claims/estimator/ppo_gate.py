@@ -18,18 +18,11 @@ from functools import partial
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed
+from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed, lab, sim
 from asyncsim.claims._points import PAIR
 
 _CLEAR = 1e-9
-
-
-def _quantities(first: tuple[np.ndarray, float], second: tuple[np.ndarray, float]) -> dict[str, float]:
-    vectors = indexed("first", first[0]) | indexed("second", second[0])
-    return vectors | {"open_first": first[1], "open_second": second[1]}
 
 
 _POINT = {**PAIR, "means": (0.3, 0.5, 0.8), "low": 0.2, "high": 0.2, "offset": 0.4}
@@ -53,14 +46,18 @@ class PpoGate(PolicyPair, Claim):
     def joint(self) -> None:
         super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
-        checks.require(inside, "means", self.means.tolist(), "in [0, 1]", "give success probabilities")
+        self.require(inside, "means", "in [0, 1]", "give success probabilities")
         self.ratio = self.pi / self.mu
         self.bounds = 1.0 - self.low, 1.0 + self.high, np.inf if self.dual is None else self.dual
         gaps = np.abs(np.concatenate([np.append(self.ratio, 1.0) - x for x in self.bounds]))
         checks.require(bool((gaps > _CLEAR).all()), "low, high", (self.low, self.high), "off every ratio", "move it")
         fixed = self.ratio, np.ones_like(self.ratio)
         moves = min(float(np.abs(self._update(rho, *self._gate(rho))[0]).max()) for rho in fixed)
-        checks.require(moves > 1e-6, "offset", self.offset, "such that the gradient is not 0", "widen the band")
+        self.require(moves > 1e-6, "offset", "such that the gradient is not 0", "widen the band")
+
+    def _quantities(s, first: tuple[np.ndarray, float], second: tuple[np.ndarray, float]) -> dict[str, float]:
+        vectors = indexed("first", first[0]) | indexed("second", second[0])
+        return vectors | {"open_first": first[1], "open_second": second[1]}
 
     def _gate(s, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Arms that are open for A > 0 and for A < 0."""
@@ -73,33 +70,33 @@ class PpoGate(PolicyPair, Claim):
         weight = rho * (paid * (1.0 - s.offset) - unpaid * s.offset)
         return weight - weight.sum() * s.pi, float(paid.sum() + unpaid.sum())
 
-    def _objective(s, below: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
-        lowest, highest, dual = s.bounds
-        rows = []
-        for ratio in softmax(logits) / below:
-            clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
-            for gain in (1.0 - s.offset, -s.offset):
-                least = min(ratio * gain, clip * gain, key=np.real)
-                rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
-        return np.array(rows)
-
     def _with(s, rho: np.ndarray, up: np.ndarray, down: np.ndarray) -> dict[str, float]:
         """The second update with other gates, and the first one with these where it sees a ratio."""
         second = s._update(rho, up, down)
-        return _quantities(second if s.anchor == "behavior" else s._update(*[np.ones_like(rho)] * 3), second)
+        return s._quantities(second if s.anchor == "behavior" else s._update(*[np.ones_like(rho)] * 3), second)
 
     def predict(s) -> dict[str, float]:
         seen = s.ratio if s.anchor == "behavior" else np.ones_like(s.ratio)
-        return _quantities(*(s._update(rho, *s._gate(rho)) for rho in (seen, s.ratio)))
+        return s._quantities(*(s._update(rho, *s._gate(rho)) for rho in (seen, s.ratio)))
 
     def check(s) -> dict[str, float]:
-        chance = np.stack([s.mu * s.means, s.mu * (1.0 - s.means)], 1).ravel()
-        found = []
+        lowest, highest, dual = s.bounds
+
+        def objective(below: np.ndarray, logits: np.ndarray) -> np.ndarray:
+            """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
+            rows = []
+            for ratio in softmax(logits) / below:
+                clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)
+                for gain in (1.0 - s.offset, -s.offset):
+                    least = min(ratio * gain, clip * gain, key=np.real)
+                    rows.append(least if gain > 0.0 or s.dual is None else max(least, dual * gain, key=np.real))
+            return np.array(rows)
+
+        chance, found = np.stack([s.mu * s.means, s.mu * (1.0 - s.means)], 1).ravel(), []
         for below in (s.mu if s.anchor == "behavior" else s.pi, s.mu):
-            slopes = complex_gradient(partial(s._objective, below), s.current_logits)
+            slopes = complex_gradient(partial(objective, below), s.current_logits)
             found.append((chance @ slopes, float(chance @ (np.abs(slopes).max(1) > 0.0))))
-        return _quantities(*found)
+        return s._quantities(*found)
 
     wrong = {
         "sides of the gate swapped": lambda s: s._with(s.ratio, *s._gate(s.ratio)[::-1]),
@@ -133,8 +130,8 @@ class PpoGate(PolicyPair, Claim):
         return found
 
     defects = {
-        "sides swapped": lambda: (lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)), _STALE),
-        "stopped on both sides": lambda: (lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)), _STALE),
-        "dual clip forgotten": lambda: (lab.with_method(weight=lab.Clip(0.2, 0.2)), _STALE),
+        "sides swapped": lambda: lab.with_method(weight=lab.wrong_parts.Swapped(0.2, 0.2, 2.0)),
+        "stopped on both sides": lambda: lab.with_method(weight=lab.wrong_parts.BothSides(0.2, 0.2)),
+        "dual clip forgotten": lambda: lab.with_method(weight=lab.Clip(0.2, 0.2)),
         "anchored elsewhere": lambda: (lab.with_method(anchor="behavior"), _RECOMPUTED),
     }

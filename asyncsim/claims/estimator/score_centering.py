@@ -17,19 +17,8 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, arm_logits, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
-
-
-def _weighing(kind: type[lab.Centered]) -> Plant:
-    def plant(spec: lab.Spec) -> lab.Spec:
-        weight: Any = spec.method.weight
-        return spec.replace(method=spec.method.replace(weight=kind(weight.truncated, weight.cap, weight.top)))
-
-    return plant
-
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, Vector, indexed, lab, sim
 
 _POINT = {
     "behavior_logits": (0.3, -0.2, 0.5, -0.6), "current_logits": (1.5, -0.9, 0.1, 0.4),
@@ -37,6 +26,14 @@ _POINT = {
 }  # fmt: skip
 _TRUNCATED = {**_POINT, "weight": "truncated", "top": 1}
 _PLAIN = {**_POINT, "weight": "none", "top": 2}
+
+
+def _weighing(kind: type[lab.Centered]) -> Plant:
+    def weight(spec: Any) -> lab.Weight:
+        own = spec.method.weight
+        return kind(own.truncated, own.cap, own.top)
+
+    return lambda spec: lab.with_method(weight=weight(spec))(spec)
 
 
 class ScoreCentering(PolicyPair, Claim):
@@ -59,63 +56,51 @@ class ScoreCentering(PolicyPair, Claim):
         self.w = self._weight(self.p / self.q)
         self.gain = self.rewards - self.offset
         self.scores = np.eye(len(self.q)) - self.p
-        changes = min(float(np.abs(x).max()) for x in (self._removed(), self._grad())) > 1e-6
+        self.removed = (self.q @ self.gain) * ((self.q * self.w) @ self.scores)
+        self.grad = (self.q * (self.gain - self.q @ self.gain) * self.w) @ self.scores
+        changes = min(float(np.abs(x).max()) for x in (self.removed, self.grad)) > 1e-6
         remedy = "move the offset, or take a cap that binds"
-        checks.require(changes, "offset", self.offset, "such that centering changes a gradient", remedy)
+        self.require(changes, "offset", "such that centering changes a gradient", remedy)
         if self.top is not None:
-            self._behind()
-
-    def _behind(self) -> None:
-        """A head of the sampler's likeliest actions, and behind it what is not the trainer's."""
-        few, bound = self.top <= len(self.q) - 2, f"at most {len(self.q) - 2}: a single action behind it is exact"
-        checks.require(few, "top", self.top, bound, "lower it")
-        order = np.sort(self.q)[::-1]
-        self.head = self.q >= order[self.top - 1]
-        behind = float(self.p[~self.head].sum())
-        clear = float(order[self.top - 1] - order[self.top]) > 1e-9 and behind >= 1e-6
-        checks.require(clear, "top", self.top, "at an edge without a tie, with mass behind it", "move a logit")
-        differ = float(np.abs(self._left()).max()) > 1e-6
-        checks.require(differ, "top", self.top, "such that something is left over", "move a logit, or leave top out")
+            # A head of the sampler's likeliest actions, and behind it what is not the trainer's.
+            few, bound = self.top <= len(self.q) - 2, f"at most {len(self.q) - 2}: a single action behind it is exact"
+            self.require(few, "top", bound, "lower it")
+            order = np.sort(self.q)[::-1]
+            self.head = self.q >= order[self.top - 1]
+            behind = float(self.p[~self.head].sum())
+            clear = float(order[self.top - 1] - order[self.top]) > 1e-9 and behind >= 1e-6
+            self.require(clear, "top", "at an edge without a tie, with mass behind it", "move a logit")
+            rho = self.q[~self.head].sum() / self.p[~self.head].sum()
+            self.alpha = float(rho * self._weight(1.0 / rho))
+            differ = float(np.abs(self._left(self.alpha)).max()) > 1e-6
+            self.require(differ, "top", "such that something is left over", "move a logit, or leave top out")
 
     def _weight(s, ratio: np.ndarray) -> np.ndarray:
         return np.ones_like(ratio) if s.weight == "none" else np.minimum(ratio, s.cap)
 
-    def _alpha(s) -> float:
-        rho = s.q[~s.head].sum() / s.p[~s.head].sum()
-        return float(rho * s._weight(1.0 / rho))
-
-    def _grad(s) -> np.ndarray:
-        return (s.q * (s.gain - s.q @ s.gain) * s.w) @ s.scores
-
-    def _removed(s) -> np.ndarray:
-        return (s.q @ s.gain) * ((s.q * s.w) @ s.scores)
-
-    def _left(s, alpha: float | None = None) -> np.ndarray:
-        rest = ~s.head * (s.q * s.w - (s._alpha() if alpha is None else alpha) * s.p)
-        return (s.q @ s.gain) * (rest @ s.scores)
-
-    def _of(s, grad: np.ndarray, removed: np.ndarray, left: np.ndarray | None = None) -> dict[str, float]:
-        known = {} if s.top is None else indexed("left", s._left() if left is None else left)
-        return indexed("grad", grad) | indexed("removed", removed) | known
+    def _left(s, alpha: float) -> np.ndarray:
+        return (s.q @ s.gain) * ((~s.head * (s.q * s.w - alpha * s.p)) @ s.scores)
 
     def predict(s, alpha: float | None = None) -> dict[str, float]:
-        return s._of(s._grad(), s._removed(), None if s.top is None else s._left(alpha))
+        left = {} if s.top is None else indexed("left", s._left(s.alpha if alpha is None else alpha))
+        return indexed("grad", s.grad) | indexed("removed", s.removed) | left
 
     def check(s) -> dict[str, float]:
         everything = (s.q * s.w) @ s.scores
-        known = everything if s.top is None else (s.head * (s.q * s.w - s._alpha() * s.p)) @ s.scores
+        known = everything if s.top is None else (s.head * (s.q * s.w - s.alpha * s.p)) @ s.scores
         totals = np.zeros((3, len(s.q)))
         for chance, gain, own in zip(s.q, s.gain, s.w[:, None] * s.scores, strict=True):
             totals += chance * gain * np.array([own - everything, own, own - known])
-        return s._of(totals[0], totals[1] - totals[0], totals[2] - totals[0])
+        left = {} if s.top is None else indexed("left", totals[2] - totals[0])
+        return indexed("grad", totals[0]) | indexed("removed", totals[1] - totals[0]) | left
 
     wrong = {
-        "advantage centered under the current policy": lambda s: s._of(
-            (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores, s._removed()
+        "advantage centered under the current policy": lambda s: indexed(
+            "grad", (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores
         ),
-        "weight left out of the mean": lambda s: s._of(s._grad(), (s.q @ s.gain) * (s.q @ s.scores)),
-        "alpha of 1": lambda s: ScoreCentering.predict(s, 1.0),
-        "rest ignored": lambda s: ScoreCentering.predict(s, 0.0),
+        "weight left out of the mean": lambda s: indexed("removed", (s.q @ s.gain) * (s.q @ s.scores)),
+        "alpha of 1": lambda s: s.predict(1.0),
+        "rest ignored": lambda s: s.predict(0.0),
     }
 
     points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
@@ -137,6 +122,6 @@ class ScoreCentering(PolicyPair, Claim):
         return found | (lab.components("left", limit(weight) - centered) if point.get("top") else {})
 
     defects = {
-        "weights left out of the mean": lambda: (_weighing(lab.wrong_parts.Unweighted), _TRUNCATED),
+        "weights left out of the mean": lambda: _weighing(lab.wrong_parts.Unweighted),
         "alpha of 1": lambda: (_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
     }

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, indexed
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, indexed, sim
 from asyncsim.claims._points import sequence_point
 
 _NEAR = 2e-3
@@ -39,13 +38,9 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
 
     def joint(self) -> None:
         super().joint()
-        self.sequences = _bandit.enumerate_sequences(self)
-        self.log_ratio = self.sequences.log_current - self.sequences.log_behavior
-        self.paid_mass = self.paid(self.sequences)
         size, slope = (float(np.abs(x).max()) for x in (self._bias(), self._first()))
-        biased = size > 1e-6 and slope > 1e-4
         remedy = "take rewards that do not add up over independent tokens, and policies that differ"
-        checks.require(biased, "success", self.success, "such that token ratios are biased", remedy)
+        self.require(size > 1e-6 and slope > 1e-4, "success", "such that token ratios are biased", remedy)
 
     def _token_scores(s, logits: np.ndarray) -> np.ndarray:
         """Score of every token, flat `[Y, T, S*A]`."""
@@ -57,7 +52,7 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
 
     def _bias(s, others: np.ndarray | None = None) -> np.ndarray:
         """`others`: product of the ratios that a token's own leaves out."""
-        ratio = np.exp(s.log_ratio)
+        ratio = np.exp(s.sequences.log_ratio)
         others = s.sequences.ratio[:, None] / ratio if others is None else others
         return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), s._token_scores(s.current_logits))
 
@@ -66,30 +61,27 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
         moved = scores @ (s.current_logits - s.behavior_logits).ravel()
         return np.einsum("y,yt,ytk->k", -s.paid_mass, moved.sum(1, keepdims=True) - moved, scores)
 
-    def _enumerated(s, distance: complex) -> np.ndarray:
-        """Token-weighted less sequence-weighted scores at a complex share of the way, `[S*A]`."""
-        logits = s.behavior_logits + distance * (s.current_logits - s.behavior_logits)
-        tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
-        ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
-        scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
-        weight = ratio - ratio.prod(axis=1, keepdims=True)
-        places = np.eye(len(logits))[rows]
-        return np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, places, scores).ravel()
-
     def predict(s) -> dict[str, float]:
         return indexed("bias", s._bias()) | indexed("first", s._first())
 
     def check(s) -> dict[str, float]:
         each = [_bandit.exact_gradient(s, s.current_logits, s.success, t) for t in range(s.horizon)]
         bias = np.sum(each, axis=0) - _bandit.exact_gradient(s, s.current_logits, s.success)
-        return indexed("bias", bias) | indexed("first", np.imag(s._enumerated(1e-30j)) / 1e-30)
+        # Token-weighted less sequence-weighted scores at a complex share of the way.
+        logits = s.behavior_logits + 1e-30j * (s.current_logits - s.behavior_logits)
+        tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
+        ratio = (softmax(logits) / softmax(s.behavior_logits))[rows, tokens]
+        scores = np.eye(s.actions)[tokens] - softmax(logits)[rows]
+        weight = ratio - ratio.prod(axis=1, keepdims=True)
+        first = np.einsum("y,yt,ytr,yta->ra", s.paid_mass, weight, np.eye(len(logits))[rows], scores)
+        return indexed("bias", bias) | indexed("first", np.imag(first) / 1e-30)
 
     wrong = {
-        "prefix taken to be corrected": lambda s: (
-            s.predict() | indexed("bias", s._bias(np.exp(s.log_ratio[:, ::-1].cumsum(1)[:, ::-1] - s.log_ratio)))
+        "prefix taken to be corrected": lambda s: indexed(
+            "bias", s._bias(np.exp(s.sequences.log_ratio[:, ::-1].cumsum(1)[:, ::-1] - s.sequences.log_ratio))
         ),
-        "own token counted among the uncorrected": lambda s: (
-            s.predict() | indexed("bias", -(s.paid_mass * (s.sequences.ratio - 1.0)) @ s.sequences.score)
+        "own token counted among the uncorrected": lambda s: indexed(
+            "bias", -(s.paid_mass * (s.sequences.ratio - 1.0)) @ s.sequences.score
         ),
         "sign": lambda s: {name: -value for name, value in s.predict().items()},
     }

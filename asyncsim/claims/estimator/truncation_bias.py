@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._bandit import PaidSequencePair, enumerate_sequences, exact_gradient
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, checks, indexed
+from asyncsim.claims._bandit import PaidSequencePair, exact_gradient
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, indexed, lab, sim
 from asyncsim.claims._points import sequence_point
 
 _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
@@ -29,31 +27,24 @@ class TruncationBias(PaidSequencePair, Claim):
 
     def joint(self) -> None:
         super().joint()
-        self.sequences = enumerate_sequences(self)
-        largest = float(self.sequences.ratio.max())
+        self.ratio, largest = self.sequences.ratio, float(self.sequences.ratio.max())
         bound = f"below the largest sequence ratio {largest:.6g}"
-        checks.require(self.cap < largest, "cap", self.cap, bound, "a cap that never binds has no bias")
-        self.paid_mass = self.paid(self.sequences)
+        self.require(self.cap < largest, "cap", bound, "a cap that never binds has no bias")
+
+    def _bias(s, weight: np.ndarray) -> dict[str, float]:
+        return indexed("bias", weight @ s.sequences.score)
 
     def predict(s) -> dict[str, float]:
-        return indexed("bias", -(s.paid_mass * np.maximum(s.sequences.ratio - s.cap, 0.0)) @ s.sequences.score)
+        return s._bias(-(s.paid_mass * np.maximum(s.ratio - s.cap, 0.0)))
 
     def check(s) -> dict[str, float]:
         truncated = (s.paid_mass * np.minimum(s.sequences.ratio, s.cap)) @ s.sequences.score
         return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
 
     wrong = {
-        "masking in place of truncation": lambda s: indexed(
-            "bias", -(s.paid_mass * s.sequences.ratio * (s.sequences.ratio > s.cap)) @ s.sequences.score
-        ),
-        "token factors truncated before the product": lambda s: indexed(
-            "bias",
-            s.paid_mass
-            * (
-                np.minimum(np.exp(s.sequences.log_current - s.sequences.log_behavior), s.cap).prod(axis=1)
-                - s.sequences.ratio
-            )
-            @ s.sequences.score,
+        "masking in place of truncation": lambda s: s._bias(-(s.paid_mass * s.ratio * (s.ratio > s.cap))),
+        "token factors truncated before the product": lambda s: s._bias(
+            s.paid_mass * (np.minimum(np.exp(s.sequences.log_ratio), s.cap).prod(axis=1) - s.ratio)
         ),
         "sign": lambda s: {name: -value for name, value in s.predict().items()},
     }
@@ -64,17 +55,15 @@ class TruncationBias(PaidSequencePair, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Not by the name of truncated weights, which refuses caps below 1.
-        method = sim.methods.full_is(advantage=sim.advantages.none()).replace(
-            weight=lab.Ratio("sequence", point["cap"])
-        )
-        spec = lab.planted(point, method, plant)
+        weight = lab.Ratio("sequence", point["cap"])
+        spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()).replace(weight=weight), plant)
         truth = sim.oracle.exact(spec.task, lab.places(point)[0], spec.policy)[1]
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point, cap=point["cap"])
         return lab.components("bias", lab.limit_of(spec, point) - truth, allowance)
 
     defects = {
         "masking instead of truncation": lambda: (
-            (lambda spec: spec.replace(method=spec.method.replace(weight=lab.Masked(spec.method.weight.cap)))),
+            lab.with_method(weight=lab.Ratio("sequence"), factors=(sim.factors.sequence_mask(0.0, 1.5),)),
             _MARKOV,
         ),
         "token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV),

@@ -17,23 +17,22 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base.declared import Draw, Integer, Positive, Real, Vector
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import drawn_tables, of_states, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, lab, replaced, sim
 
-
-def _of(value: np.ndarray, first: np.ndarray) -> dict[str, float]:
-    return indexed("value", value) | indexed("first", first)
+_BEHAVIOR, _CURRENT = ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)), ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
+_REWARDS = ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
+_POINT = {
+    "behavior_logits": _BEHAVIOR, "current_logits": _CURRENT, "rewards": _REWARDS, "discount": 0.8, "steps": 3
+}  # fmt: skip
+_ONE = {**_POINT, "rho_cap": 1.0, "trace_cap": 0.7}
 
 
 def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Step, np.ndarray, np.ndarray]:
     """All segments under critics `[R, S]`, the first states and the chances of the segments from there, `[N]`."""
-    tables = [
-        lab.torch.log_softmax(lab.torch.tensor(point[f"{name}_logits"], dtype=lab.torch.float64), -1)
-        for name in ("current", "behavior")
-    ]
+    names, double = ("current_logits", "behavior_logits"), lab.torch.float64
+    tables = [lab.torch.log_softmax(lab.torch.tensor(point[name], dtype=double), -1) for name in names]
     # Every start with every sequence of actions, `[N, n + 1]` and `[N, n]`.
     states, actions = np.shape(point["rewards"])
     rows = np.array(list(itertools.product(range(states), *[range(actions)] * point["steps"])))
@@ -49,16 +48,8 @@ def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Ste
     recorded = {"log_prob": column(then), "value": critic[..., :-1], "successor_value": beyond}
     outputs = {"log_prob": column(now), "value": critic[..., :-1]}
     step = lab.given(method, outputs, recorded, lab.torch.ones_like(beyond))
-    step.batch.token_reward = column(lab.torch.tensor(point["rewards"], dtype=lab.torch.float64)[state[:, :-1], action])
+    step.batch.token_reward = column(lab.torch.tensor(point["rewards"], dtype=double)[state[:, :-1], action])
     return step, state[:, 0], then.sum(-1).exp().numpy()
-
-
-_BEHAVIOR, _CURRENT = ((0.3, -0.2), (0.0, 0.7), (-0.5, 0.2)), ((1.0, -0.6), (-0.4, 0.2), (0.9, -0.3))
-_REWARDS = ((0.0, 0.3), (1.0, -0.2), (0.1, 0.6))
-_POINT = {
-    "behavior_logits": _BEHAVIOR, "current_logits": _CURRENT, "rewards": _REWARDS, "discount": 0.8, "steps": 3
-}  # fmt: skip
-_ONE = {**_POINT, "rho_cap": 1.0, "trace_cap": 0.7}
 
 
 class VTrace(Claim):
@@ -82,11 +73,11 @@ class VTrace(Claim):
         for name in ("current_logits", "rewards"):
             checks.finite_array(name, getattr(self, name).tolist(), shape, "give as many as behavior_logits")
         few = shape[1] ** self.steps <= 4096
-        checks.require(few, "steps", self.steps, f"such that {shape[1]}**steps <= 4096", "shorten the segments")
-        checks.require(self.trace_cap <= self.rho_cap, "trace_cap", self.trace_cap, "at most rho_cap", "lower it")
+        self.require(few, "steps", f"such that {shape[1]}**steps <= 4096", "shorten the segments")
+        self.require(self.trace_cap <= self.rho_cap, "trace_cap", "at most rho_cap", "lower it")
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
         paid = float(np.abs(self._sweep(*self._capped(self.rho_cap))).max()) > 1e-6
-        checks.require(paid, "rewards", self.rewards.tolist(), "not all 0", "a value of 0 says nothing")
+        self.require(paid, "rewards", "not all 0", "a value of 0 says nothing")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -111,9 +102,6 @@ class VTrace(Claim):
         total = least.sum(axis=1, keepdims=True)
         return least / total, total
 
-    def _value(s, policy: np.ndarray) -> np.ndarray:
-        return np.linalg.solve(np.eye(len(policy)) - s.discount * s._lead(policy), (policy * s.rewards).sum(axis=1))
-
     def _sweep(s, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
         """V after one sweep from 0."""
         carry = s.discount * s._lead(np.minimum(s.trace_cap * s.mu, s.pi))
@@ -123,9 +111,7 @@ class VTrace(Claim):
     def _moves(s, values: np.ndarray) -> np.ndarray:
         """Mean target of each state less its value, segment by segment: where caps are low, nearly all cancels."""
         found = np.zeros(len(values))
-        for start, actions in itertools.product(
-            range(len(values)), itertools.product(range(s.mu.shape[1]), repeat=s.steps)
-        ):
+        for start, *actions in itertools.product(range(len(values)), *[range(s.mu.shape[1])] * s.steps):
             state, chance, carried, total = start, 1.0, 1.0, 0.0
             for action in actions:
                 after, ratio = (state + action) % len(values), s.pi[state, action] / s.mu[state, action]
@@ -138,19 +124,21 @@ class VTrace(Claim):
 
     def predict(s, value_of: np.ndarray | None = None) -> dict[str, float]:
         policy, total = s._capped(s.rho_cap)
-        return _of(s._value(policy if value_of is None else value_of), s._sweep(policy, total))
+        of = policy if value_of is None else value_of
+        value = np.linalg.solve(np.eye(len(of)) - s.discount * s._lead(of), (of * s.rewards).sum(axis=1))
+        return indexed("value", value) | indexed("first", s._sweep(policy, total))
 
     def check(s) -> dict[str, float]:
         states = len(s.mu)
         first = s._moves(np.zeros(states))
         # The operator is affine: probe it once for each state.
         matrix = np.stack([s._moves(row) - first for row in np.eye(states)], axis=1)
-        return _of(np.linalg.solve(matrix, -first), first)
+        return indexed("value", np.linalg.solve(matrix, -first)) | indexed("first", first)
 
     wrong = {
-        "least of both not renormalized": lambda s: VTrace.predict(s, np.minimum(s.rho_cap * s.mu, s.pi)),
-        "value of the current policy": lambda s: VTrace.predict(s, s.pi),
-        "value of the behavior policy": lambda s: VTrace.predict(s, s.mu),
+        "least of both not renormalized": lambda s: s.predict(np.minimum(s.rho_cap * s.mu, s.pi)),
+        "value of the current policy": lambda s: s.predict(s.pi),
+        "value of the behavior policy": lambda s: s.predict(s.mu),
         "trace cap decides the fixed point": lambda s: s.but(rho_cap=s.trace_cap).predict(),
         "a step more": lambda s: s.but(steps=s.steps + 1).predict(),
     }
@@ -171,11 +159,8 @@ class VTrace(Claim):
         return lab.components("value", np.linalg.solve(np.eye(states) - matrix, first)) | lab.components("first", first)
 
     defects = {
-        "ratios of errors not capped": lambda: (replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)), _ONE),
-        "trace cap on the errors": lambda: (replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)), _ONE),
-        "product of traces one token off": lambda: (
-            replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)),
-            _ONE,
-        ),
-        "another discount": lambda: (replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)), _ONE),
+        "ratios of errors not capped": lambda: replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 9.0, 0.7)),
+        "trace cap on the errors": lambda: replaced(advantage=sim.advantages.vtrace(0.8, 1.0, 0.7, 0.7)),
+        "product of traces one token off": lambda: replaced(advantage=lab.wrong_parts.Shifted(0.8, 1.0, 1.0, 0.7)),
+        "another discount": lambda: replaced(advantage=sim.advantages.vtrace(0.85, 1.0, 1.0, 0.7)),
     }

@@ -10,11 +10,10 @@ import torch
 from asyncsim import tasks
 from asyncsim.base.records import Point
 from asyncsim.base.trace import Trace
-from asyncsim.claims._trial import Estimate, Plant, Wrapped, too_rare, units_for
+from asyncsim.claims._trial import Estimate, Plant, too_rare, units_for
 from asyncsim.claims.lab.runs import displaced, mean_of, run, second_moment_of
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._method import Method
-from asyncsim.policies._policy import Act
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""
@@ -23,6 +22,10 @@ MOST = 6_000_000
 """Samples that a trial takes at most."""
 WORST = 0.05
 """Relative bias of a batch's ESS, and inverse of the samples that decide it, beyond which a bias cannot be bounded."""
+AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
+"""E W^(1/2)."""
+MOMENTS = ["ess", "chi_square", AFFINITY]
+"""Metrics that `moments` reads."""
 
 
 class Chain:
@@ -30,11 +33,11 @@ class Chain:
 
     def __init__(self, point: Point, fraction: float = 1.0) -> None:
         self.task: Any = tasks.bit_chain(point["horizon"], fraction)
+        bits = point["horizon"]
         # Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`.
-        wrong = np.zeros(point["horizon"])
         self.behavior, self.current = (
-            np.stack([np.linspace(*point[f"{name}_margins"], point["horizon"]), wrong], 1).ravel()
-            for name in ("behavior", "current")
+            np.stack([np.linspace(first, last, bits), np.zeros(bits)], 1).ravel()
+            for first, last in (point["behavior_margins"], point["current_margins"])
         )
 
     def moment(self, power: float) -> float:
@@ -62,12 +65,6 @@ def replicates_for(spread: float, effect: float, comparisons: int) -> int:
     """
     error = spread / math.sqrt(SAMPLES * BATCHES)
     return max(32, min(units_for(error, effect, comparisons), MOST // (SAMPLES * BATCHES)))
-
-
-AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
-"""E W^(1/2)."""
-MOMENTS = ["ess", "chi_square", AFFINITY]
-"""Metrics that `moments` reads."""
 
 
 def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimate]:
@@ -123,10 +120,3 @@ def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, mos
             f"E W^2 = {moment(2.0):.3g} rests on too few of the {samples} samples of a batch; move the policies closer"
         )
     return too_rare(spread, most)
-
-
-class OneNumber(Wrapped):
-    """Every bit is drawn with the number of the first."""
-
-    def act(self, view: Any, seen: Any, draws: Any, token: int, *more: Any) -> Act:
-        return self._inner.act(view, seen, draws, 0, *more)

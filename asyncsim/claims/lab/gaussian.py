@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncsim import methods, schedules, tasks, updates
+from asyncsim import methods, schedules, tasks
 from asyncsim.base.records import Point
+from asyncsim.claims.lab.runs import ascent
 from asyncsim.running.spec import Spec
-from asyncsim.updates._link import chain
 
 _LONGEST = 2000
 """Updates of a warm-up, at most."""
@@ -22,16 +22,12 @@ def warm_up(point: Point) -> int:
 
 def bandit(point: Point, count: int, replicates: int, diagnostics: list[Any]) -> Spec:
     """So many updates by leave-one-out REINFORCE without ratios."""
-    return Spec(
+    task, schedule = (
         tasks.gaussian_bandit(point["curvature"], width=point["width"]),
         schedules.fixed(point["staleness"]),
-        methods.reinforce(),
-        chain(updates.sgd(point["step"])),
-        samples_per_group=point["samples"],
-        updates=count,
-        replicates=replicates,
-        diagnostics=diagnostics,
     )
+    size = {"samples_per_group": point["samples"], "replicates": replicates, "sampling": "monte_carlo"}
+    return ascent(task, schedule, methods.reinforce(), point["step"], count, diagnostics=diagnostics, **size)
 
 
 def settled(point: Point) -> str | None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from asyncsim import advantages, methods, schedules, tasks, updates
-from asyncsim.base.records import Estimate, Point
+from asyncsim.base.records import Point
 from asyncsim.claims._trial import Plant
-from asyncsim.claims.lab.plants import with_method
+from asyncsim.claims.lab.plants import with_method, with_task
 from asyncsim.methods._method import Method
 from asyncsim.running.spec import Spec
 from asyncsim.updates._link import chain
@@ -36,9 +35,7 @@ def listed(point: Point) -> Any:
     """The same in as many steps as can be enumerated, for a process in which only the actions are random."""
     task = task_of(point)
     affordable = int(math.log(_LISTED) / math.log(task.actions))
-    return tasks.mdp(
-        point["transition"], point["rewards"], horizon=min(task.horizon, affordable), discount=point["discount"]
-    )
+    return dataclasses.replace(task, horizon=min(task.horizon, affordable))
 
 
 def left_out(task: Any) -> float:
@@ -63,20 +60,10 @@ def exact(spec: Spec, logits: Any) -> tuple[np.ndarray, np.ndarray]:
     return value.numpy(), gradient.numpy()
 
 
-def with_discount(change: Callable[[float], float]) -> Plant:
-    """A plant: another discount of the task."""
-    return lambda spec: spec.replace(task=dataclasses.replace(spec.task, discount=change(spec.task.discount)))
-
-
 def discount_in_advantage(spec: Spec) -> Spec:
     """The discount in the advantage alone: later states weigh as much as the first."""
     discount = spec.task.discount  # type: ignore[attr-defined]
-    return with_method(advantage=advantages.returns_to_go(discount))(with_discount(lambda discount: 1.0)(spec))
-
-
-def exactly(value: float, tolerance: float) -> Estimate:
-    """An estimate without sampling."""
-    return Estimate(float(value), tolerance=tolerance)
+    return with_method(advantage=advantages.returns_to_go(discount))(with_task(lambda task: {"discount": 1.0})(spec))
 
 
 def why_long(point: Point) -> str | None:

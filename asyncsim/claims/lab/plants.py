@@ -6,7 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,13 +15,12 @@ from torch import Tensor
 from asyncsim import updates
 from asyncsim.base import records
 from asyncsim.claims._trial import Plant, Wrapped
-from asyncsim.methods._weights import NoRatio, Weight
+from asyncsim.methods._weights import NoRatio
 from asyncsim.policies._policy import Act, Forward
 from asyncsim.running.spec import Spec
-from asyncsim.step import ratios
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.step import Step
-from asyncsim.step.versions import View, Weights
+from asyncsim.step.versions import View
 from asyncsim.updates import _link
 from asyncsim.updates._link import Record, State
 
@@ -44,6 +43,11 @@ def with_method(**settings: Any) -> Plant:
     return lambda spec: spec.replace(method=spec.method.replace(**settings))
 
 
+def with_task(change: Callable[[Any], dict[str, Any]]) -> Plant:
+    """A plant: the same spec, its task with other settings that are made of its own."""
+    return lambda spec: spec.replace(task=dataclasses.replace(spec.task, **change(spec.task)))
+
+
 def wrapping(**kinds: type[Wrapped]) -> Plant:
     """A plant: the same spec, some of its parts wrapped."""
     return lambda spec: spec.replace(**{name: kind(getattr(spec, name)) for name, kind in kinds.items()})
@@ -51,7 +55,7 @@ def wrapping(**kinds: type[Wrapped]) -> Plant:
 
 def wrapping_advantage(kind: type[Wrapped]) -> Plant:
     """A plant: the same spec, the advantage of its method wrapped."""
-    return lambda spec: spec.replace(method=spec.method.replace(advantage=kind(spec.method.advantage)))
+    return lambda spec: with_method(advantage=kind(spec.method.advantage))(spec)
 
 
 dropped_ratio = with_method(weight=NoRatio())
@@ -67,72 +71,65 @@ momentum_inserted = relinked(lambda *links: (updates.momentum(0.5), *links))
 """A heavy ball in front of the chain."""
 
 
-class PolicyDefect(Wrapped):
-    """A policy whose forward pass returns `altered` log-probs; everything else is the wrapped policy's."""
-
-    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        raise NotImplementedError
-
-    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        outputs, pullback = self._inner.forward(view, batch, names)
-        return Forward({k: self.altered(v, batch) if k == "log_prob" else v for k, v in outputs.items()}, pullback)
+def overriding(**methods: Callable[..., Any]) -> Any:
+    """A wrapper with other methods of these names, each a function of the wrapped component and its arguments."""
+    members = {
+        name: lambda self, *given, to=to, **named: to(self._inner, *given, **named) for name, to in methods.items()
+    }
+    return type("Overriding", (Wrapped,), members)
 
 
-class Tempered(PolicyDefect):
-    """Log-probs scored at another temperature than actions are sampled at."""
+def rescoring(change: Callable[[Any, Tensor, Batch], Tensor]) -> Any:
+    """A policy whose forward pass returns other log-probs, made of the policy, its own ones and the batch."""
 
-    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        return log_prob / 0.9
+    def forward(policy: Any, view: View, batch: Batch, names: Iterable[str]) -> Forward:
+        outputs, pullback = policy.forward(view, batch, names)
+        return Forward({k: change(policy, v, batch) if k == "log_prob" else v for k, v in outputs.items()}, pullback)
 
-
-class Sharpened(Wrapped):
-    """A policy that acts and scores at a temperature of 0.9 but leaves it out of the derivative."""
-
-    def prepare(self, parameters: Tensor) -> Weights:
-        return self._inner.prepare(parameters / 0.9)
+    return overriding(forward=forward)
 
 
-class ShortProduct(PolicyDefect):
-    """The last token is left out of the sequence's log-prob."""
-
-    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        mask = torch.ones_like(log_prob)
-        mask[..., -1] = 0.0
-        return log_prob * mask
-
-
-class Uncut(Wrapped):
-    """A sampler cut by top-p that reports the whole policy's log-probs."""
-
-    def record(self, view: View, batch: Batch) -> Outputs:
-        return {"log_prob": self._inner.score(view, batch)}
+Tempered = rescoring(lambda policy, log_prob, batch: log_prob / 0.9)
+"""Log-probs scored at another temperature than actions are sampled at."""
+Sharpened = overriding(prepare=lambda policy, parameters: policy.prepare(parameters / 0.9))
+"""A policy that acts and scores at a temperature of 0.9 but leaves it out of the derivative."""
+Uncut = overriding(record=lambda policy, view, batch: {"log_prob": policy.score(view, batch)})
+"""A sampler cut by top-p that reports the whole policy's log-probs."""
+NoiseTwice = overriding(misreport=lambda p, outputs, draws: p.misreport(p.misreport(outputs, draws), draws))
+"""An engine whose reports get their noise twice."""
+OneNumber = overriding(act=lambda policy, view, seen, draws, token, *more: policy.act(view, seen, draws, 0, *more))
+"""Every bit is drawn with the number of the first."""
 
 
-class Unscored(Wrapped):
-    """The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
-
-    def compared(self, view: View, batch: Batch) -> Outputs:
-        sampled = batch.behavior["log_prob"] if batch.behavior else self._inner.record(view, batch)["log_prob"]
-        return {"scored_log_prob": sampled}
+def _without_last(policy: Any, log_prob: Tensor, batch: Batch) -> Tensor:
+    mask = torch.ones_like(log_prob)
+    mask[..., -1] = 0.0
+    return log_prob * mask
 
 
-class NoiseTwice(Wrapped):
-    """An engine whose reports get their noise twice."""
-
-    def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
-        return self._inner.misreport(self._inner.misreport(outputs, draws), draws)
+ShortProduct = rescoring(_without_last)
+"""The last token is left out of the sequence's log-prob."""
 
 
-class NoiseAnew(Wrapped):
-    """An engine that samples from noisy logits and records the log-prob under noise drawn anew."""
+def _compared(policy: Any, view: View, batch: Batch) -> Outputs:
+    sampled = batch.behavior["log_prob"] if batch.behavior else policy.record(view, batch)["log_prob"]
+    return {"scored_log_prob": sampled}
 
-    def act(self, view: View, state: Tensor, draws: Draws, token: int, *more: Any) -> Act:
-        act = self._inner.act(view, state, draws, token, *more)
-        engine, generator = self._inner.engine, torch.Generator().manual_seed(token)
-        replicate = torch.arange(len(state)).reshape(-1, 1, 1)
-        row = view.weights["log_prob"][int(view.slot.flat[0])][replicate, state]
-        noisy = torch.log_softmax(row + engine.noise * torch.randn(row.shape, generator=generator), dim=-1)
-        return Act(act.action, {"log_prob": noisy.gather(-1, act.action.unsqueeze(-1))[..., 0]})
+
+Unscored = overriding(compared=_compared)
+"""The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
+
+
+def _act_with_noise_anew(policy: Any, view: View, state: Tensor, draws: Draws, token: int, *more: Any) -> Act:
+    act = policy.act(view, state, draws, token, *more)
+    generator, replicate = torch.Generator().manual_seed(token), torch.arange(len(state)).reshape(-1, 1, 1)
+    row = view.weights["log_prob"][int(view.slot.flat[0])][replicate, state]
+    noisy = torch.log_softmax(row + policy.engine.noise * torch.randn(row.shape, generator=generator), dim=-1)
+    return Act(act.action, {"log_prob": noisy.gather(-1, act.action.unsqueeze(-1))[..., 0]})
+
+
+NoiseAnew = overriding(act=_act_with_noise_anew)
+"""An engine that samples from noisy logits and records the log-prob under noise drawn anew."""
 
 
 def engine_replaced(**settings: Any) -> Plant:
@@ -148,22 +145,6 @@ def engine_replaced(**settings: Any) -> Plant:
 def with_policy(wrapper: type[Wrapped]) -> Any:
     """A plant that wraps the spec's policy."""
     return lambda spec: spec.replace(policy=wrapper(spec.trained_policy))
-
-
-@dataclass(frozen=True)
-class Masked(Weight):
-    """Ratios above the cap set to 0 instead of to the cap."""
-
-    cap: float
-
-    level: ClassVar[str] = "sequence"  # type: ignore[misc]
-
-    def applied(self, step: Step) -> Tensor:
-        weight = ratios.usable(step.sequence(step.log_ratio))
-        return torch.where(weight > self.cap, torch.zeros_like(weight), weight)
-
-    def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        return self.applied(step) * advantage
 
 
 class FourthPower(Wrapped):

@@ -20,6 +20,11 @@ from asyncsim.step.step import Step
 
 _LONGEST, _DRAWN = 3000, 16_000.0
 """Updates of a warm-up, and gradients of all replicates times the square of the effect, at most."""
+batch_used_twice = replaced(system=schedules.fixed(1), epochs=2)
+"""Two updates on every batch: half of the neighbors share their samples."""
+SPREAD = 0.12
+"""Relative standard deviation of one replicate's mean square where a bound is tight; measured, it is at most 0.09. The
+larger value tests the term of a delay, 0.38 of the bound, as sharply as the whole."""
 
 
 def products(
@@ -80,19 +85,10 @@ def run_standing(
     return run(spec, seed, plant)
 
 
-batch_used_twice = replaced(system=schedules.fixed(1), epochs=2)
-"""Two updates on every batch: half of the neighbors share their samples."""
-
-
 def off_center(spec: Spec) -> Spec:
     """A start one standard deviation of the gradient's noise away from the minimum."""
     task: Any = spec.task
     return spec.replace(task=tasks.quadratic(task.curvatures, noise=task.noise, start=task.noise))
-
-
-SPREAD = 0.12
-"""Relative standard deviation of one replicate's mean square where a bound is tight; measured, it is at most 0.09. The
-larger value tests the term of a delay, 0.38 of the bound, as sharply as the whole."""
 
 
 def mean_square(

@@ -1,16 +1,18 @@
-"""Runs that trials share: descent on a quadratic, a bandit's population, a policy held away from frozen behavior."""
+"""Runs that trials share: descent on a quadratic, bandits on all samples or frozen data, displaced policies."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from asyncsim import methods, schedules, updates
+from asyncsim import methods, schedules, tasks, updates
+from asyncsim.base import checks
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
-from asyncsim.claims._trial import Estimate, Plant
+from asyncsim.claims._trial import Estimate, Plant, Point
 from asyncsim.claims.lab.plants import Displace
 from asyncsim.diagnostics._diagnostic import Metric, chosen
 from asyncsim.methods._method import Method
@@ -19,6 +21,9 @@ from asyncsim.running.spec import Spec
 from asyncsim.sampling import oracle
 from asyncsim.step.step import Step
 from asyncsim.updates._link import Link, chain
+
+PLACE = Metric("place", lambda step: step.parameters[:, 0])
+"""First parameter before the update, `[R]`."""
 
 
 def run(spec: Spec, seed: int, plant: Plant) -> Trace:
@@ -32,9 +37,9 @@ def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
 
 
 def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **settings: Any) -> Spec:
-    """So many plain steps along population gradients of a bandit; `settings` of the spec."""
-    options = {"replicates": 1, "diagnostics": "none", **settings}
-    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, sampling="enumerate", **options)
+    """So many plain steps along gradients of a bandit, of its population by default; `settings` of the spec."""
+    options = {"replicates": 1, "sampling": "enumerate", "diagnostics": "none", **settings}
+    return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, **options)
 
 
 def population(task: Any, method: Method) -> Spec:
@@ -62,21 +67,18 @@ def displaced(
     """
     behavior, current = places
     samples, batches, replicates = size
+    by = current - behavior
     return Spec(
         task,
         schedules.frozen(),
         method or methods.full_is(),
-        chain(Displace(tuple(current - behavior))),
+        chain(Displace(tuple(map(tuple, by)) if by.ndim == 2 else tuple(by))),
         samples_per_group=samples,
         updates=batches + 1,
         replicates=replicates,
         initial=behavior,
         diagnostics=diagnostics,
     )
-
-
-PLACE = Metric("place", lambda step: step.parameters[:, 0])
-"""First parameter before the update, `[R]`."""
 
 
 class MeanGradient:
@@ -131,3 +133,31 @@ def second_moment_of(trace: Trace) -> Estimate:
     """E W^2, which is 1 + chi^2."""
     chi_square = mean_of(trace, "chi_square")
     return chi_square._replace(value=1.0 + chi_square.value)
+
+
+def offline(point: Point, method: Method, step: float, count: int) -> Spec:
+    """Population gradients of the behavior's data, from the behavior on."""
+    rewards = point["rewards"]
+    task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=point["behavior_logits"])
+    return ascent(task, schedules.frozen(), method, step, count)
+
+
+def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float) -> np.ndarray:
+    """Where runs end that doubling does not move by more than the tolerance, from so many updates on.
+
+    Raises `InputError` where sixteen times as many do not settle either.
+    """
+    most, before = 16 * updates, ending(updates // 2)
+    while True:
+        after = ending(updates)
+        moved = float(np.abs(after - before).max())
+        if moved <= tolerance:
+            return after
+        bound = f"at most {tolerance:g}; give no arm a much smaller probability or gain than the others"
+        checks.require(updates < most, f"movement in the second half of {updates} updates", moved, *bound.split("; "))
+        before, updates = after, 2 * updates
+
+
+def arms(name: str, values: Any, tolerance: float) -> dict[str, Estimate]:
+    """An estimate for each arm."""
+    return {f"{name}[{k}]": Estimate(float(value), tolerance=tolerance) for k, value in enumerate(values)}

@@ -20,6 +20,9 @@ from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
 _DRAWN = 500
+SAMPLES, BATCHES = 2048, 8
+_SPREAD = 2.1
+"""Largest relative standard deviation of one sample's quantity at the points of the trials (measured)."""
 
 
 def bandit(arms: int, metrics: list[Any], tokens: int = 1) -> Spec:
@@ -38,11 +41,6 @@ def two_arms(share: float, weight: float) -> tuple[np.ndarray, np.ndarray]:
     mu = np.array([[share, 1.0 - share]])
     pi = np.array([[share * weight, 1.0 - share * weight]])
     return np.log(pi), np.log(mu)
-
-
-SAMPLES, BATCHES = 2048, 8
-_SPREAD = 2.1
-"""Largest relative standard deviation of one sample's quantity at the points of the trials (measured)."""
 
 
 def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[int, int, int]) -> Spec:

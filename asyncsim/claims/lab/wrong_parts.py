@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim import advantages, methods
 from asyncsim.advantages._traces import Tokens, behind, corrected, tokens
-from asyncsim.claims.lab.plants import PolicyDefect
+from asyncsim.claims.lab.plants import rescoring
 from asyncsim.methods._weights import Clip, DualClip, zero_outside
 from asyncsim.methods.actor_critic import Centered
 from asyncsim.step import ratios
@@ -109,9 +109,10 @@ class AllTapered(Tapered):
         return step.sequence(step.log_ratio).exp().clamp(max=1.0) * advantage
 
 
-class NoisyTrainer(PolicyDefect):
-    """A trainer that draws the engine's noise anew when it scores."""
+def _with_noise(policy: Any, log_prob: Tensor, batch: Batch) -> Tensor:
+    noise = np.random.default_rng(0).normal(scale=policy.engine.noise, size=log_prob.shape)
+    return log_prob + log_prob.new_tensor(noise)
 
-    def altered(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        noise = np.random.default_rng(0).normal(scale=self._inner.engine.noise, size=log_prob.shape)
-        return log_prob + log_prob.new_tensor(noise)
+
+NoisyTrainer = rescoring(_with_noise)
+"""A trainer that draws the engine's noise anew when it scores."""

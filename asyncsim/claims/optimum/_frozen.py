@@ -5,24 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base.declared import Vector
-from asyncsim.claims._bandit import Arms, softmax
+from asyncsim.claims._bandit import Arms, arm_rewards, softmax
 
 
 class Frozen(Arms):
     """Base of points with rewards of arms and the logits of a frozen behavior mu."""
 
+    _logits = (0.5, 0.1, -0.3, 0.2, 0.0)
     behavior_logits = Vector(
-        typical=(-2.0, 2.0),
-        sizes=(4, 4),
-        example=(0.5, 0.1, -0.3, 0.2, 0.0),
-        doc="logits of the frozen behavior, by arm",
+        typical=(-2.0, 2.0), sizes=(4, 4), example=_logits, doc="logits of the frozen behavior, by arm"
     )
-    rewards = Vector(
-        typical=(0.0, 1.0), sizes=(4, 4), example=(0.0, 0.3, 0.9, 1.0, 0.5), unit="reward", doc="rewards of the arms"
-    )
+    rewards = arm_rewards(0.0, 0.3, 0.9, 1.0, 0.5, least=4, doc="rewards of the arms")
 
     def joint(self) -> None:
-        """As many logits as rewards."""
         super().joint()
         self.mu = softmax(self.behavior_logits)
         self.mean = float(self.mu @ self.rewards)

@@ -13,36 +13,11 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, checks, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, lab, replaced, sim
 from asyncsim.claims.optimum._frozen import Frozen, project
 
-
-def _implicit_step(theta: np.ndarray, x: np.ndarray, length: float) -> np.ndarray:
-    """new = theta + length (x - softmax(new)), up to a constant.
-
-    With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function. The
-    constant c is the root of sum p = 1. Logits come from log p where p is positive, which keeps digits on a long step.
-    """
-    z = length * x + theta + np.log(length)
-
-    def mass(c: float) -> np.ndarray:
-        return np.real(wrightomega(z - c)) / length
-
-    arms = x.size
-    low = float(z.max()) - length - np.log(length) - 1.0
-    high = float(z.max()) - length / arms - np.log(length / arms) + 1.0
-    c = brentq(lambda c: float(mass(c).sum()) - 1.0, low, high, xtol=1e-15 * max(1.0, length), rtol=1e-15)
-    p = mass(c)
-    linear = z - np.log(length) - c - length * p
-    return np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear)
-
-
-_UPDATES = 800
-_STEP = 3.0
-_TOLERANCE = 1e-6
+_UPDATES, _STEP, _TOLERANCE = 800, 3.0, 1e-6
 _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}
 
 
@@ -58,32 +33,42 @@ class AsymreProjection(Frozen, Claim):
         super().joint()
         margin = 1e-9 * max(float(np.ptp(self.rewards)), abs(self.mean))
         bound = f"below the behavior's mean reward {self.mean:.6g}"
-        checks.require(self.offset < self.mean - margin, "offset", self.offset, bound, "lower it")
+        self.require(self.offset < self.mean - margin, "offset", bound, "lower it")
 
-    @property
-    def target(self) -> np.ndarray:
-        """x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative."""
-        x: np.ndarray = self.mu * (self.rewards - self.offset)
-        return x / x.sum()
-
-    def _clip_and_rescale(s) -> dict[str, float]:
-        positive_part = np.maximum(s.target, 0.0)
-        return indexed("pi", positive_part / positive_part.sum())
+        # x = mu (r - V) / (V_mu - V); sums to 1, entries may be negative.
+        x = self.mu * (self.rewards - self.offset)
+        self.target: np.ndarray = x / x.sum()
 
     def predict(s) -> dict[str, float]:
         return indexed("pi", project(s.target))
 
     def check(s) -> dict[str, float]:
-        x = s.target
-        theta, length = np.zeros(x.size), 1.0
+        """Steps of new = theta + length (x - softmax(new)), up to a constant.
+
+        With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function. The
+        constant c is the root of sum p = 1. Logits come from log p where p is positive: digits stay on a long step.
+        """
+        x, arms = s.target, s.target.size
+        theta, length = np.zeros(arms), 1.0
+
+        def mass(c: float) -> np.ndarray:
+            return np.real(wrightomega(z - c)) / length
+
         for _ in range(45):
-            theta = _implicit_step(theta, x, length)
-            length *= 2.0
+            z = length * x + theta + np.log(length)
+            low = float(z.max()) - length - np.log(length) - 1.0
+            high = float(z.max()) - length / arms - np.log(length / arms) + 1.0
+            c = brentq(lambda c: float(mass(c).sum()) - 1.0, low, high, xtol=1e-15 * max(1.0, length), rtol=1e-15)
+            p = mass(c)
+            linear = z - np.log(length) - c - length * p
+            theta, length = np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear), 2.0 * length
         return indexed("pi", softmax(theta))
 
     wrong = {
         "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", project(s.rewards)),
-        "negative entries clipped and the rest rescaled": _clip_and_rescale,
+        "negative entries clipped and the rest rescaled": lambda s: indexed(
+            "pi", np.maximum(s.target, 0.0) / np.maximum(s.target, 0.0).sum()
+        ),
         "best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax()),
     }
 
@@ -96,10 +81,9 @@ class AsymreProjection(Frozen, Claim):
         step = _STEP / max(1.0, float(np.abs(np.array(point["rewards"]) - point["offset"]).max()))
 
         def ending(updates: int) -> np.ndarray:
-            return lab.frozen.policy(
-                lab.run(lab.frozen.offline(point, method, step, updates), seed, plant).parameters[0]
-            )
+            spec = lab.offline(point, method, step, updates)
+            return lab.probabilities(lab.run(spec, seed, plant).parameters[0])
 
-        return lab.frozen.arms("pi", lab.frozen.settled(ending, _UPDATES, 0.1 * _TOLERANCE), _TOLERANCE)
+        return lab.arms("pi", lab.settled(ending, _UPDATES, 0.1 * _TOLERANCE), _TOLERANCE)
 
-    defects = {"behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT)}
+    defects = {"behavior refreshed": lambda: replaced(system=lab.fixed(0))}

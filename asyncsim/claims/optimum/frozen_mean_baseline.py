@@ -12,25 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, indexed, lab, replaced, sim
 from asyncsim.claims.optimum._frozen import Frozen, project
 
-_LEAD = 1e-3
-
-
-def _stated(speed: np.ndarray, pi: np.ndarray) -> dict[str, float]:
-    return {**indexed("speed", speed), **indexed("pi", pi)}
-
-
-def _winner(speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
-    return _stated(speed, np.arange(of.size) == of.argmax())
-
-
-_UPDATES = 20
-_TOLERANCE = 1e-9
+_LEAD, _UPDATES, _TOLERANCE = 1e-3, 20, 1e-9
 _POINT = {"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}
 _FIVE = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5)}
 
@@ -53,12 +39,14 @@ class FrozenMeanBaseline(Frozen, Claim):
         self.speed = self.mu * (self.rewards - self.mean)
         second, first = np.sort(self.speed)[-2:]
         self.scale = float(np.abs(self.speed).max())
-        lead = first - second > _LEAD * self.scale > 0.0
         bound = f"such that the largest mu (r - V_mu) leads by {_LEAD:g} of it"
-        checks.require(lead, "rewards", self.rewards.tolist(), bound, "change a reward")
+        self.require(first - second > _LEAD * self.scale > 0.0, "rewards", bound, "change a reward")
+
+    def _winner(s, speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
+        return indexed("speed", speed) | indexed("pi", np.arange(of.size) == of.argmax())
 
     def predict(s) -> dict[str, float]:
-        return _winner(s.speed, s.speed)
+        return s._winner(s.speed, s.speed)
 
     def check(s) -> dict[str, float]:
         def objective(logits: np.ndarray) -> np.ndarray:
@@ -66,13 +54,14 @@ class FrozenMeanBaseline(Frozen, Claim):
 
         below = 0.1 * _LEAD * s.scale
         target = s.mu * (s.rewards - s.mean + below) / below
-        return _stated(complex_gradient(objective, np.cos(np.arange(s.mu.size))), project(target))
+        speed = complex_gradient(objective, np.cos(np.arange(s.mu.size)))
+        return indexed("speed", speed) | indexed("pi", project(target))
 
     wrong = {
-        "best arm": lambda s: _winner(s.speed, s.rewards),
-        "largest mu r": lambda s: _winner(s.mu * s.rewards - s.mean * s.mu, s.mu * s.rewards),
-        "weight of the behavior forgotten": lambda s: _winner(s.rewards - s.rewards.mean(), s.rewards),
-        "fresh data at the uniform policy": lambda s: _winner((s.rewards - s.rewards.mean()) / s.mu.size, s.rewards),
+        "best arm": lambda s: s._winner(s.speed, s.rewards),
+        "largest mu r": lambda s: s._winner(s.mu * s.rewards - s.mean * s.mu, s.mu * s.rewards),
+        "weight of the behavior forgotten": lambda s: s._winner(s.rewards - s.rewards.mean(), s.rewards),
+        "fresh data at the uniform policy": lambda s: s._winner((s.rewards - s.rewards.mean()) / s.mu.size, s.rewards),
     }
 
     points = (_POINT, _FIVE)
@@ -82,16 +71,16 @@ class FrozenMeanBaseline(Frozen, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # The field is the same everywhere, so the size of a step only sets how far the run gets.
         step = 5e5 / float(np.ptp(point["rewards"]))
-        spec = lab.frozen.offline(point, sim.methods.reinforce(sim.advantages.group_mean()), step, _UPDATES)
+        spec = lab.offline(point, sim.methods.reinforce(sim.advantages.group_mean()), step, _UPDATES)
         logits = lab.run(spec, seed, plant).parameters[0]
         speed = (logits - np.array(point["behavior_logits"])) / (step * _UPDATES)
         return {
-            **lab.frozen.arms("speed", speed, _TOLERANCE * float(np.linalg.norm(speed))),
-            **lab.frozen.arms("pi", lab.frozen.policy(logits), _TOLERANCE),
+            **lab.arms("speed", speed, _TOLERANCE * float(np.linalg.norm(speed))),
+            **lab.arms("pi", lab.probabilities(logits), _TOLERANCE),
         }
 
     defects = {
-        "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
-        "ratio inserted": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _POINT),
-        "baseline above the mean": lambda: (lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)), _POINT),
+        "behavior refreshed": lambda: replaced(system=lab.fixed(0)),
+        "ratio inserted": lambda: lab.with_method(weight=lab.Ratio("sequence", None)),
+        "baseline above the mean": lambda: lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)),
     }

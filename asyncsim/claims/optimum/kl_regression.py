@@ -16,33 +16,10 @@ import math
 import numpy as np
 from scipy.integrate import quad
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, counted, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, checks, indexed, replaced
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, indexed, lab, replaced, sim
 
-_SOLVE, _MOMENTUM = 160, 0.8
-_TOLERANCE = 1e-4
-_GROUPS = 100_000
-
-
-def _bias_left(point: Point, spec: lab.Spec, chances: np.ndarray) -> Estimate:
-    """Mean of r - A of the method over all groups of N samples, less that of the population."""
-    rewards, N = np.array(point["rewards"]), point["samples"]
-    groups = np.array(list(itertools.product(range(rewards.size), repeat=N)))
-
-    def value(picked: np.ndarray) -> np.ndarray:
-        reward = lab.torch.from_numpy(rewards[picked])
-        log_prob = lab.torch.from_numpy(np.log(chances)[picked]).unsqueeze(-1)
-        advantage = spec.method.weigh(log_prob, log_prob, rewards=reward).advantage[..., 0]
-        return (reward - advantage.reshape(reward.shape)).mean(-1).numpy()
-
-    estimated = float(chances[groups].prod(axis=1) @ value(groups))
-    everything = sim.oracle.population_step(spec.task, spec.method, np.array(point["start_logits"]))
-    whole = float((everything.reward - everything.advantages)[0, 0, 0])
-    return Estimate(estimated - whole, tolerance=1e-9)
-
-
+_SOLVE, _MOMENTUM, _TOLERANCE, _GROUPS = 160, 0.8, 1e-4, 100_000
 _ARMS = {"start_logits": (0.6, 0.0, -0.3), "rewards": (0.0, 0.5, 1.0)}
 _POINT = {**_ARMS, "beta": 0.5, "solves": 3, "lag": 1, "samples": 3}
 
@@ -63,28 +40,25 @@ class KlRegression(Arms, Claim):
     samples = Integer(2, 8, typical=(2, 5), example=3, doc="samples of a group, from which V is estimated")
 
     def joint(self) -> None:
-        """Rewards that differ by no more than the exponentials bear."""
         super().joint()
         span = float(np.ptp(self.rewards)) / self.beta
-        checks.require(1e-3 < span < 50.0, "beta", self.beta, "such that rewards span 0.001 to 50 beta", "change it")
+        self.require(1e-3 < span < 50.0, "beta", "such that rewards span 0.001 to 50 beta", "change it")
         self.start = softmax(self.start_logits)
         # Shifted rewards shift V alike.
         self.grown = np.exp((self.rewards - self.rewards.max()) / self.beta)
 
-    def _stated(s, tilts: float, bias: float) -> dict[str, float]:
-        return {**indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta)), "value_bias": bias}
-
-    def _bias(s) -> float:
-        """Mean over all groups of N samples, less the population's value."""
-        counts, log_mass = counted(s.samples, np.log(s.start))
-        return s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
+    def _tilted(s, tilts: float) -> dict[str, float]:
+        return indexed("pi", softmax(s.start_logits + tilts * s.rewards / s.beta))
 
     def _leading(s) -> float:
         mean = s.start @ s.grown
         return -s.beta * float(s.start @ (s.grown - mean) ** 2) / (2.0 * s.samples * float(mean) ** 2)
 
     def predict(s) -> dict[str, float]:
-        return s._stated(math.ceil(s.solves / (s.lag + 1)), s._bias())
+        # Mean over all groups of N samples, less the population's value.
+        counts, log_mass = counted(s.samples, np.log(s.start))
+        bias = s.beta * float(np.exp(log_mass) @ np.log(counts @ s.grown / s.samples / (s.start @ s.grown)))
+        return {**s._tilted(math.ceil(s.solves / (s.lag + 1))), "value_bias": bias}
 
     def check(s) -> dict[str, float]:
         policies = [s.start]
@@ -103,12 +77,12 @@ class KlRegression(Arms, Claim):
         return {**indexed("pi", policies[-1]), "value_bias": s.beta * total}
 
     wrong = {
-        "lag ignored": lambda s: s._stated(s.solves, s._bias()),
-        "one tilt however many solves": lambda s: s._stated(1, s._bias()),
-        "solves rounded down": lambda s: s._stated(s.solves // (s.lag + 1), s._bias()),
-        "tilt by beta r": lambda s: s._stated(math.ceil(s.solves / (s.lag + 1)) * s.beta**2, s._bias()),
-        "leading term of the bias": lambda s: s.predict() | {"value_bias": s._leading()},
-        "unbiased value": lambda s: s.predict() | {"value_bias": 0.0},
+        "lag ignored": lambda s: s._tilted(s.solves),
+        "one tilt however many solves": lambda s: s._tilted(1),
+        "solves rounded down": lambda s: s._tilted(s.solves // (s.lag + 1)),
+        "tilt by beta r": lambda s: s._tilted(math.ceil(s.solves / (s.lag + 1)) * s.beta**2),
+        "leading term of the bias": lambda s: {"value_bias": s._leading()},
+        "unbiased value": lambda s: {"value_bias": 0.0},
     }
 
     points = (_POINT,)
@@ -129,21 +103,23 @@ class KlRegression(Arms, Claim):
             spec = lab.ascent(task, system, sim.methods.oapl(beta), 1.0, length * point["solves"])
             return spec.replace(update=sim.chain(sim.updates.momentum(_MOMENTUM), sim.updates.sgd(0.7 / beta**2)))
 
-        end = lab.frozen.settled(
-            lambda length: lab.frozen.policy(lab.run(regressing(length), seed, plant).parameters[0]),
-            _SOLVE,
-            0.1 * _TOLERANCE,
-        )
-        return {
-            **lab.frozen.arms("pi", end, _TOLERANCE),
-            "value_bias": _bias_left(point, plant(regressing(_SOLVE)), lab.frozen.policy(start)),
-        }
+        def ending(length: int) -> np.ndarray:
+            return lab.probabilities(lab.run(regressing(length), seed, plant).parameters[0])
+
+        end = lab.arms("pi", lab.settled(ending, _SOLVE, 0.1 * _TOLERANCE), _TOLERANCE)
+        # Mean of r - A of the method over all groups of N samples, less that of the population.
+        spec, chances = plant(regressing(_SOLVE)), lab.probabilities(start)
+        groups = np.array(list(itertools.product(range(len(rewards)), repeat=point["samples"])))
+        reward, log_prob = (lab.torch.from_numpy(np.array(x)[groups]) for x in (rewards, np.log(chances)))
+        weighed = spec.method.weigh(log_prob.unsqueeze(-1), log_prob.unsqueeze(-1), rewards=reward)
+        value = (reward - weighed.advantage[..., 0].reshape(reward.shape)).mean(-1).numpy()
+        everything = sim.oracle.population_step(spec.task, spec.method, start)
+        whole = float((everything.reward - everything.advantages)[0, 0, 0])
+        estimated = float(chances[groups].prod(axis=1) @ value)
+        return {**end, "value_bias": Estimate(estimated - whole, tolerance=1e-9)}
 
     defects = {
-        "reference never refreshed": lambda: (
-            replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)),
-            _POINT,
-        ),
-        "lag of one solve forgotten": lambda: (replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)), _POINT),
-        "mean reward for the value": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _POINT),
+        "reference never refreshed": lambda: replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)),
+        "lag of one solve forgotten": lambda: replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)),
+        "mean reward for the value": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
     }

@@ -18,15 +18,10 @@ from scipy.optimize import brentq
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
+from asyncsim.claims._bandit import Arms, arm_rewards, complex_gradient, fisher, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, indexed, replaced
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import radius
-
-
-def _stated(pi: np.ndarray, lagged: float, frozen: float) -> dict[str, float]:
-    return {**indexed("pi", pi), "lagged_step": lagged, "frozen_step": frozen}
-
 
 _UPDATES, _LENGTH, _SAMPLES = 200, 60, 8
 _TOLERANCE, _RESOLUTION, _NUDGE, _FLOOR = 1e-4, 0.004, 1e-5, 1e-12
@@ -45,9 +40,7 @@ class TbaLagInvariance(Arms, Claim):
     kind, source = "identity", "arXiv 2503.18929 (method); derived"
     relative_to, through = "norm", "loop"
 
-    rewards = Vector(
-        typical=(0.0, 1.0), sizes=(2, 4), example=(0.0, 0.5, 1.0), unit="reward", doc="rewards of the arms"
-    )
+    rewards = arm_rewards(0.0, 0.5, 1.0, doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(0.5, 0.0, -0.3), doc="logits of the reference policy")
     behavior_logits = Vector(typical=(-1.0, 1.0), example=(1.6, -0.9, 0.2), doc="logits at the start")
     beta = Positive(typical=(0.5, 2.0), example=0.4, unit="reward per nat", doc="price of a nat")
@@ -57,14 +50,11 @@ class TbaLagInvariance(Arms, Claim):
         super().joint()
         self.optimum = softmax(self.reference_logits + self.rewards / self.beta)
         least = float(self.optimum.min())
-        checks.require(least > 1e-6, "beta", self.beta, "large enough that every arm keeps 1e-6", "raise beta")
+        self.require(least > 1e-6, "beta", "large enough that every arm keeps 1e-6", "raise beta")
 
-    @property
-    def largest(self) -> tuple[float, float]:
-        """lambda_max(F) at the optimum and at the behavior."""
+        # lambda_max(F) at the optimum and at the behavior.
         at = (self.optimum, softmax(self.behavior_logits))
-        first, second = (float(np.linalg.eigvalsh(fisher(p))[-1]) for p in at)
-        return first, second
+        self.largest = [float(np.linalg.eigvalsh(fisher(p))[-1]) for p in at]
 
     def _field(s, current: np.ndarray, behavior: np.ndarray) -> np.ndarray:
         pi, mu = softmax(current), softmax(behavior)
@@ -73,7 +63,8 @@ class TbaLagInvariance(Arms, Claim):
         return weight - weight.sum() * pi
 
     def predict(s, lagged: float = 1.0, frozen: float = 1.0) -> dict[str, float]:
-        return _stated(s.optimum, lagged / s.largest[0], frozen / s.largest[1])
+        steps = {"lagged_step": lagged / s.largest[0], "frozen_step": frozen / s.largest[1]}
+        return indexed("pi", s.optimum) | steps
 
     def check(s) -> dict[str, float]:
         # Equal residuals: r/beta - log pi + log reference is the same for every arm; the first logit is held at 0.
@@ -83,24 +74,23 @@ class TbaLagInvariance(Arms, Claim):
         # Logits matter up to a constant: the direction (1, .., 1) has no dynamics and is projected out.
         basis = np.linalg.qr(np.column_stack([np.ones(A), np.eye(A)[:, 1:]]))[0][:, 1:]
 
-        def jacobian(at: np.ndarray, frozen: np.ndarray | None = None) -> np.ndarray:
-            behavior = at if frozen is None else frozen
+        def jacobian(at: np.ndarray, behavior: np.ndarray) -> np.ndarray:
             return basis.T @ complex_gradient(lambda x: s._field(x, behavior), at) @ basis
 
-        now = jacobian(theta)
+        now = jacobian(theta, theta)
         then = basis.T @ complex_gradient(lambda x: s._field(theta, x), theta) @ basis
         lagged = float(brentq(lambda x: radius(then, x, s.staleness, now) - 1.0, 0.5, 1e9, xtol=1e-14, rtol=1e-14))
         offline = jacobian(np.cos(np.arange(A)), s.behavior_logits)
-        return _stated(softmax(theta), lagged, 2.0 / float(np.abs(np.linalg.eigvals(offline)).max()))
+        frozen = 2.0 / float(np.abs(np.linalg.eigvals(offline)).max())
+        return indexed("pi", softmax(theta)) | {"lagged_step": lagged, "frozen_step": frozen}
 
     wrong = {
-        "behavior tilted in place of the reference": lambda s: {
-            **s.predict(),
-            **indexed("pi", softmax(s.behavior_logits + s.rewards / s.beta)),
-        },
-        "factor 2 of the squared residual forgotten": lambda s: TbaLagInvariance.predict(s, 2.0, 2.0),
-        "limit that falls with the lag": lambda s: TbaLagInvariance.predict(s, lagged=critical(s.staleness) / 2.0),
-        "limit of the starting policy": lambda s: _stated(s.optimum, 1.0 / s.largest[1], 1.0 / s.largest[1]),
+        "behavior tilted in place of the reference": lambda s: indexed(
+            "pi", softmax(s.behavior_logits + s.rewards / s.beta)
+        ),
+        "factor 2 of the squared residual forgotten": lambda s: s.predict(2.0, 2.0),
+        "limit that falls with the lag": lambda s: s.predict(lagged=critical(s.staleness) / 2.0),
+        "limit of the starting policy": lambda s: {"lagged_step": 1.0 / s.largest[1]},
     }
 
     points = (_POINT,)
@@ -118,11 +108,11 @@ class TbaLagInvariance(Arms, Claim):
         # The product itself computes the optimum; a step of 1 shrinks deviations for every behavior.
         plain = lab.ascent(task, sim.schedules.frozen(), method, 1.0, _UPDATES, initial=start)
         sampled = plain.replace(system=lagged, sampling="monte_carlo", samples_per_group=_SAMPLES)
-        optimum = lab.frozen.settled(
+        optimum = lab.settled(
             lambda n: lab.running.run(plain.replace(updates=n), progress=False).parameters[0], _UPDATES, 1e-6
         )
-        end = lab.frozen.settled(
-            lambda n: lab.frozen.policy(lab.run(sampled.replace(updates=n), seed, plant).parameters[0]), _UPDATES, 1e-5
+        end = lab.settled(
+            lambda n: lab.probabilities(lab.run(sampled.replace(updates=n), seed, plant).parameters[0]), _UPDATES, 1e-5
         )
 
         def limit(system: Any, initial: np.ndarray) -> Estimate:
@@ -140,10 +130,10 @@ class TbaLagInvariance(Arms, Claim):
 
         nudge = np.linspace(-_NUDGE, _NUDGE, len(rewards))
         steps = {"lagged_step": limit(lagged, optimum + nudge), "frozen_step": limit(sim.schedules.frozen(), start)}
-        return {**lab.frozen.arms("pi", end, _TOLERANCE), **steps}
+        return {**lab.arms("pi", end, _TOLERANCE), **steps}
 
     defects = {
-        "ratio inserted": lambda: (lab.with_method(weight=lab.wrong_parts.Weighted(_BETA)), _POINT),
-        "log Z from rewards alone": lambda: (lab.with_method(weight=lab.wrong_parts.OwnNormalizer(_BETA)), _POINT),
-        "frozen data refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
+        "ratio inserted": lambda: lab.with_method(weight=lab.wrong_parts.Weighted(_BETA)),
+        "log Z from rewards alone": lambda: lab.with_method(weight=lab.wrong_parts.OwnNormalizer(_BETA)),
+        "frozen data refreshed": lambda: replaced(system=lab.fixed(0)),
     }

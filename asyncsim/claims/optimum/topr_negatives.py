@@ -18,19 +18,10 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, replaced
-
-
-def _share(p: float, b: float) -> float:
-    return p * (1.0 - b) / (1.0 + (1.0 - 2.0 * p) * b)
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, lab, replaced, sim
 
 _UPDATES = 100
-
-
 _POINT = {"bad_mass": 0.3, "time": 6.0, "baseline": 0.5, "setback": 0.7}
 
 
@@ -49,14 +40,9 @@ class ToprNegatives(Claim):
     baseline = Real(-0.99, 0.99, typical=(-0.9, 0.9), example=0.5, unit="reward", doc="what all rewards are less by")
     setback = Real(0.0, 4.0, typical=(0.0, 2.0), example=0.7, unit="nats", doc="logit gap that the policy is behind")
 
-    @property
-    def start(self) -> float:
-        """Logit gap of the behavior."""
-        return math.log(1.0 / self.bad_mass - 1.0)
-
-    def _naive(s) -> float:
-        constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
-        return float(constant + np.real(wrightomega(-constant)))
+    def joint(self) -> None:
+        # Logit gap of the behavior.
+        self.start = math.log(1.0 / self.bad_mass - 1.0)
 
     def _tapered(s, speed: float = 1.0) -> float:
         constant = s.start + math.sinh(s.start) + speed * s.time
@@ -64,11 +50,10 @@ class ToprNegatives(Claim):
         return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
 
     def predict(s) -> dict[str, float]:
-        return {
-            "naive_gap": s._naive(),
-            "topr_gap": s._tapered(),
-            "positive_share": _share(1.0 - s.bad_mass, s.baseline),
-        }
+        constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
+        naive, p, b = float(constant + np.real(wrightomega(-constant))), 1.0 - s.bad_mass, s.baseline
+        share = p * (1.0 - b) / (1.0 + (1.0 - 2.0 * p) * b)
+        return {"naive_gap": naive, "topr_gap": s._tapered(), "positive_share": share}
 
     def check(s) -> dict[str, float]:
         mu = np.array([s.bad_mass, 1.0 - s.bad_mass])
@@ -87,13 +72,11 @@ class ToprNegatives(Claim):
         return {"naive_gap": gap(False), "topr_gap": gap(True), "positive_share": good / (good + bad)}
 
     wrong = {
-        "escape without the policy's own share": lambda s: (
-            s.predict() | {"naive_gap": s.start + 2.0 * s.bad_mass * s.time}
-        ),
-        "mass of the bad arm kept beside the ratio": lambda s: {**s.predict(), "topr_gap": s._tapered(s.bad_mass)},
-        "ratio forgotten": lambda s: {**s.predict(), "topr_gap": s._naive()},
-        "sign of the baseline": lambda s: {**s.predict(), "positive_share": _share(1.0 - s.bad_mass, -s.baseline)},
-        "share of the good arm unmoved": lambda s: {**s.predict(), "positive_share": 1.0 - s.bad_mass},
+        "escape without the policy's own share": lambda s: {"naive_gap": s.start + 2.0 * s.bad_mass * s.time},
+        "mass of the bad arm kept beside the ratio": lambda s: {"topr_gap": s._tapered(s.bad_mass)},
+        "ratio forgotten": lambda s: {"topr_gap": s.predict()["naive_gap"]},
+        "sign of the baseline": lambda s: s.but(baseline=-s.baseline).predict(),
+        "share of the good arm unmoved": lambda s: {"positive_share": 1.0 - s.bad_mass},
     }
 
     points = (_POINT,)
@@ -107,7 +90,7 @@ class ToprNegatives(Claim):
 
         def gap(method: lab.Method) -> Estimate:
             # Two sizes of the step: their difference says what is left to the flow.
-            specs = [lab.frozen.offline(bandit, method, point["time"] / n, n) for n in (_UPDATES // 2, _UPDATES)]
+            specs = [lab.offline(bandit, method, point["time"] / n, n) for n in (_UPDATES // 2, _UPDATES)]
             coarse, fine = (float(np.diff(lab.run(spec, seed, plant).parameters[0])[0]) for spec in specs)
             return Estimate(2.0 * fine - coarse, tolerance=0.25 * abs(fine - coarse))
 
@@ -124,7 +107,7 @@ class ToprNegatives(Claim):
         return {**gaps, "positive_share": Estimate(share, tolerance=1e-12)}
 
     defects = {
-        "behavior refreshed": lambda: (replaced(system=lab.fixed(0)), _POINT),
-        "ratio dropped": lambda: (lab.dropped_ratio, _POINT),
-        "ratio on good samples too": lambda: (lab.with_method(weight=lab.wrong_parts.AllTapered()), _POINT),
+        "behavior refreshed": lambda: replaced(system=lab.fixed(0)),
+        "ratio dropped": lambda: lab.dropped_ratio,
+        "ratio on good samples too": lambda: lab.with_method(weight=lab.wrong_parts.AllTapered()),
     }

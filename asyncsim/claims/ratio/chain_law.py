@@ -11,58 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._chain import ChainPair, Chains, bits, log_ratios, probabilities
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, checks, indexed
+from asyncsim.claims._chain import Chains, bits, log_ratios, probabilities
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, indexed, lab
 
 _CLEAR = 1e-9
 """Nats that a level keeps from every atom, so that rounding cannot move it across."""
-
-
-def _quantities(mean: float, variance: float, below: np.ndarray) -> dict[str, float]:
-    return {"mean_log": float(mean), "var_log": float(variance)} | indexed("cdf", below)
-
-
-def _split(pair: ChainPair, level: float) -> float:
-    """P(log W <= level): (sum so far, probability) of every undecided beginning, decided as soon as the rest allows."""
-    right, wrong = log_ratios(pair)
-    order = np.argsort(-np.abs(right - wrong))
-    right, wrong, p = right[order], wrong[order], probabilities(pair.behavior)[order]
-    most = np.concatenate([np.maximum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
-    least = np.concatenate([np.minimum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
-    total, sums, mass = 0.0, np.zeros(1), np.ones(1)
-    for t in range(len(p)):
-        sums = np.concatenate([sums + right[t], sums + wrong[t]])
-        mass = np.concatenate([mass * p[t], mass * (1.0 - p[t])])
-        below = sums + most[t + 1] <= level
-        total += float(mass[below].sum())
-        undecided = ~below & (sums + least[t + 1] <= level)
-        sums, mass = sums[undecided], mass[undecided]
-    return total
-
-
-def _atoms(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
-    """All values of log W with their probabilities under behavior, `[2^H]` each."""
-    right, wrong = log_ratios(pair)
-    values, mass = np.zeros(1), np.ones(1)
-    for r, w, p in zip(right, wrong, probabilities(pair.behavior), strict=True):
-        values, mass = np.concatenate([values + r, values + w]), np.concatenate([mass * p, mass * (1.0 - p)])
-    return values, mass
-
-
-def _joined(pair: ChainPair, levels: np.ndarray) -> np.ndarray:
-    """Mean, variance and P(log W <= level) for every level, from the values of both halves of the chain."""
-    middle = len(pair.behavior) // 2
-    halves = [_atoms(ChainPair(*(m[part] for m in pair))) for part in (slice(middle), slice(middle, None))]
-    mean = sum(values @ mass for values, mass in halves)
-    variance = sum(mass @ (values - values @ mass) ** 2 for values, mass in halves)
-    (first, first_mass), (second, second_mass) = halves
-    order = np.argsort(second)
-    cdf = np.concatenate([[0.0], second_mass[order].cumsum()])
-    below = [first_mass @ cdf[np.searchsorted(second[order], level - first, side="right")] for level in levels]
-    return np.array([mean, variance, *below])
-
-
 _SPREAD = 4.5
 """Largest relative standard deviation of one sample that is asked for: a cell of 5 percent, or a mean of 0.22 sd."""
 _POINT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6), "levels": (-0.9, -0.1, 0.4)}
@@ -79,24 +32,57 @@ class ChainLaw(Chains, Claim):
 
     def joint(self) -> None:
         """At an atom rounding decides, and outside the law nothing is left to measure."""
-        low, high = (_joined(self.pair, self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
+        low, high = (self._joined(self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
         inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
-        bound = "inside the distribution of log W and off its atoms"
-        checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
+        self.require(inside, "levels", "inside the distribution of log W and off its atoms", "move them")
+
+    def _joined(s, levels: np.ndarray) -> np.ndarray:
+        """Mean, variance and P(log W <= level) for every level, from the values of both halves of the chain."""
+        middle, halves = len(s.pair.behavior) // 2, []
+        for part in (slice(middle), slice(middle, None)):
+            values, mass = np.zeros(1), np.ones(1)
+            for r, w, p in zip(*(x[part] for x in (*log_ratios(s.pair), probabilities(s.pair.behavior))), strict=True):
+                values, mass = np.concatenate([values + r, values + w]), np.concatenate([mass * p, mass * (1.0 - p)])
+            halves.append((values, mass))
+        mean = sum(values @ mass for values, mass in halves)
+        variance = sum(mass @ (values - values @ mass) ** 2 for values, mass in halves)
+        (first, first_mass), (second, second_mass) = halves
+        order = np.argsort(second)
+        cdf = np.concatenate([[0.0], second_mass[order].cumsum()])
+        below = [first_mass @ cdf[np.searchsorted(second[order], level - first, side="right")] for level in levels]
+        return np.array([mean, variance, *below])
+
+    def _split(s, level: float) -> float:
+        """P(log W <= level): (sum so far, probability) of every undecided beginning, decided as early as possible."""
+        right, wrong = log_ratios(s.pair)
+        order = np.argsort(-np.abs(right - wrong))
+        right, wrong, p = right[order], wrong[order], probabilities(s.pair.behavior)[order]
+        most = np.concatenate([np.maximum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
+        least = np.concatenate([np.minimum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
+        total, sums, mass = 0.0, np.zeros(1), np.ones(1)
+        for t in range(len(p)):
+            sums = np.concatenate([sums + right[t], sums + wrong[t]])
+            mass = np.concatenate([mass * p[t], mass * (1.0 - p[t])])
+            below = sums + most[t + 1] <= level
+            total += float(mass[below].sum())
+            undecided = ~below & (sums + least[t + 1] <= level)
+            sums, mass = sums[undecided], mass[undecided]
+        return total
 
     def predict(s, margins: np.ndarray | None = None) -> dict[str, float]:
         right, wrong = log_ratios(s.pair)
         p = probabilities(s.pair.behavior if margins is None else margins)
         mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
-        return _quantities(mean, variance, np.array([_split(s.pair, level) for level in s.levels]))
+        below = indexed("cdf", [s._split(level) for level in s.levels])
+        return {"mean_log": float(mean), "var_log": float(variance)} | below
 
     def check(s) -> dict[str, float]:
-        mean, variance, *below = _joined(s.pair, s.levels)
-        return _quantities(mean, variance, np.array(below))
+        mean, variance, *below = map(float, s._joined(s.levels))
+        return {"mean_log": mean, "var_log": variance} | indexed("cdf", below)
 
     wrong = {
-        "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
-        "distribution under the current policy": lambda s: ChainLaw.predict(s, s.pair.current),
+        "sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]},
+        "distribution under the current policy": lambda s: s.predict(s.pair.current),
     }
 
     points = (_POINT,)
@@ -114,6 +100,6 @@ class ChainLaw(Chains, Claim):
         }
 
     defects = {
-        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _POINT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+        "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

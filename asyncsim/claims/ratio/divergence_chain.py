@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, multiplied, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, lab, multiplied, replaced, sim
 
 _RARE, _ARMS = 1e-5, 4
 """Share of the arm of weight R; the limit is missed by about as much."""
@@ -25,9 +23,6 @@ _RARE, _ARMS = 1e-5, 4
 
 def _metrics(kl: str = "kl_reverse", second: Any = "m2_all") -> list[Any]:
     return [kl, "chi_square", second, sim.diagnostics.log_ratio_max(), sim.diagnostics.log_ratio_min()]
-
-
-_POINT = {"largest": 3.0}
 
 
 class DivergenceChain(Claim):
@@ -53,10 +48,10 @@ class DivergenceChain(Claim):
         return {"kl": float(kl), "renyi": float(renyi), "second": float(means.max() ** 2)}
 
     wrong = {
-        "half, as between normal policies": lambda s: s.predict() | {"kl": 0.5},
-        "second order, KL for chi^2": lambda s: s.predict() | {"renyi": 0.5},
-        "square forgotten": lambda s: s.predict() | {"second": (s.largest - 1.0) / math.log(s.largest)},
-        "geometric mean of the ratios, R": lambda s: s.predict() | {"second": s.largest},
+        "half, as between normal policies": lambda s: {"kl": 0.5},
+        "second order, KL for chi^2": lambda s: {"renyi": 0.5},
+        "square forgotten": lambda s: {"second": (s.largest - 1.0) / math.log(s.largest)},
+        "geometric mean of the ratios, R": lambda s: {"second": s.largest},
     }
 
     terms = {
@@ -65,7 +60,7 @@ class DivergenceChain(Claim):
         "second moment of the log ratio": multiplied("second"),
     }
 
-    points = (_POINT, {"largest": 20.0})
+    points = ({"largest": 3.0}, {"largest": 20.0})
     more = ({"largest": 1.5},)
 
     @staticmethod
@@ -88,7 +83,7 @@ class DivergenceChain(Claim):
         }
 
     defects = {
-        "the other direction of KL": lambda: (replaced(diagnostics=_metrics(kl="kl_k1")), _POINT),
-        "half of the squared log ratio": lambda: (replaced(diagnostics=_metrics(second="kl_k2")), _POINT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+        "the other direction of KL": lambda: replaced(diagnostics=_metrics(kl="kl_k1")),
+        "half of the squared log ratio": lambda: replaced(diagnostics=_metrics(second="kl_k2")),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -24,12 +24,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-import asyncsim as sim
-from asyncsim.base import checks, records, uncertainty
 from asyncsim.base.declared import Choice, Counts, Integer, Real, Vector
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import Arms, complex_gradient, counted, fisher, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Wrapped, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, records, sim, units_for
 
 _LIMIT = 2500
 """Most compositions of a group that are enumerated."""
@@ -41,39 +38,18 @@ _ROUNDING = 1e-9
 _MOST, _DRAWN, _COARSEST = 6000, 25_000.0, 0.05
 """Samples of one replicate over all runs of a point, those of all replicates times the square of the effect, and by how
 much an update may part logits, at most."""
+_NOISE = {
+    "means": (0.5, 0.5, 0.5, 0.5), "logits": (0.5, 0.2, 0.0, -0.5), "rewards": "bernoulli", "samples": 6,
+    "sampling": "monte_carlo", "step": 1e-4, "stalenesses": (1, 2, 4, 8),
+}  # fmt: skip
+_MIXED = {**_NOISE, "means": (0.2, 0.5, 0.8), "logits": (0.5, 0.0, -0.5), "samples": 8}
+_SHORT = {**_NOISE, "stalenesses": (1, 2)}
+_DRIFT = {**_MIXED, "sampling": "enumerate", "stalenesses": (1, 2, 4, 8, 16)}
 
 
 def _drawn(point: Point) -> int:
     """Samples of one replicate over all runs."""
     return int(point["samples"] * sum(age + 2 for age in point["stalenesses"]))
-
-
-def _drift(logits: tuple[float, ...]) -> lab.Metric:
-    """Variance in the batch of the change of the chosen arm's logit since the start."""
-
-    def variance(step: lab.Step) -> lab.Tensor:
-        action, change = step.batch.action, step.parameters - step.parameters.new_tensor(logits)
-        shift = lab.torch.gather(change, 1, action.flatten(1)).reshape(action.shape[:3])
-        return sim.ratios.log_moments(shift, step.step_mass)[1]
-
-    return lab.Metric("drift", variance, ("log_prob",))
-
-
-def _run(point: Point, staleness: int, replicates: int, seed: int, plant: Plant) -> lab.Trace:
-    """Variances of the log ratio and of the logits' change, from the first update to the first behind the warm-up."""
-    means, logits = point["means"], tuple(point["logits"])
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(len(means), means, rewards=point["rewards"], logits=logits),
-        lab.fixed(staleness),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(point["step"])),
-        samples_per_group=point["samples"],
-        updates=staleness + 2,
-        replicates=replicates,
-        sampling=point["sampling"],
-        diagnostics=["log_ratio_variance", _drift(logits)],
-    )
-    return lab.run(spec, seed, plant)
 
 
 def _moved(point: Point) -> float:
@@ -83,33 +59,11 @@ def _moved(point: Point) -> float:
     return float(point["step"] * spread / (2.0 if point["sampling"] == "enumerate" else 2.0 * (N - 1) / N))
 
 
-def _teaches(point: Point) -> float:
-    """Chance that two samples differ in arm and reward: otherwise they move nothing."""
-    means = np.array(point["means"], dtype=np.float64)
-    weights = np.exp(np.array(point["logits"]) - np.max(point["logits"]))
-    pairs = np.outer(weights, weights) / weights.sum() ** 2
-    np.fill_diagonal(pairs, 0.0)
-    coin = point["rewards"] == "bernoulli"
-    differ = np.add.outer(means, means) - 2.0 * np.outer(means, means) if coin else np.subtract.outer(means, means) != 0
-    return float((pairs * differ).sum())
-
-
-class _Repeated(Wrapped):
-    """A system that hands out the trajectories of its first batch again and again."""
-
-    def schedule(self, *arguments: Any) -> records.Schedule:
-        schedule = self._inner.schedule(*arguments)
-        trajectory = np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
-        return dataclasses.replace(schedule, trajectory=trajectory)
-
-
-_NOISE = {
-    "means": (0.5, 0.5, 0.5, 0.5), "logits": (0.5, 0.2, 0.0, -0.5), "rewards": "bernoulli", "samples": 6,
-    "sampling": "monte_carlo", "step": 1e-4, "stalenesses": (1, 2, 4, 8),
-}  # fmt: skip
-_MIXED = {**_NOISE, "means": (0.2, 0.5, 0.8), "logits": (0.5, 0.0, -0.5), "samples": 8}
-_DRIFT = {**_MIXED, "sampling": "enumerate", "stalenesses": (1, 2, 4, 8, 16)}
-_SHORT = {**_NOISE, "stalenesses": (1, 2)}
+def _repeated(system: Any, *arguments: Any) -> records.Schedule:
+    """The trajectories of the first batch again and again."""
+    schedule: records.Schedule = system.schedule(*arguments)
+    trajectory = np.broadcast_to(schedule.trajectory[:, :1], schedule.trajectory.shape)
+    return dataclasses.replace(schedule, trajectory=trajectory)
 
 
 class DriftGrowth(Arms, Claim):
@@ -131,11 +85,10 @@ class DriftGrowth(Arms, Claim):
     )
 
     def joint(self) -> None:
-        """Coins need probabilities; groups must be few enough to enumerate, and move far enough to be measured."""
         super().joint()
         means, coin = self.means, self.rewards == "bernoulli"
-        inside = bool(((means >= 0.0) & (means <= 1.0)).all())
-        checks.require(inside or not coin, "means", means.tolist(), "in [0, 1]", "they are success probabilities")
+        inside = not coin or ((means >= 0.0) & (means <= 1.0)).all()
+        self.require(inside, "means", "in [0, 1]", "they are success probabilities")
         mu, arms = softmax(self.logits), np.eye(len(means))
         cells = (np.vstack([arms, arms]), np.repeat([1.0, 0.0], len(mu)), np.concatenate([means, 1.0 - means]))
         arm, reward, chance = cells if coin else (arms, means, np.ones_like(means))
@@ -145,11 +98,9 @@ class DriftGrowth(Arms, Claim):
         self.mu, self.arm, self.reward, self.mass = mu, arm[possible], reward[possible], mass[possible]
         if self.group is not None:
             count = math.comb(self.group + len(self.mass) - 1, self.group)
-            bound = f"such that compositions ({count}) <= {_LIMIT}"
-            checks.require(count <= _LIMIT, "samples", self.group, bound, "lower samples")
-        growth = sum(self._shares())
+            self.require(count <= _LIMIT, "samples", f"such that compositions ({count}) <= {_LIMIT}", "lower samples")
         bound = f"apart or random enough for a growth of {_SMALLEST:g}"
-        checks.require(growth >= _SMALLEST, "means", means.tolist(), bound, "spread them")
+        self.require(sum(self._shares()) >= _SMALLEST, "means", bound, "spread them")
 
     def _moments(s) -> tuple[np.ndarray, np.ndarray]:
         """Mean `[A]` and covariance `[A, A]` of one gradient."""
@@ -181,16 +132,6 @@ class DriftGrowth(Arms, Claim):
         age = np.array(s.stalenesses, dtype=np.float64)
         return s._named(noise * age + drift * age**2, 1.0)
 
-    def _compositions(s) -> tuple[np.ndarray, np.ndarray]:
-        """Every distinct gradient of a group `[Y, A]`, by the definition of the baseline, and its probability `[Y]`."""
-        assert s.group is not None
-        N = s.group
-        counts, log_mass = counted(N, np.log(s.mass))
-        others = ((counts @ s.reward)[:, None] - s.reward) / (N - 1)
-        gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / N
-        _, first, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
-        return gradient[first], np.bincount(group.ravel(), weights=np.exp(log_mass))
-
     def _spread(s, change: np.ndarray) -> list[np.ndarray]:
         """Variances under mu `[...]` of the log ratio after changes of the logits `[..., A]`, and of the changes."""
         both = log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change
@@ -209,7 +150,12 @@ class DriftGrowth(Arms, Claim):
             velocity = complex_gradient(lambda logits: softmax(logits) @ s.means, s.logits)
             ratio, change = s._spread(s.step * np.outer(s.stalenesses, velocity))
             return s._named(ratio / scale, float(ratio[0] / change[0]))
-        gradient, mass = s._compositions()
+        # Every distinct gradient of a group `[Y, A]`, by the definition of the baseline, and its probability `[Y]`.
+        counts, log_mass = counted(s.group, np.log(s.mass))
+        others = ((counts @ s.reward)[:, None] - s.reward) / (s.group - 1)
+        gradient = (counts * (s.reward - others)) @ (s.arm - s.mu) / s.group
+        _, distinct, group = np.unique(gradient.round(12), axis=0, return_index=True, return_inverse=True)
+        gradient, mass = gradient[distinct], np.bincount(group.ravel(), weights=np.exp(log_mass))
         ratio, change = (mass @ part for part in s._spread(s.step * gradient))
         pairs, _ = s._spread(s.step * (gradient[:, None] + gradient))
         first, second = float(ratio) / scale, float(mass @ pairs @ mass) / scale
@@ -233,33 +179,53 @@ class DriftGrowth(Arms, Claim):
             return f"logits that part by at most {_COARSEST} in an update, not {_moved(point):.2g}; take a smaller step"
         if _drawn(point) > _MOST:
             return f"samples times updates, over all stalenesses, at most {_MOST}, not {_drawn(point)}; take fewer"
+        # Two samples that are alike in arm or reward move nothing.
+        means = np.array(point["means"], dtype=np.float64)
+        weights = np.exp(np.array(point["logits"]) - np.max(point["logits"]))
+        pairs = np.outer(weights, weights) / weights.sum() ** 2
+        np.fill_diagonal(pairs, 0.0)
+        coins = np.add.outer(means, means) - 2.0 * np.outer(means, means)
+        differ = coins if point["rewards"] == "bernoulli" else np.subtract.outer(means, means) != 0
         rare = "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
-        return rare if point["sampling"] != "enumerate" and _teaches(point) < 0.05 else None
+        return rare if point["sampling"] != "enumerate" and float((pairs * differ).sum()) < 0.05 else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        ages, N = point["stalenesses"], point["samples"]
+        ages, means, logits, N = (point[name] for name in ("stalenesses", "means", "logits", "samples"))
         count = min(units_for(_SPREAD, effect, 25), int(_DRAWN / effect**2 / _drawn(point)))
         population = point["sampling"] == "enumerate"
-        replicates = 2 if population else count
-        traces = [_run(point, age, replicates, seed + 1000 * k, plant) for k, age in enumerate(ages)]
+
+        def drift(step: lab.Step) -> lab.Tensor:
+            """Variance in the batch of the change of the chosen arm's logit since the start."""
+            action, change = step.batch.action, step.parameters - step.parameters.new_tensor(logits)
+            shift = lab.torch.gather(change, 1, action.flatten(1)).reshape(action.shape[:3])
+            return sim.ratios.log_moments(shift, step.step_mass)[1]
+
+        task = sim.tasks.softmax_bandit(len(means), means, rewards=point["rewards"], logits=tuple(logits))
+        size = {"samples_per_group": N, "replicates": 2 if population else count, "sampling": point["sampling"]}
+        metrics = ["log_ratio_variance", lab.Metric("drift", drift, ("log_prob",))]
+        traces = []
+        for k, age in enumerate(ages):
+            # As far as the first update behind the warm-up.
+            run = (task, lab.fixed(age), sim.methods.reinforce(), point["step"], age + 2)
+            traces.append(lab.run(lab.ascent(*run, diagnostics=metrics, **size), seed + 1000 * k, plant))
         # The variance of N samples about their own mean is low by the factor (N - 1)/N.
         factor = (1.0 if population else N / (N - 1)) / point["step"] ** 2
         rows = [factor * trace["log_ratio_variance"][-1] for trace in traces]
         allowance = math.expm1(_moved(point)) + _ROUNDING
-        found = {f"growth[{age}]": uncertainty.between(row) for age, row in zip(ages, rows, strict=True)}
+        found = {f"growth[{age}]": lab.between(row) for age, row in zip(ages, rows, strict=True)}
         estimates = {name: each._replace(tolerance=allowance * each.value) for name, each in found.items()}
-        slope = uncertainty.slope(ages, np.stack(rows, axis=1), log=True)
+        slope = lab.slope(ages, np.stack(rows, axis=1), log=True)
         x = np.log(ages) - np.log(ages).mean()
         estimates["slope"] = slope._replace(tolerance=allowance * float(np.abs(x).sum() / (x @ x)))
         # One update earlier behavior is still version 0, whose logits are known.
         sides = (traces[-1][name][-2] for name in ("log_ratio_variance", "drift"))
-        estimates["identity"] = uncertainty.ratio(*sides)._replace(tolerance=_ROUNDING)
+        estimates["identity"] = lab.ratio(*sides)._replace(tolerance=_ROUNDING)
         return estimates
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _DRIFT),
-        "the same draws in every batch": lambda: (lab.wrapping(system=_Repeated), _SHORT),
+        "the same draws in every batch": lambda: (lab.wrapping(system=lab.overriding(schedule=_repeated)), _SHORT),
         "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
         "momentum inserted": lambda: (lab.momentum_inserted, _DRIFT),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _DRIFT),

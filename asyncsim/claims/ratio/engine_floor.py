@@ -21,20 +21,18 @@ from functools import partial
 import numpy as np
 from scipy.special import softmax as _softmax
 
-import asyncsim as sim
-from asyncsim.base.uncertainty import between, ratio
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, arm_logits, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, checks, units_for
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, lab, sim, units_for
 
 _NODES = {"logits": 14, "reports": 60}
-
-
-def _quantities(mean: float, fresh: float, stale: float) -> dict[str, float]:
-    return {"mean_weight": mean, "ess_0": fresh, "floor": fresh, "ess": stale, "share": stale / fresh}
-
-
 _SAMPLES = 8192
+_LONG = {
+    "behavior_logits": (0.8, 0.0, -0.6), "current_logits": (0.9, 0.1, -0.7), "horizon": 6, "noise": 0.2,
+    "noise_law": "normal", "noise_in": "logits", "noise_per": "token",
+}  # fmt: skip
+_TWO = {"behavior_logits": (0.8, 0.0), "current_logits": (1.3, 0.0), "horizon": 1}
+_STRONG = {**_LONG, **_TWO, "noise": 0.8, "noise_law": "uniform"}
+_REPORTS = {**_LONG, "noise_in": "reports"}
 
 
 def _engine(point: Point) -> lab.Engine:
@@ -63,15 +61,6 @@ def _moments(point: Point) -> tuple[partial[float], partial[float]]:
     return partial(_measured_moment, point, fresh=True), partial(_measured_moment, point)
 
 
-_LONG = {
-    "behavior_logits": (0.8, 0.0, -0.6), "current_logits": (0.9, 0.1, -0.7), "horizon": 6, "noise": 0.2,
-    "noise_law": "normal", "noise_in": "logits", "noise_per": "token",
-}  # fmt: skip
-_TWO = {"behavior_logits": (0.8, 0.0), "current_logits": (1.3, 0.0), "horizon": 1}
-_STRONG = {**_LONG, **_TWO, "noise": 0.8, "noise_law": "uniform"}
-_REPORTS = {**_LONG, "horizon": 6, "noise": 0.2, "noise_in": "reports"}
-
-
 class EngineFloor(PolicyPair, Claim):
     """noise of the sampler's logits leaves fresh data `ESS/N = (1 + kappa (1 - |mu|^2))^-T`"""
 
@@ -91,15 +80,18 @@ class EngineFloor(PolicyPair, Claim):
     def joint(self) -> None:
         super().joint()
         arms, remedy = len(self.behavior_logits), "the second route integrates over the noise of each"
-        checks.require(arms <= 4, "behavior_logits", self.behavior_logits.tolist(), "at most 4 numbers", remedy)
+        self.require(arms <= 4, "behavior_logits", "at most 4 numbers", remedy)
         drawn = self.noise_in == "reports" or self.noise_per == "token"
-        checks.require(drawn, "noise_per", self.noise_per, "'token' for noise in logits", "ask for noise in reports")
+        self.require(drawn, "noise_per", "'token' for noise in logits", "ask for noise in reports")
         lasting = self.horizon if self.noise_per == "sequence" else 1
         bound = f"at most {3.0 / lasting:g} where it lasts for {lasting} tokens"
-        checks.require(self.noise * lasting <= 3.0, "noise", self.noise, bound, "lower it")
+        self.require(self.noise * lasting <= 3.0, "noise", bound, "lower it")
         size = self.horizon * math.log(self._second()[0])
         far = f"such that E W^2 = exp({size:.3g}) is below 1e12"
-        checks.require(size < math.log(1e12), "horizon", self.horizon, far, "shorten the sequences")
+        self.require(size < math.log(1e12), "horizon", far, "shorten the sequences")
+
+    def _quantities(s, mean: float, fresh: float, stale: float) -> dict[str, float]:
+        return {"mean_weight": mean, "ess_0": fresh, "floor": fresh, "ess": stale, "share": stale / fresh}
 
     def _moment(s, power: float) -> float:
         """E exp(power x) of one draw."""
@@ -117,56 +109,40 @@ class EngineFloor(PolicyPair, Claim):
         fresh = 1.0 + kappa * (1.0 - float(s.mu @ s.mu))
         return (1.0 + s._chi_square()) * (1.0 + kappa) - kappa * float(s.pi @ s.pi), fresh
 
-    def _rule(s) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes and weights of Gauss quadrature for one draw of the noise."""
-        n = _NODES[s.noise_in]
-        if s.noise_law == "normal":
-            nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-        else:
-            nodes, weights = np.polynomial.legendre.leggauss(n)
-            nodes = math.sqrt(3.0) * nodes
-        return s.noise * nodes, weights / weights.sum()
-
-    def _moments_of_logits(s, current: np.ndarray) -> tuple[float, float]:
-        """E w and E w^2 of a token: every action of the noisy sampler at every node."""
-        nodes, weights = s._rule()
-        arms = len(current)
-        noise = np.stack([x.ravel() for x in np.meshgrid(*[nodes] * arms, indexing="ij")], axis=1)
-        mass = np.prod([x.ravel() for x in np.meshgrid(*[weights] * arms, indexing="ij")], axis=0)
-        sampler = softmax(s.behavior_logits + noise)
-        ratio = current / sampler
-        return float(mass @ (sampler * ratio).sum(1)), float(mass @ (sampler * ratio**2).sum(1))
-
-    def _moments_of_reports(s, current: np.ndarray) -> tuple[float, float]:
-        """E W and E W^2 of a sequence whose drawn actions are reported with noise."""
-        (nodes, weights), T = s._rule(), s.horizon
-        each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
-        tokens = [float(s.mu @ (current / s.mu) ** power) ** T for power in (1, 2)]
-        noises = [float(weights @ np.exp(-power * each * nodes)) ** times for power in (1, 2)]
-        return tokens[0] * noises[0], tokens[1] * noises[1]
-
     def _staled(s, fresh: float, mean: float = 1.0) -> dict[str, float]:
         """Staleness multiplied on."""
-        return _quantities(mean, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
+        return s._quantities(mean, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
 
     def predict(s) -> dict[str, float]:
         T = s.horizon
         if s.noise_in == "logits":
             stale, fresh = s._second()
-            return _quantities(1.0, fresh**-T, stale**-T)
+            return s._quantities(1.0, fresh**-T, stale**-T)
         each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
         fresh = (s._moment(-each) ** 2 / s._moment(-2.0 * each)) ** times
         return s._staled(fresh, s._moment(-each) ** times)
 
     def check(s) -> dict[str, float]:
+        # Gauss quadrature for one draw of the noise.
+        normal, n, T, arms = s.noise_law == "normal", _NODES[s.noise_in], s.horizon, len(s.mu)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(n) if normal else np.polynomial.legendre.leggauss(n)
+        nodes, weights = s.noise * (nodes if normal else math.sqrt(3.0) * nodes), weights / weights.sum()
+        each, times = (T, 1) if s.noise_per == "sequence" else (1, T)
         sizes = []
         for current in (s.mu, s.pi):
             if s.noise_in == "logits":
-                first, second = (x**s.horizon for x in s._moments_of_logits(current))
+                # Every action of the noisy sampler at every node.
+                noise = np.stack([x.ravel() for x in np.meshgrid(*[nodes] * arms, indexing="ij")], axis=1)
+                mass = np.prod([x.ravel() for x in np.meshgrid(*[weights] * arms, indexing="ij")], axis=0)
+                sampler = softmax(s.behavior_logits + noise)
+                ratio = current / sampler
+                moments = [float(mass @ (sampler * ratio**power).sum(1)) ** T for power in (1, 2)]
             else:
-                first, second = s._moments_of_reports(current)
-            sizes.append((first, first**2 / second))
-        return _quantities(sizes[1][0], sizes[0][1], sizes[1][1])
+                tokens = [float(s.mu @ (current / s.mu) ** power) ** T for power in (1, 2)]
+                noises = [float(weights @ np.exp(-power * each * nodes)) ** times for power in (1, 2)]
+                moments = [tokens[0] * noises[0], tokens[1] * noises[1]]
+            sizes.append((moments[0], moments[0] ** 2 / moments[1]))
+        return s._quantities(sizes[1][0], sizes[0][1], sizes[1][1])
 
     wrong = {
         "fresh data taken to have ESS = N": lambda s: s._staled(1.0),
@@ -197,11 +173,11 @@ class EngineFloor(PolicyPair, Claim):
         trace = lab.run(spec.replace(policy=task.policy(**vars(_engine(point)))), seed, plant)
 
         found = {
-            "mean_weight": (between(trace["mean_weight"][1]), 0.0),
-            "ess_0": (between(trace["ess"][0]), allowances[0]),
-            "floor": (between(trace["ess_mismatch"][1]), allowances[0]),
-            "ess": (between(trace["ess"][1]), allowances[1]),
-            "share": (ratio(trace["ess"][1], trace["ess_mismatch"][1]), sum(allowances)),
+            "mean_weight": (lab.between(trace["mean_weight"][1]), 0.0),
+            "ess_0": (lab.between(trace["ess"][0]), allowances[0]),
+            "floor": (lab.between(trace["ess_mismatch"][1]), allowances[0]),
+            "ess": (lab.between(trace["ess"][1]), allowances[1]),
+            "share": (lab.ratio(trace["ess"][1], trace["ess_mismatch"][1]), sum(allowances)),
         }
         return {name: each._replace(tolerance=share * each.value) for name, (each, share) in found.items()}
 
@@ -209,6 +185,6 @@ class EngineFloor(PolicyPair, Claim):
         "noise drawn anew for the record": lambda: (lab.with_policy(lab.NoiseAnew), _STRONG),
         "one draw for a whole sequence": lambda: (lab.engine_replaced(noise_per="sequence"), _REPORTS),
         "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _REPORTS),
-        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _LONG),
+        "trainer's log-probs recorded as the sampler's": lambda: lab.with_policy(lab.Unscored),
         "noise 4 percent too large": lambda: (lab.engine_replaced(noise=1.04 * 0.8), _STRONG),
     }

@@ -15,30 +15,18 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced
 
 _POWERS = (0.5, 2.0, 3.0)
 _GRID = 101
+_NEAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+_TWO = {"behavior_logits": (0.0, 1.0), "current_logits": (1.0, -0.5)}
 
 
 def _power(p: float) -> lab.Metric:
     """E w^p."""
     return lab.Metric(f"power[{p:g}]", lambda step: step.mean((p * step.sequence_log_ratio).exp()), ("log_prob",))
-
-
-def _inside(low: float, high: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Drawn pairs whose ratios lie in [low, high]."""
-    logits, deviation = lab.weights.drawn(5, seed, "finite-arms")
-    mu = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    centered = deviation - (mu * deviation).sum(1, keepdims=True)
-    room = np.where(centered > 0.0, (high - 1.0) / centered, (low - 1.0) / centered).min(1, keepdims=True)
-    return np.log(mu * (1.0 + (1.0 - 1e-9) * room * centered)), np.log(mu)
-
-
-_NEAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
-_TWO = {"behavior_logits": (0.0, 1.0), "current_logits": (1.0, -0.5)}
 
 
 class FiniteArms(PolicyPair, Claim):
@@ -49,15 +37,11 @@ class FiniteArms(PolicyPair, Claim):
 
     def joint(self) -> None:
         super().joint()
-        low, high = self._range()
-        logits = self.current_logits.tolist()
-        checks.require(high - low > 1e-3, "current_logits", logits, "such that ratios differ by 1e-3", "move one")
-
-    def _range(s) -> tuple[float, float]:
-        return float((s.pi / s.mu).min()), float((s.pi / s.mu).max())
+        low, high = self.range = float((self.pi / self.mu).min()), float((self.pi / self.mu).max())
+        self.require(high - low > 1e-3, "current_logits", "such that ratios differ by 1e-3", "move one")
 
     def predict(s, sampler: int = 0) -> dict[str, float]:
-        low, high = s._range()
+        low, high = s.range
         moments = {f"moment[{p:g}]": float((s.mu, s.pi)[sampler] @ (s.pi / s.mu) ** p) for p in _POWERS}
         return moments | {"largest": low + high - low * high}
 
@@ -66,14 +50,14 @@ class FiniteArms(PolicyPair, Claim):
         logs = [(p, logsumexp(p * theta + (1.0 - p) * phi)) for p in _POWERS]
         moments = {f"moment[{p:g}]": math.exp(x - p * logsumexp(theta) - (1.0 - p) * logsumexp(phi)) for p, x in logs}
         # Laws on two points are the extreme ones among those of mean 1.
-        low, high = s._range()
+        low, high = s.range
         below, above = np.linspace(low, 1.0, _GRID)[:-1, None], np.linspace(1.0, high, _GRID)[1:]
         share = (1.0 - below) / (above - below)
         return moments | {"largest": float((share * above**2 + (1.0 - share) * below**2).max())}
 
     wrong = {
-        "moments under the current policy": lambda s: FiniteArms.predict(s, 1),
-        "largest ratio for the second moment": lambda s: s.predict() | {"largest": s._range()[1]},
+        "moments under the current policy": lambda s: s.predict(1),
+        "largest ratio for the second moment": lambda s: {"largest": s.range[1]},
     }
 
     points = (_NEAR, _TWO)
@@ -92,14 +76,16 @@ class FiniteArms(PolicyPair, Claim):
         # Ratios in [m, M] of mean 1: on both ends alone, and drawn on five arms.
         pi, mu = (np.exp(x) / np.exp(x).sum() for x in (current, behavior))
         low, high = float((pi / mu).min()), float((pi / mu).max())
-        pairs = lab.weights.two_arms((1.0 - low) / (high - low), high), _inside(low, high, seed)
+        logits, deviation = lab.weights.drawn(5, seed, "finite-arms")
+        mu = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        centered = deviation - (mu * deviation).sum(1, keepdims=True)
+        room = np.where(centered > 0.0, (high - 1.0) / centered, (low - 1.0) / centered).min(1, keepdims=True)
+        inside = np.log(mu * (1.0 + (1.0 - 1e-9) * room * centered)), np.log(mu)
+        pairs = lab.weights.two_arms((1.0 - low) / (high - low), high), inside
         read["largest"] = max(1.0 + metrics(*pair)[0].max() for pair in pairs)
         return lab.to_share(read, 1e-10)
 
     defects = {
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _NEAR),
-        "variance of log ratios": lambda: (
-            replaced(diagnostics=["log_ratio_variance", _power(0.5), _power(3.0)]),
-            _NEAR,
-        ),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
+        "variance of log ratios": lambda: replaced(diagnostics=["log_ratio_variance", _power(0.5), _power(3.0)]),
     }

@@ -17,8 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaincc, gammaln
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Real, Vector, checks, indexed
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Real, Vector, indexed, lab
 from asyncsim.claims._lengths import panels
 
 _LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}
@@ -40,11 +39,9 @@ class GaussianScale(Claim):
     levels = Vector(0.0, example=(0.8, 2.0), doc="ratios above which probabilities are asked for")
 
     def joint(self) -> None:
-        """Every level above the least ratio, and within the range where a double holds its probability."""
         least, above = self.temperature ** (self.dimension / 2.0), self._above()
-        inside = bool((above < 1.0).all() and (above > 1e-12).all())
         bound = f"above the least ratio {least:.4g}, with a probability of 1e-12 or more"
-        checks.require(inside, "levels", self.levels.tolist(), bound, "move them")
+        self.require((above < 1.0).all() and (above > 1e-12).all(), "levels", bound, "move them")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, object]:
@@ -89,13 +86,9 @@ class GaussianScale(Claim):
         return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
 
     wrong = {
-        "index from standard deviations": lambda s: (
-            s.predict() | indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature))))
-        ),
-        "constant of one dimension": lambda s: (
-            s.predict() | indexed("above", s._above(constant=math.sqrt(s.temperature)))
-        ),
-        "sign of the mean log ratio": lambda s: s.predict() | {"mean_log": -s.predict()["mean_log"]},
+        "index from standard deviations": lambda s: indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature)))),
+        "constant of one dimension": lambda s: indexed("above", s._above(constant=math.sqrt(s.temperature))),
+        "sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]},
     }
 
     points = (_LINE, _SPACE)

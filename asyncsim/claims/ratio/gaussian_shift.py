@@ -16,17 +16,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, units_for
-
-_SCORES = (-1, 0, 1)
-
-
-def _quantities(mean: float, variance: float, second: float, cdf: Callable[[int], float]) -> dict[str, float]:
-    cells = {f"cdf[{z}]": float(cdf(z)) for z in _SCORES}
-    return {"mean_log": mean, "var_log": variance, "second_moment": second} | cells
-
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, lab, sim, units_for
 
 _SAMPLES, _BATCHES = 512, 16
 _SPREAD = 0.085
@@ -44,18 +34,19 @@ class GaussianShift(Claim):
         doc="distance of the means", remedy="give the distance of the means in standard deviations",
     )  # fmt: skip
 
+    def _cells(s, cdf: Callable[[int], float]) -> dict[str, float]:
+        return {f"cdf[{z}]": float(cdf(z)) for z in (-1, 0, 1)}
+
     def predict(s) -> dict[str, float]:
-        d = s.shift
-        return _quantities(-(d**2) / 2.0, d**2, math.exp(d**2), norm.cdf)
+        square = s.shift**2
+        return {"mean_log": -square / 2.0, "var_log": square, "second_moment": math.exp(square)} | s._cells(norm.cdf)
 
     def check(s) -> dict[str, float]:
         d = s.shift
 
-        # Write the ratio from both densities.
         def log_ratio(u: float) -> float:
             return float(norm.logpdf(u, loc=d) - norm.logpdf(u))
 
-        # Integrate over the action.
         def integral(power: int, function: Callable[[float], float]) -> float:
             """E[w^power function(u)]: the integrand peaks at u = power * shift."""
             peak = power * d
@@ -65,23 +56,21 @@ class GaussianShift(Claim):
 
             return float(quad(density, peak - 12, peak + 12, limit=400, epsabs=0.0, epsrel=1e-12)[0])
 
-        mean = integral(0, log_ratio)
-        variance = integral(0, lambda u: (log_ratio(u) - mean) ** 2)
-
-        # Invert the ratio for the distribution.
         def below(z: int) -> float:
             edge = brentq(lambda u: log_ratio(u) - (-(d**2) / 2.0 + z * d), -10.0, 10.0, xtol=1e-14)
             return quad(norm.pdf, -12.0, edge, epsabs=1e-14)[0]
 
-        return _quantities(mean, variance, integral(2, lambda u: 1.0), below)
+        mean = integral(0, log_ratio)
+        variance, second = integral(0, lambda u: (log_ratio(u) - mean) ** 2), integral(2, lambda u: 1.0)
+        return {"mean_log": mean, "var_log": variance, "second_moment": second} | s._cells(below)
 
     wrong = {
-        "sign of the mean log ratio": lambda s: _quantities(
-            s.shift**2 / 2.0, s.shift**2, math.exp(s.shift**2), lambda z: norm.cdf(z - s.shift)
+        "sign of the mean log ratio": lambda s: (
+            {"mean_log": s.shift**2 / 2.0} | s._cells(lambda z: norm.cdf(z - s.shift))
         ),
-        "second moment exp(delta^2/2)": lambda s: s.predict() | {"second_moment": math.exp(s.shift**2 / 2.0)},
-        "standard deviation taken for variance": lambda s: _quantities(
-            -(s.shift**2) / 2.0, s.shift, math.exp(s.shift**2), lambda z: norm.cdf(z * math.sqrt(s.shift))
+        "second moment exp(delta^2/2)": lambda s: {"second_moment": math.exp(s.shift**2 / 2.0)},
+        "standard deviation taken for variance": lambda s: (
+            {"var_log": s.shift} | s._cells(lambda z: norm.cdf(z * math.sqrt(s.shift)))
         ),
     }
 
@@ -90,9 +79,8 @@ class GaussianShift(Claim):
 
     @staticmethod
     def reach(point: Point) -> str | None:
-        return (
-            None if abs(point["shift"]) <= 1.1 else "|shift| at most 1.1; lower it, the second moment is unseen beyond"
-        )
+        beyond = "|shift| at most 1.1; lower it, the second moment is unseen beyond"
+        return beyond if abs(point["shift"]) > 1.1 else None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -19,13 +19,14 @@ import math
 import numpy as np
 from scipy.special import gamma, gammaincc
 
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, lab, units_for
 from asyncsim.claims._lengths import panels
 
 _TURN = 0.5
 """Angle of the ray, in radians."""
+_BATCHES, _MOST = 32, 16_000_000
+_POINT = {"temperature": 0.4, "samples": (4, 16)}
+_SMALL = {"temperature": 0.4, "samples": (4, 6)}
 
 
 def _exponential_integrals(first: float, count: int, t: np.ndarray) -> list[np.ndarray]:
@@ -41,33 +42,6 @@ def _nodes(samples: int) -> tuple[np.ndarray, np.ndarray]:
     log_t, weight = panels(np.linspace(-55.0, math.log(45.0), 101), 12)
     log_t = log_t - math.log(samples)
     return np.exp(log_t), weight * np.exp(log_t)
-
-
-def _by_integrals(alpha: float, N: int) -> tuple[float, float]:
-    """E[1/ESS] and E[ESS]/N."""
-    (t, weight), half = _nodes(N), alpha / 2.0
-    second, _, phi = _exponential_integrals(alpha - 1.0, 3, t)
-    inverse = float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
-    second, phi = _exponential_integrals(half, 2, t)
-    _, first = _exponential_integrals(half - 0.5, 2, t)
-    psi = half * phi
-    squares = half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)
-    return inverse, float(weight @ squares)
-
-
-def _transforms(alpha: float, t: np.ndarray, power: float) -> list[np.ndarray]:
-    """E w^j e^{-t w^power} for j = 0, 1, 2, over the logarithm of the weight."""
-    x, weight = panels(np.linspace(0.0, 1.0, 25), 12)
-    # Where e^{-t w^power} has decayed depends on t; without decay the density itself has.
-    far = np.minimum((np.log(40.0 / np.abs(t)) / power).clip(0.1), 60.0)[:, None]
-    u = far * x
-    density = alpha * np.exp(-alpha * u - t[:, None] * np.exp(power * u)) * far
-    return [(density * np.exp(j * u)) @ weight for j in range(3)]
-
-
-_BATCHES, _MOST = 32, 16_000_000
-_POINT = {"temperature": 0.4, "samples": (4, 16)}
-_SMALL = {"temperature": 0.4, "samples": (4, 6)}
 
 
 class HeavySums(Claim):
@@ -86,15 +60,30 @@ class HeavySums(Claim):
         return 1.0 / (1.0 - self.temperature)
 
     def predict(s) -> dict[str, float]:
-        found = {N: _by_integrals(s.index, N) for N in s.samples}
-        return {f"{name}[{N}]": found[N][k] for k, name in enumerate(("inverse", "ess")) for N in s.samples}
+        alpha, half, inverse, ess = s.index, s.index / 2.0, {}, {}
+        for N in s.samples:
+            t, weight = _nodes(N)
+            second, _, phi = _exponential_integrals(alpha - 1.0, 3, t)
+            inverse[f"inverse[{N}]"] = float(weight @ (N * t * alpha * second * (alpha * phi) ** (N - 1)))
+            second, phi = _exponential_integrals(half, 2, t)
+            _, first = _exponential_integrals(half - 0.5, 2, t)
+            psi = half * phi
+            squares = half * second * psi ** (N - 1) + (N - 1) * (half * first) ** 2 * psi ** (N - 2)
+            ess[f"ess[{N}]"] = float(weight @ squares)
+        return inverse | ess
 
     def check(s) -> dict[str, float]:
         alpha, ray, cells = s.index, cmath.exp(1j * _TURN), {}
+        x, mass = panels(np.linspace(0.0, 1.0, 25), 12)
         for power, name in ((1.0, "inverse"), (2.0, "ess")):
             for N in s.samples:
                 t, weight = (ray * each for each in _nodes(N))
-                phi, first, second = _transforms(alpha, t, power)
+                # Where e^{-t w^power} has decayed depends on t; without decay the density itself has.
+                far = np.minimum((np.log(40.0 / np.abs(t)) / power).clip(0.1), 60.0)[:, None]
+                u = far * x
+                density = alpha * np.exp(-alpha * u - t[:, None] * np.exp(power * u)) * far
+                # E w^j e^{-t w^power}.
+                phi, first, second = ((density * np.exp(j * u)) @ mass for j in range(3))
                 if name == "inverse":
                     integrand = N * t * second * phi ** (N - 1)
                 else:
@@ -103,30 +92,22 @@ class HeavySums(Claim):
         return cells
 
     wrong = {
-        "the limit of many samples": lambda s: (
-            s.predict()
-            | {
-                f"inverse[{N}]": float(
-                    s.index
-                    * gamma(2.0 - s.index)
-                    * gamma(s.index)
-                    * ((s.index - 1.0) / s.index) ** s.index
-                    * N ** (1.0 - s.index)
-                )
-                for N in s.samples
-            }
-        ),
-        "exponent of the median": lambda s: (
-            s.predict()
-            | {
-                f"inverse[{N}]": s.predict()[f"inverse[{s.samples[0]}]"]
-                * (N / s.samples[0]) ** (-2.0 * (1.0 - 1.0 / s.index))
-                for N in s.samples
-            }
-        ),
-        "one over the mean ESS": lambda s: (
-            s.predict() | {f"inverse[{N}]": 1.0 / (N * s.predict()[f"ess[{N}]"]) for N in s.samples}
-        ),
+        "the limit of many samples": lambda s: {
+            f"inverse[{N}]": float(
+                s.index
+                * gamma(2.0 - s.index)
+                * gamma(s.index)
+                * ((s.index - 1.0) / s.index) ** s.index
+                * N ** (1.0 - s.index)
+            )
+            for N in s.samples
+        },
+        "exponent of the median": lambda s: {
+            f"inverse[{N}]": s.predict()[f"inverse[{s.samples[0]}]"]
+            * (N / s.samples[0]) ** (-2.0 * (1.0 - 1.0 / s.index))
+            for N in s.samples
+        },
+        "one over the mean ESS": lambda s: {f"inverse[{N}]": 1.0 / (N * s.predict()[f"ess[{N}]"]) for N in s.samples},
     }
 
     points = (_POINT,)
@@ -146,8 +127,8 @@ class HeavySums(Claim):
             size = samples, _BATCHES, max(16, min(wanted, most))
             spec = lab.weights.cooled(point["temperature"], 2, ["ess"], size)
             share = lab.run(spec, seed + 1000 * number, plant)["ess"][1:]
-            read[f"inverse[{samples}]"] = between((1.0 / (samples * share)).mean(axis=0))
-            read[f"ess[{samples}]"] = between(share.mean(axis=0))
+            read[f"inverse[{samples}]"] = lab.between((1.0 / (samples * share)).mean(axis=0))
+            read[f"ess[{samples}]"] = lab.between(share.mean(axis=0))
         return read
 
     defects = {

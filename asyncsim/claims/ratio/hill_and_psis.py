@@ -3,14 +3,13 @@ r"""Hill's estimate from the m largest of exactly Pareto weights is Gamma distri
 With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
 ("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function
 ("below[i]", z the i-th score). Its reciprocal, the estimated index, has mean (1/k) m/(m - 1) ("index"). Here m =
-ceil(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 68, and k = 0.5 is read to 12 percent: one batch cannot tell
-0.5 from 0.6. Derivation: spacings of exponential order statistics are independent (Renyi). Domain: exact Pareto
-weights, as of `ratio/exponential-pareto` with k one minus the temperature; N >= 25, so that the
-index has a fourth moment. Second route: moments and law of a
-sum of m exponentials by quadrature of their Laplace transform's inverse, a power of x. Source: Hill 1975; arXiv
-1507.02646 for m. PSIS fits a generalized Pareto law to the same weights (metric `pareto_k`). That estimate has no known
-law at finite m: its standard deviation nears (1 + k)/sqrt(m), and is off by up to 5 percent at N = 256. So it is tested
-beside its formula, and no part of this claim.
+ceil(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 68, and k = 0.5 is read to 12 percent: one batch cannot tell 0.5
+from 0.6. Derivation: spacings of exponential order statistics are independent (Renyi). Domain: exact Pareto weights, as
+of `ratio/exponential-pareto` with k one minus the temperature; N >= 25, so that the index has a fourth moment. Second
+route: moments and law of a sum of m exponentials by quadrature of their Laplace transform's inverse, a power of x.
+Source: Hill 1975; arXiv 1507.02646 for m. PSIS fits a generalized Pareto law to the same weights (metric `pareto_k`).
+That estimate has no known law at finite m: its standard deviation nears (1 + k)/sqrt(m), and is off by up to 5 percent
+at N = 256. So it is tested beside its formula, and no part of this claim.
 """
 
 from __future__ import annotations
@@ -21,11 +20,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammainc
 
-import asyncsim as sim
 from asyncsim.base.declared import Count, Real, Vector
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, replaced, too_rare, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, replaced, sim, too_rare, units_for
 from asyncsim.claims._lengths import panels
 
 _BATCHES, _MOST = 32, 16_000_000
@@ -43,18 +39,10 @@ def _spread(point: Point) -> float:
     return max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / max(rarest, 1e-300) - 1.0))
 
 
-def _most(point: Point) -> int:
-    """Batches that are affordable."""
-    return int(_MOST // point["samples"])
-
-
 def _threshold_among(step: lab.Step) -> lab.Tensor:
     """The (m+1)-th counted among the largest m + 1."""
     m = _largest(step.batch.size)
     return sim.ratios.tail_index(step.sequence_log_ratio, step.step_mass) * (m + 1) / m
-
-
-_FEW = {"temperature": 0.5, "samples": 40, "scores": (1.0,)}
 
 
 class HillAndPsis(Claim):
@@ -68,13 +56,10 @@ class HillAndPsis(Claim):
     scores = Vector(-3.0, typical=(-1.0, 2.0), sizes=(2, 2), example=(0.0, 1.0), doc="places of the law, in its sd")
 
     def joint(self) -> None:
+        # m, how many of the samples are used.
+        self.largest = math.ceil(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
         least = 1.0 + self.scores.min() / math.sqrt(self.largest)
-        checks.require(least > 0.0, "scores", self.scores.tolist(), "above -sqrt(m)", "raise the least")
-
-    @property
-    def largest(self) -> int:
-        """m, how many of the samples are used."""
-        return math.ceil(min(self.samples / 5.0, 3.0 * math.sqrt(self.samples)))
+        self.require(least > 0.0, "scores", "above -sqrt(m)", "raise the least")
 
     def _law(s, m: int, scale: float) -> dict[str, float]:
         """Quantities where the estimate is Gamma(m, scale), read at the right places."""
@@ -111,36 +96,35 @@ class HillAndPsis(Claim):
 
     wrong = {
         "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1)),
-        "index for shape": lambda s: s.predict() | {"shape": 1.0 / (1.0 - s.temperature)},
-        "mean of the index without m/(m - 1)": lambda s: s.predict() | {"index": 1.0 / (1.0 - s.temperature)},
-        "variance of the generalized Pareto fit": lambda s: (
-            s.predict() | {"square": (1.0 - s.temperature) ** 2 + (2.0 - s.temperature) ** 2 / s.largest}
-        ),
+        "index for shape": lambda s: {"shape": 1.0 / (1.0 - s.temperature)},
+        "mean of the index without m/(m - 1)": lambda s: {"index": 1.0 / (1.0 - s.temperature)},
+        "variance of the generalized Pareto fit": lambda s: {
+            "square": (1.0 - s.temperature) ** 2 + (2.0 - s.temperature) ** 2 / s.largest
+        },
     }
 
-    points = (_FEW,)
+    points = ({"temperature": 0.5, "samples": 40, "scores": (1.0,)},)
     more = ({"temperature": 0.3, "samples": 256, "scores": (1.5,)},)
 
-    reach = staticmethod(lambda point: too_rare(_spread(point), _most(point)))
+    reach = staticmethod(lambda point: too_rare(_spread(point), _MOST // point["samples"]))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
-        replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), _most(point) // _BATCHES)
+        most = _MOST // point["samples"] // _BATCHES
+        replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), most)
         size = point["samples"], _BATCHES, max(16, replicates)
         trace = lab.run(lab.weights.cooled(point["temperature"], 2, ["tail_index"], size), seed, plant)
         index = trace["tail_index"][1:]
         shape = 1.0 / index
+        cells = {f"below[{i}]": lab.share_of(shape <= k * (1.0 + z / root)) for i, z in enumerate(point["scores"])}
         numbers = {"shape": shape, "square": shape**2, "index": index}
-        cells = [lab.share_of(shape <= k * (1.0 + z / root)) for z in point["scores"]]
-        found = {name: between(x.mean(axis=0)) for name, x in numbers.items()}
-        return found | {f"below[{i}]": cell for i, cell in enumerate(cells)}
+        return {name: lab.between(x.mean(axis=0)) for name, x in numbers.items()} | cells
 
     defects = {
-        "threshold counted among the largest": lambda: (
-            replaced(diagnostics=[lab.Metric("tail_index", _threshold_among, ("log_prob",))]),
-            _FEW,
+        "threshold counted among the largest": lambda: replaced(
+            diagnostics=[lab.Metric("tail_index", _threshold_among, ("log_prob",))]
         ),
-        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _FEW),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FEW),
+        "sampler 5 percent colder than it says": lambda: lab.weights.colder(0.95),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -18,56 +18,20 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import asyncsim as sim
-from asyncsim.base import checks, rng
+from asyncsim.base import rng
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, Staleness, multiplied
-
-
-def _quantities(second: float, move: float, stale: float) -> dict[str, float]:
-    return {"second_moment": second, "move": move, "stale_second_moment": stale}
-
 
 _REPLICATES, _DRAWN = 2048, 200
 _LIKELY = 20.0
 """Replicates that are expected to take the worst path; all miss it with a chance of e^-20."""
-
-
-def _searched(point: Point, seed: int, plant: Plant) -> float:
-    """Largest E W^2 of sequences: the worst pair, and drawn pairs with drawn changes of three logits."""
-    radius, tokens, up = point["radius"], point["horizon"], np.array([[1.0, -1.0]])
-    worst, behavior = -radius * up, lab.weights.drawn(3, seed, "logit-radius")[0][:_DRAWN]
-    shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
-    found = [
-        lab.metrics_of(plant(lab.weights.bandit(pair[0].shape[1], ["chi_square"], tokens)), *pair)[0].max()
-        for pair in ((worst + radius * up, worst), (behavior + shift, behavior))
-    ]
-    return 1.0 + float(max(found))
-
-
-def _moved(point: Point, count: int, seed: int, plant: Plant) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of every replicate after so many updates on data of the frozen first policy, and that policy's."""
-    behavior = _largest_moves(point) * point["staleness"] * np.array([-1.0, 1.0])
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed"),
-        sim.schedules.frozen(),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(point["step"])),
-        samples_per_group=point["samples"],
-        updates=count,
-        replicates=_REPLICATES,
-        initial=behavior,
-        diagnostics="none",
-    )
-    return lab.run(spec, seed, plant).parameters, behavior[None]
+_POINT = {"radius": 0.7, "horizon": 1, "samples": 2, "spread": 1.0, "step": 0.6, "staleness": 3}
 
 
 def _largest_moves(point: Point) -> float:
     """What half of a group of one arm moves its logit by."""
     half, N = point["samples"] // 2, point["samples"]
     return float(point["step"] * point["spread"] * half * (N - half) / (N * (N - 1)))
-
-
-_POINT = {"radius": 0.7, "horizon": 1, "samples": 2, "spread": 1.0, "step": 0.6, "staleness": 3}
 
 
 class LogitRadius(Claim):
@@ -91,14 +55,15 @@ class LogitRadius(Claim):
         largest = max(self.horizon * self.radius, self.staleness * self._move())
         allowed = math.log(1e12) / 2.0
         bound = f"such that the logits of a sequence ({largest:.3g}) move by at most {allowed:.3g}"
-        checks.require(largest <= allowed, "horizon", self.horizon, bound, "lower the radius or the step")
+        self.require(largest <= allowed, "horizon", bound, "lower the radius or the step")
 
     def _move(s) -> float:
         return float(s.step * s.spread * (s.samples**2 // 4) / (s.samples * (s.samples - 1)))
 
     def predict(s) -> dict[str, float]:
         move = s._move()
-        return _quantities(math.cosh(s.radius) ** (2 * s.horizon), move, math.cosh(s.staleness * move) ** 2)
+        second, stale = math.cosh(s.radius) ** (2 * s.horizon), math.cosh(s.staleness * move) ** 2
+        return {"second_moment": second, "move": move, "stale_second_moment": stale}
 
     def check(s) -> dict[str, float]:
         N = s.samples
@@ -111,23 +76,21 @@ class LogitRadius(Claim):
                 mean = up * math.exp(radius) + (1.0 - up) * math.exp(-radius)
                 return (up * math.exp(2.0 * radius) + (1.0 - up) * math.exp(-2.0 * radius)) / mean**2
 
-            bounds = (-1.0, 4.0 * radius + 1.0)
-            return -float(
-                minimize_scalar(lambda x: -second(x), bounds=bounds, method="bounded", options={"xatol": 1e-10}).fun
-            )
+            how = {"bounds": (-1.0, 4.0 * radius + 1.0), "method": "bounded", "options": {"xatol": 1e-10}}
+            return -float(minimize_scalar(lambda x: -second(x), **how).fun)
 
         # Of k samples that earn `spread` each has the advantage spread (N - k)/(N - 1).
         move = max(s.step * k / N * s.spread * (N - k) / (N - 1) for k in range(N + 1))
-        return _quantities(worst(s.radius) ** s.horizon, move, worst(s.staleness * move))
+        second, stale = worst(s.radius) ** s.horizon, worst(s.staleness * move)
+        return {"second_moment": second, "move": move, "stale_second_moment": stale}
 
     wrong = {
-        "second order, 1 + D^2": lambda s: (
-            s.predict()
-            | {"second_moment": (1.0 + s.radius**2) ** s.horizon}
-            | {"stale_second_moment": 1.0 + (s.staleness * s._move()) ** 2}
-        ),
+        "second order, 1 + D^2": lambda s: {
+            "second_moment": (1.0 + s.radius**2) ** s.horizon,
+            "stale_second_moment": 1.0 + (s.staleness * s._move()) ** 2,
+        },
         "group mean in place of leave-one-out": lambda s: s.but(step=s.step * (s.samples - 1) / s.samples).predict(),
-        "square forgotten": lambda s: s.predict() | {"second_moment": math.cosh(s.radius) ** s.horizon},
+        "square forgotten": lambda s: {"second_moment": math.cosh(s.radius) ** s.horizon},
     }
 
     terms = {
@@ -155,17 +118,36 @@ class LogitRadius(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        after_one, behavior = _moved(point, 1, seed, plant)
-        after_all, _ = _moved(point, point["staleness"], seed + 1, plant)
-        stale = lab.metrics_of(plant(lab.weights.bandit(2, ["chi_square"])), after_all, behavior)[0].max()
+        def second_moment(current: np.ndarray, behavior: np.ndarray, tokens: int = 1) -> float:
+            """The largest."""
+            spec = plant(lab.weights.bandit(current.shape[1], ["chi_square"], tokens))
+            return 1.0 + float(lab.metrics_of(spec, current, behavior)[0].max())
+
+        # The worst pair, and drawn pairs with drawn changes of three logits.
+        radius, up = point["radius"], np.array([[1.0, -1.0]])
+        worst, drawn = -radius * up, lab.weights.drawn(3, seed, "logit-radius")[0][:_DRAWN]
+        shift = radius * (2.0 * rng.Stream(seed, "shift").uniform([[k] for k in range(_DRAWN)], range(3)) - 1.0)
+        pairs = (worst + radius * up, worst), (drawn + shift, drawn)
+        # Logits of every replicate after updates on data of the frozen first policy.
+        place, step = _largest_moves(point) * point["staleness"] * np.array([-1.0, 1.0]), point["step"]
+        task = sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed")
+        size = {"samples_per_group": point["samples"], "replicates": _REPLICATES, "sampling": "monte_carlo"}
+        after_one, after_all = (
+            lab.run(
+                lab.ascent(task, sim.schedules.frozen(), sim.methods.reinforce(), step, count, initial=place, **size),
+                seed + k,
+                plant,
+            ).parameters
+            for k, count in enumerate((1, point["staleness"]))
+        )
         read = {
-            "second_moment": _searched(point, seed, plant),
-            "move": float(np.abs(after_one - behavior).max()),
-            "stale_second_moment": 1.0 + float(stale),
+            "second_moment": max(second_moment(now, then, point["horizon"]) for now, then in pairs),
+            "move": float(np.abs(after_one - place).max()),
+            "stale_second_moment": second_moment(after_all, place[None]),
         }
         return lab.to_share(read, 1e-9, _REPLICATES)
 
     defects = {
-        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+        "momentum inserted": lambda: lab.momentum_inserted,
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

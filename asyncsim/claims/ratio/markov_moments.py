@@ -15,26 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, drawn_tables
-from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, checks
+from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, checks, lab, sim
 from asyncsim.claims._points import BEHAVIOR
 
-
-def _quantities(log_second: float, log_half: float) -> dict[str, float]:
-    return {"ess": math.exp(-log_second), "second_moment": math.exp(log_second), "affinity": math.exp(log_half)}
-
-
-def _log_coefficient(weights: np.ndarray, horizon: int) -> float:
-    """log of the coefficient of z^{T-1} in v (1 - z M)^{-1} 1 from its values on a circle."""
-    start, step, size = weights[0], weights[1:], 8 * horizon
-    # Aliasing falls with the circle's radius and rounding grows; both are small at this one.
-    radius = 10.0 ** (-16.0 / size) / np.abs(np.linalg.eigvals(step)).max()
-    circle, one = np.exp(2j * np.pi * np.arange(size) / size), np.ones(len(step))
-    values = np.array([start @ np.linalg.solve(np.eye(len(step)) - radius * z * step, one) for z in circle])
-    coefficient = (values * circle ** (1 - horizon)).mean().real
-    return math.log(coefficient) - (horizon - 1) * math.log(radius)
+_NEAR = ((0.4, -0.3, 0.4), (0.1, 0.6, -0.5), (-0.4, 0.1, 0.2), (0.7, 0.2, 0.0))
+_POINT = {"actions": 3, "horizon": 24, "behavior_logits": BEHAVIOR, "current_logits": _NEAR}
 
 
 def _moment(point: Point, power: float) -> float:
@@ -44,10 +30,6 @@ def _moment(point: Point, power: float) -> float:
     weights = pi**power * mu ** (1.0 - power)
     with np.errstate(over="ignore"):
         return float((weights[0] @ np.linalg.matrix_power(weights[1:], point["horizon"] - 1)).sum())
-
-
-_NEAR = ((0.4, -0.3, 0.4), (0.1, 0.6, -0.5), (-0.4, 0.1, 0.2), (0.7, 0.2, 0.0))
-_POINT = {"actions": 3, "horizon": 24, "behavior_logits": BEHAVIOR, "current_logits": _NEAR}
 
 
 class MarkovMoments(Claim):
@@ -70,8 +52,7 @@ class MarkovMoments(Claim):
         )
         second = self._log_moment(2.0)
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
-        logits = self.current_logits.tolist()
-        checks.require(second < math.log(1e12), "current_logits", logits, bound, "move them closer")
+        self.require(second < math.log(1e12), "current_logits", bound, "move them closer")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, Any]:
@@ -88,15 +69,26 @@ class MarkovMoments(Claim):
             values = backup / backup[0]
         return scale
 
-    def predict(s) -> dict[str, float]:
-        return _quantities(s._log_moment(2.0), s._log_moment(0.5))
+    def _quantities(s, log_second: float, log_half: float) -> dict[str, float]:
+        return {"ess": math.exp(-log_second), "second_moment": math.exp(log_second), "affinity": math.exp(log_half)}
+
+    def predict(s, tilt: float = 0.0) -> dict[str, float]:
+        return s._quantities(s._log_moment(2.0 + tilt), s._log_moment(0.5 + tilt))
 
     def check(s) -> dict[str, float]:
+        T, size, found = s.horizon, 8 * s.horizon, []
         mu, pi = np.exp(s.behavior), np.exp(s.current)
-        return _quantities(_log_coefficient(pi**2 / mu, s.horizon), _log_coefficient(np.sqrt(pi * mu), s.horizon))
+        for weights in (pi**2 / mu, np.sqrt(pi * mu)):
+            # Aliasing falls with the circle's radius and rounding grows; both are small at this one.
+            start, step = weights[0], weights[1:]
+            radius = 10.0 ** (-16.0 / size) / np.abs(np.linalg.eigvals(step)).max()
+            circle, one = np.exp(2j * np.pi * np.arange(size) / size), np.ones(len(step))
+            values = np.array([start @ np.linalg.solve(np.eye(len(step)) - radius * z * step, one) for z in circle])
+            found.append(math.log((values * circle ** (1 - T)).mean().real) - (T - 1) * math.log(radius))
+        return s._quantities(*found)
 
     wrong = {
-        "moments taken under the current policy": lambda s: _quantities(s._log_moment(3.0), s._log_moment(1.5)),
+        "moments taken under the current policy": lambda s: s.predict(1.0),
         "row of the first token throughout": lambda s: s.but(
             behavior_logits=s.behavior_logits[[0] * (s.actions + 1)],
             current_logits=s.current_logits[[0] * (s.actions + 1)],
@@ -117,6 +109,6 @@ class MarkovMoments(Claim):
         return lab.moments(lab.run(spec, seed, plant), moment)
 
     defects = {
-        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _POINT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _POINT),
+        "last token left out": lambda: lab.with_policy(lab.ShortProduct),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -16,29 +16,17 @@ sequence with every sign of noise of two values. Source: derived.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, checks, replaced
+from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, lab, sim
 from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
 
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6
 """Relative standard deviation of one squared deviation: 1.42 for normal log ratios, less for those of few actions."""
-
-
-def _swapped() -> list[Any]:
-    """Metrics with the variances of mismatch and staleness under one another's names."""
-    names = {"mismatch": "staleness_variance", "staleness": "mismatch_variance"}
-    swapped = [sim.diagnostics.log_ratio_variance(of, name=name) for of, name in names.items()]
-    return [*swapped, "log_ratio_variance"]
-
-
 _SHARPER = sequence_point("iid", 3, 1, temperature=0.8, noise=0.0, noise_per="token") | {
     "current_logits": tuple(tuple(1.4 * x for x in row) for row in BEHAVIOR[:1])
 }
@@ -47,6 +35,13 @@ _APART = sequence_point("position", 2, 2, temperature=0.8, noise=0.0, noise_per=
     "current_logits": (CURRENT[0], BEHAVIOR[1]),
 }
 _NOISY = sequence_point("position", 3, 3, temperature=1.3, noise=0.3, noise_per="token")
+
+
+def _swapped(spec: lab.Spec) -> lab.Spec:
+    """The variances of mismatch and staleness under one another's names."""
+    names = {"mismatch": "staleness_variance", "staleness": "mismatch_variance"}
+    swapped = [sim.diagnostics.log_ratio_variance(of, name=name) for of, name in names.items()]
+    return spec.replace(diagnostics=[*swapped, "log_ratio_variance"])
 
 
 class MismatchAdds(SequencePair, Claim):
@@ -65,9 +60,10 @@ class MismatchAdds(SequencePair, Claim):
 
     def joint(self) -> None:
         super().joint()
+        self.sampler = softmax(self.behavior_logits / self.temperature)
         count = f"(2 * {self.actions})**{self.horizon}"
         few = (2 * self.actions) ** self.horizon <= LIMIT
-        checks.require(few, "horizon", self.horizon, f"such that {count} <= {LIMIT}", "shorten the sequences")
+        self.require(few, "horizon", f"such that {count} <= {LIMIT}", "shorten the sequences")
 
     def _parts(s, slope: float, sampler: np.ndarray) -> dict[str, float]:
         """Variances over tokens under these probabilities `[S, A]`; mismatch is `slope` times the behavior's logits."""
@@ -79,11 +75,8 @@ class MismatchAdds(SequencePair, Claim):
         noise = s.noise**2 * (s.horizon**2 if s.noise_per == "sequence" else s.horizon)
         return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
 
-    def _sampler(s) -> np.ndarray:
-        return softmax(s.behavior_logits / s.temperature)
-
     def predict(s) -> dict[str, float]:
-        return s._parts(1.0 - 1.0 / s.temperature, s._sampler())
+        return s._parts(1.0 - 1.0 / s.temperature, s.sampler)
 
     def check(s) -> dict[str, float]:
         """Every sequence under the sampler with every sign of its noise."""
@@ -103,14 +96,13 @@ class MismatchAdds(SequencePair, Claim):
         return {name: float(mass @ (x - mass @ x) ** 2) for name, x in parts.items()}
 
     wrong = {
-        "parts added without their covariance": lambda s: (
-            s.predict() | {"variance": s.predict()["staleness"] + s.predict()["mismatch"]}
-        ),
-        "covariance counted once": lambda s: (
-            s.predict()
-            | {"variance": 0.5 * (s.predict()["variance"] + s.predict()["staleness"] + s.predict()["mismatch"])}
-        ),
-        "slope of the temperature 1 - tau": lambda s: s._parts(1.0 - s.temperature, s._sampler()),
+        "parts added without their covariance": lambda s: {
+            "variance": s.predict()["staleness"] + s.predict()["mismatch"]
+        },
+        "covariance counted once": lambda s: {
+            "variance": 0.5 * (s.predict()["variance"] + s.predict()["staleness"] + s.predict()["mismatch"])
+        },
+        "slope of the temperature 1 - tau": lambda s: s._parts(1.0 - s.temperature, s.sampler),
         "variances under the policy": lambda s: s._parts(1.0 - 1.0 / s.temperature, softmax(s.behavior_logits)),
     }
 
@@ -132,9 +124,9 @@ class MismatchAdds(SequencePair, Claim):
         return {part: x._replace(error=0.0, tolerance=lab.ROUNDING * x.value) for part, x in means.items()}
 
     defects = {
-        "trainer's log-probs recorded as the sampler's": lambda: (lab.with_policy(lab.Unscored), _SHARPER),
+        "trainer's log-probs recorded as the sampler's": lambda: lab.with_policy(lab.Unscored),
         "temperature applied twice": lambda: (lab.engine_replaced(temperature=0.8**2), _APART),
-        "split swapped": lambda: (replaced(diagnostics=_swapped()), _SHARPER),
+        "split swapped": lambda: _swapped,
         "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _NOISY),
         "noise drawn anew at scoring": lambda: (lab.with_policy(lab.wrong_parts.NoisyTrainer), _NOISY),
     }

@@ -9,20 +9,12 @@ full support, at most 2^20 sequences (the second route enumerates them). Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim
 from asyncsim.claims._points import sequence_point
-
-
-def _transfer(pair: SequencePair, moment: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
-    """Product over tokens of sums of `moment(pi, mu)`."""
-    return float(chained(pair, moment(softmax(pair.current_logits), softmax(pair.behavior_logits))))
 
 
 class SequenceProduct(SequencePair, Claim):
@@ -31,26 +23,22 @@ class SequenceProduct(SequencePair, Claim):
     kind, source = "identity", "arXiv 1511.01437; Markov form derived"
     through = "oracle"
 
-    def predict(s) -> dict[str, float]:
-        return {"second_moment": _transfer(s, lambda pi, mu: pi**2 / mu)}
+    def predict(s, power: int = 2) -> dict[str, float]:
+        pi, mu = softmax(s.current_logits), softmax(s.behavior_logits)
+        return {"second_moment": float(chained(s, pi**power / mu ** (power - 1)))}
 
     def check(s) -> dict[str, float]:
         sequences = enumerate_sequences(s)
         return {"second_moment": math.fsum(sequences.mass * sequences.ratio**2)}
 
+    def _added(s) -> dict[str, float]:
+        each = enumerate_sequences(s)
+        squares = np.exp(2.0 * each.log_ratio)
+        return {"second_moment": 1.0 + float(each.mass @ (squares - 1.0).sum(axis=1))}
+
     wrong = {
-        "moment taken under the current policy": lambda s: {
-            "second_moment": _transfer(s, lambda pi, mu: pi**3 / mu**2)
-        },
-        "sum of chi-squares in place of the product": lambda s: {
-            "second_moment": 1.0
-            + float(
-                enumerate_sequences(s).mass
-                @ (np.exp(2.0 * (enumerate_sequences(s).log_current - enumerate_sequences(s).log_behavior)) - 1.0).sum(
-                    axis=1
-                )
-            )
-        },
+        "moment taken under the current policy": lambda s: s.predict(3),
+        "sum of chi-squares in place of the product": _added,
     }
 
     points = (sequence_point("iid", 6, 1), sequence_point("position", 3, 3), sequence_point("markov", 5, 4))

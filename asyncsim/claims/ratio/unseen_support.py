@@ -18,25 +18,16 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Draw, Positive
-from asyncsim.base.uncertainty import ratio
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, arm_logits, counted
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced, units_for, within
+from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
-
-
-def _given(mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, float]:
-    """Means over batches of these probabilities."""
-    accepted = math.fsum(mass)
-    found = (math.fsum(mass * x) / accepted for x in (second, mean))
-    return dict(zip(("accepted", "second_moment", "mean_weight"), (accepted, *found), strict=True))
-
-
 _BATCHES, _ROUNDING = 64, 1e-9
 _LEAST, _MOST, _DRAWN = 0.05, 256, 16_000_000
 """Least share of batches that pass, and most samples of a batch and of all."""
+_PUBLISHED = {"behavior_logits": (0.6, 0.3, -2.7), "current_logits": (0.5, 0.2, -1.0), "samples": 16, "bound": 0.04}
+_COMMON = {"behavior_logits": (0.2, 0.0), "current_logits": (0.5, -0.2), "samples": 6, "bound": 0.07}
 
 
 def _guess(point: Point) -> tuple[float, float]:
@@ -50,12 +41,6 @@ def _guess(point: Point) -> tuple[float, float]:
         return share, math.inf
     spreads = [float(np.std(x[passed]) / np.mean(x[passed])) for x in (second, mean)]
     return share, max(math.sqrt(1.0 - share), *spreads, 0.2) / math.sqrt(share)
-
-
-_PUBLISHED = {
-    "behavior_logits": (0.6, 0.3, -2.7), "current_logits": (0.5, 0.2, -1.0), "samples": 16, "bound": 0.04,
-}  # fmt: skip
-_COMMON = {"behavior_logits": (0.2, 0.0), "current_logits": (0.5, -0.2), "samples": 6, "bound": 0.07}
 
 
 class UnseenSupport(PolicyPair, Claim):
@@ -76,18 +61,17 @@ class UnseenSupport(PolicyPair, Claim):
         arms = self.behavior_logits.size
         atoms = math.comb(self.samples + arms - 1, arms - 1)
         bound = f"such that counts of actions ({atoms}) <= {_ATOMS}"
-        checks.require(atoms <= _ATOMS, "samples", self.samples, bound, "take fewer samples or arms")
+        self.require(atoms <= _ATOMS, "samples", bound, "take fewer samples or arms")
         # Every batch as counts of actions: its probability, M2 and mean ratio, each `[K]`.
         log_mu, log_pi = (log_softmax(logits) for logits in self.logits)
         counts, log_mass = counted(self.samples, log_mu)
         self.log = log_pi - log_mu
         second, mean = counts @ self.log**2 / self.samples, counts @ np.exp(self.log) / self.samples
         self.batches = np.exp(log_mass), second, mean
-        between = bool(second.min() <= self.bound < second.max())
         bound = f"between the least and the largest M2, {second.min():.4g} and {second.max():.4g}"
-        checks.require(between, "bound", self.bound, bound, "let some batches pass and some not")
+        self.require(second.min() <= self.bound < second.max(), "bound", bound, "let some batches pass and some not")
         clear = bool((np.abs(second - self.bound) > _CLEAR).all())
-        checks.require(clear, "bound", self.bound, f"{_CLEAR:g} away from the M2 of a batch", "move it")
+        self.require(clear, "bound", f"{_CLEAR:g} away from the M2 of a batch", "move it")
 
     @classmethod
     def drawn(cls, draw: Draw) -> dict[str, object]:
@@ -96,8 +80,14 @@ class UnseenSupport(PolicyPair, Claim):
         low, high = (log**2).min(), (log**2).max()
         return point | {"bound": float(low + draw(Positive(typical=(0.05, 0.95))) * (high - low)) + 1e-7}
 
+    def _given(s, mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, float]:
+        """Means over batches of these probabilities."""
+        accepted = math.fsum(mass)
+        found = (math.fsum(mass * x) / accepted for x in (second, mean))
+        return dict(zip(("accepted", "second_moment", "mean_weight"), (accepted, *found), strict=True))
+
     def predict(s) -> dict[str, float]:
-        return _given(*(x[s.batches[1] <= s.bound] for x in s.batches))
+        return s._given(*(x[s.batches[1] <= s.bound] for x in s.batches))
 
     def check(s) -> dict[str, float]:
         # Sums of squares and of ratios with their probabilities; sums that differ by rounding are one.
@@ -111,16 +101,12 @@ class UnseenSupport(PolicyPair, Claim):
             law = after
         seconds, means = (np.array([key[k] for key in law]) / s.samples for k in (0, 1))
         passes = seconds <= s.bound
-        return _given(*(x[passes] for x in (np.array(list(law.values())), seconds, means)))
+        return s._given(*(x[passes] for x in (np.array(list(law.values())), seconds, means)))
 
     wrong = {
-        "batches that pass have mean ratio 1": lambda s: s.predict() | {"mean_weight": 1.0},
-        "second moment of the population in batches that pass": lambda s: (
-            s.predict() | {"second_moment": float(s.mu @ s.log**2)}
-        ),
-        "the rare action absent from one sample": lambda s: (
-            s.predict() | {"accepted": 1.0 - float(s.mu[np.abs(s.log).argmax()])}
-        ),
+        "batches that pass have mean ratio 1": lambda s: {"mean_weight": 1.0},
+        "second moment of the population in batches that pass": lambda s: {"second_moment": float(s.mu @ s.log**2)},
+        "the rare action absent from one sample": lambda s: {"accepted": 1.0 - float(s.mu[np.abs(s.log).argmax()])},
     }
 
     points = (_PUBLISHED, _COMMON)
@@ -145,16 +131,14 @@ class UnseenSupport(PolicyPair, Claim):
         trace = lab.run(lab.displaced(task, places, ["m2_all", "mean_weight"], size, method), seed, plant)
         # Nothing is dropped by rule where the largest that is left has no bound.
         passed = np.isinf(trace["m2po_theta"][1:]).astype(np.float64)
-        found = {
-            "accepted": lab.share_of(passed),
-            "second_moment": ratio((passed * trace["m2_all"][1:]).mean(axis=0), passed.mean(axis=0)),
-            "mean_weight": ratio((passed * trace["mean_weight"][1:]).mean(axis=0), passed.mean(axis=0)),
-        }
+        found = {"accepted": lab.share_of(passed)}
+        for name, metric in {"second_moment": "m2_all", "mean_weight": "mean_weight"}.items():
+            found[name] = lab.ratio((passed * trace[metric][1:]).mean(axis=0), passed.mean(axis=0))
         return {name: one._replace(tolerance=one.tolerance + _ROUNDING * one.value) for name, one in found.items()}
 
     defects = {
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _PUBLISHED),
-        "a sample fewer in a batch": lambda: (replaced(samples_per_group=15), _PUBLISHED),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
+        "a sample fewer in a batch": lambda: replaced(samples_per_group=15),
         "bound a fifth too low": lambda: (
             lab.with_method(weight=sim.methods.m2po_areal(tau=0.8 * 0.07).weight),
             _COMMON,

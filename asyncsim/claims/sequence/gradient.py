@@ -12,12 +12,11 @@ import math
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import complex_gradient
 from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, too_rare
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim, too_rare
+
+_SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
 
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
@@ -25,10 +24,6 @@ def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
     others = [np.delete(p, t) for t in range(len(p))]
     one_short = np.array([count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
     return p * (1.0 - p) * one_short
-
-
-def _with_total(gradient: np.ndarray) -> dict[str, float]:
-    return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
 
 def _spread(chain: lab.Chain) -> float:
@@ -40,9 +35,6 @@ def _spread(chain: lab.Chain) -> float:
     return 1.2 * 0.25 * math.sqrt(chain.moment(2.0)) / norm if norm > 0.0 else math.inf
 
 
-_SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
-
-
 class Gradient(PaidChains, Claim):
     """the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`"""
 
@@ -52,23 +44,25 @@ class Gradient(PaidChains, Claim):
     horizon = bits(30)
 
     def joint(self) -> None:
-        """A chain that always or never succeeds has no gradient to compare with."""
         norm = float(np.linalg.norm(_slope(self.pair.current, self.needed)))
-        checks.require(norm > 1e-9, "fraction", self.fraction, "such that success depends on the bits", "ask for other")
+        self.require(norm > 1e-9, "fraction", "such that success depends on the bits", "ask for other")
+
+    def _with_total(s, gradient: np.ndarray) -> dict[str, float]:
+        return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
     def _own_bit_counted(s) -> dict[str, float]:
         p = probabilities(s.pair.current)
-        return _with_total(p * (1.0 - p) * count_law(p)[s.needed])
+        return s._with_total(p * (1.0 - p) * count_law(p)[s.needed])
 
     def predict(s) -> dict[str, float]:
-        return _with_total(_slope(s.pair.current, s.needed))
+        return s._with_total(_slope(s.pair.current, s.needed))
 
     def check(s) -> dict[str, float]:
         current = s.pair.current
-        return _with_total(complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
+        return s._with_total(complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
 
     wrong = {
-        "taken at the behavior policy": lambda s: _with_total(_slope(s.pair.behavior, s.needed)),
+        "taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed)),
         "own bit among the others": _own_bit_counted,
     }
 
@@ -85,9 +79,12 @@ class Gradient(PaidChains, Claim):
         trace = chain.run([lab.MeanGradient()], replicates, seed, plant, method)
         # The logit of the wrong bit has the opposite gradient; the margin is the right one's.
         gradient = trace.accumulated["gradient"][::2]
-        return {"total": between(gradient.sum(axis=0)), **{f"grad[{t}]": between(gradient[t]) for t in range(bits)}}
+        return {
+            "total": lab.between(gradient.sum(axis=0)),
+            **{f"grad[{t}]": lab.between(gradient[t]) for t in range(bits)},
+        }
 
     defects = {
-        "dropped ratio": lambda: (lab.dropped_ratio, _SHORT),
-        "token ratio in place of the sequence's": lambda: (lab.token_level(), _SHORT),
+        "dropped ratio": lambda: lab.dropped_ratio,
+        "token ratio in place of the sequence's": lambda: lab.token_level(),
     }

@@ -7,21 +7,16 @@ that go evenly along the chain. Second route: the generating function at the roo
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 
 import numpy as np
 from scipy.special import ndtr
 
-from asyncsim.claims import lab
 from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, too_rare
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, too_rare
 
-
-def _weighted(step: lab.Step) -> lab.torch.Tensor:
-    """E W r."""
-    return step.mean(lab.torch.exp(step.sequence_log_ratio) * step.batch.reward)
+_SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
 
 def _spread(chain: lab.Chain) -> float:
@@ -30,9 +25,6 @@ def _spread(chain: lab.Chain) -> float:
     if min(stale, current) <= 0.0:
         return math.inf
     return math.sqrt(max(1.0 / stale - 1.0, chain.moment(2.0) / current**2 - 1.0, 1e-6))
-
-
-_SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
 
 class SuccessProbability(PaidChains, Claim):
@@ -71,7 +63,12 @@ class SuccessProbability(PaidChains, Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point, point["fraction"])
-        metrics = ["batch_return", lab.Metric("weighted", _weighted, ("log_prob",))]
+
+        def weighted(step: lab.Step) -> lab.Tensor:
+            """E W r."""
+            return step.mean(lab.torch.exp(step.sequence_log_ratio) * step.batch.reward)
+
+        metrics = ["batch_return", lab.Metric("weighted", weighted, ("log_prob",))]
         trace = chain.run(metrics, lab.replicates_for(_spread(chain), effect, 6), seed, plant)
         return {
             "stale_return": lab.share_of(trace["batch_return"][1:], lab.SAMPLES),
@@ -79,14 +76,7 @@ class SuccessProbability(PaidChains, Claim):
         }
 
     defects = {
-        "more than the needed bits": lambda: (
-            (
-                lambda spec: spec.replace(
-                    task=dataclasses.replace(spec.task, fraction=(spec.task.needed + 1) / spec.task.horizon)
-                )
-            ),
-            _SHORT,
-        ),
-        "one number for all bits": lambda: (lab.with_policy(lab.OneNumber), _SHORT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _SHORT),
+        "more than the needed bits": lambda: lab.with_task(lambda t: {"fraction": (t.needed + 1) / t.horizon}),
+        "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
+        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }
