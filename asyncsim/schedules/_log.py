@@ -89,7 +89,6 @@ class Log:
             f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
             f"staleness in publishes, by the stamp at {self.reference}:",
         ]
-        # Write one line for each staleness.
         for name, row in report["staleness"].items():
             lines.append(
                 f"  {name:12}"
@@ -99,7 +98,6 @@ class Log:
                     else "not known"
                 )
             )
-        # Add fates, refusals and open questions.
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -132,14 +130,12 @@ def import_log(
     first_version: int,
 ) -> Log:
     """The log of a file, its batches laid out; raises `InputError` where that cannot be done."""
-    # Load the rows.
     places = _log_places.found(path, declared.stack.layout.files)
     loaded = _log_table.load(path, places, declared)
     columns = loaded.columns
     checks.require(
         bool(columns["trained"].any()), "train_version", None, "given for some sample", "log what was trained when"
     )
-    # Number the batches and lay them out.
     number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.names, first_version)
     grid = _grid(columns, number, loaded.refused)
     fits = samples_per_publish in (None, publish * grid[0].size)
@@ -167,7 +163,6 @@ def _numbers(
     columns: dict[str, np.ndarray], publish: int | None, has_batches: bool, first_version: int
 ) -> tuple[np.ndarray, int]:
     """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
-    # Find the version of each batch.
     used = columns["trained"]
     labels, member = _log_cells.distinct(columns["label"][used])
     version = np.full(len(labels), -1)
@@ -177,14 +172,12 @@ def _numbers(
     checks.require(
         bool(same.all()), "batch", int(labels[member[int(np.argmin(same))]]), "trained at one version", remedy
     )
-    # Require versions in order.
     decreases = np.flatnonzero(np.diff(version) < 0)
     fits = not len(decreases)
     bound = "not decreasing from batch to batch"
     checks.require(
         fits, "train_version", version[decreases[:1]].tolist() + version[decreases[:1] + 1].tolist(), bound, remedy
     )
-    # Require the declared first version.
     publish = int((version == version[0]).sum()) if publish is None else publish
     bound = f"{first_version} in the first batch"
     remedy = (
@@ -192,7 +185,6 @@ def _numbers(
         "give its first_version"
     )
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
-    # Require batches_per_publish batches per version.
     wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
     checks.require(
         not len(wrong),
@@ -203,25 +195,19 @@ def _numbers(
         + ("" if has_batches else ", with a column batch where a publish has several")
         + ", and check unit, batches_per_publish and updates_per_batch",
     )
-    # Number the batch of every sample.
     number = np.full(len(used), -1, dtype=np.int32)
     number[used] = member
     if "t_train" in columns:
-        _in_time(number[used], columns["t_train"][used])
+        first = np.full(number.max() + 1, np.inf)
+        np.fmin.at(first, number[used], columns["t_train"][used])
+        steps = np.diff(first[np.isfinite(first)])
+        bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
+        checks.require(bool((steps >= 0).all()), "t_train", float(steps.min(initial=0.0)), bound, remedy)
     return number, publish
-
-
-def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
-    first = np.full(batch.max() + 1, np.inf)
-    np.fmin.at(first, batch, seconds)
-    known = first[np.isfinite(first)]
-    bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
-    checks.require(bool((np.diff(known) >= 0).all()), "t_train", float(np.diff(known).min(initial=0.0)), bound, remedy)
 
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
     """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
-    # Group trained samples by batch.
     index = np.flatnonzero(number >= 0)
     many = int(columns["group"].max(initial=0)) + 1
     pairs, member = _log_cells.distinct(number[index].astype(np.int64) * many + columns["group"][index])
@@ -229,20 +215,17 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     ids = columns["trajectory"][index]
     first = np.full(len(pairs), np.iinfo(np.int64).max)
     np.minimum.at(first, member, ids)
-    # Require groups of one size.
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
     odd = int(np.argmax(size != size[0]))
     fits = bool((size == size[0]).all())
     bound = f"{size[0]}, as in the other groups"
     remedy = "log every sample of a group, with a group_id that no other group of the batch has" + lost
     checks.require(fits, f"samples of a group in batch {pairs[odd]}", int(size[odd]), bound, remedy)
-    # Require batches of one size.
     groups = np.bincount(pairs)
     odd = int(np.argmax(groups != groups[0]))
     bound = f"{groups[0]}, as in the other batches"
     remedy = "leave batches out that the log holds in part, as the last one" + lost
     checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
-    # Order groups and samples by their ids.
     keys = number[index], first[member], ids
     if not _ascending(*keys):
         index = index[np.lexsort(keys[::-1])]

@@ -12,7 +12,8 @@ path), running.running:_stay_here (refusals), running.helping:Table.__init__ (em
 methods._method:Method.ratio_to (a word of a description), systems._state:_slot (checks an address).
 
 Found when they were measured, kept and to be counted apart: 301 changes nothing (a view of a single slot has a stack of
-one in every run that was tried), 293 ends the process (memory out of bounds), 282 is refused where a log has version 0.
+one in every run that was tried), 293 ended the process (memory out of bounds) while compiled code copied columns, 282
+is refused where a log has version 0.
 
 Claims written after this page may look at it: then it is held out no longer, and a new one has to be drawn.
 """
@@ -90,7 +91,7 @@ drawn(279, "tasks", "MDP: exact gradient without the discount of its step", f"{T
      "self.discount**t * pairs", "pairs")  # fmt: skip
 drawn(280, "systems", "OpenRLHF: the batch in training has a ticket too", f"{S}.labs:openrlhf",
      "tickets=async_queue_size * batch", "tickets=(async_queue_size + 1) * batch")  # fmt: skip
-drawn(281, "systems", "verl: tickets rounded, not cut off", f"{S}.verl:verl_fully_async",
+drawn(281, "systems", "verl: tickets rounded, not cut off", f"{S}.families:verl_fully_async",
      "int(ppo_mini_batch_size", "round(ppo_mini_batch_size")  # fmt: skip
 drawn(282, "schedules", "log: trainers' versions taken for steps counted from one", f"{C}._log_table:_trained",
      "declared.stack.train_offset if theirs else 0", "declared.stack.train_offset if theirs else -1")  # fmt: skip
@@ -113,12 +114,12 @@ drawn(289, "schedules", "log: mean over tokens, version 0 taken for unknown", f"
      "self.version >= 0", "self.version > 0")  # fmt: skip
 drawn(290, "advantages", "GAE: standardized without its mean", f"{A}.traces:Gae.finished",
      "(advantages - mean) / (deviation", "advantages / (deviation")  # fmt: skip
-drawn(291, "systems", "training times of a refill drawn from the first batch on", f"{S}._draws:train_times",
+drawn(291, "systems", "training times of a refill drawn from the first batch on", f"{S}._build:train_times",
      "np.arange(first, first + batches)", "np.arange(batches)")  # fmt: skip
 drawn(292, "predicting", "a run is watched from before its window is full", f"{R}.alarms:matched",
      "found.learned + watch + window", "found.learned + watch")  # fmt: skip
-drawn(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._record:columns_of",
-     "table.itemsize // word.itemsize, places", "table.itemsize // 8, places")  # fmt: skip
+drawn(293, "systems", "records: columns of 4 bytes read at the stride of 8", f"{S}._record:_columns",
+     "table[name].copy()", "np.lib.stride_tricks.as_strided(table[name], strides=(8,)).copy()")  # fmt: skip
 drawn(294, "diagnostics", "callbacks: mean over replicates without numbers too",
      "asyncsim.running.callbacks:Recorded.summary",
      "finite.mean()", "values.mean()")  # fmt: skip

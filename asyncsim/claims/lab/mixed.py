@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
 from asyncsim.claims.lab.threshold import marginal_step, noiseless_descent
-from asyncsim.schedules._imposed import Imposed, Request
+from asyncsim.schedules.imposed import Imposed, Request
 
 GROUPS, MANY = 24, 4096
 """Most groups of a batch that has a law exactly, and groups of one that has it nearly."""
