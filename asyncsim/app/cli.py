@@ -456,7 +456,6 @@ def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -
 
 
 def _status(arguments: list[str]) -> int:
-    """Run the command and give its exit status."""
     command: Any = typer.main.get_command(app)
     if arguments[:1] == ["list"] and arguments[-1] == "--json":
         arguments.append(str(STDOUT))

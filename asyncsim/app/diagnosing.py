@@ -28,7 +28,6 @@ def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
 
 
 def _order(diagnosis: Diagnosis) -> list[Finding]:
-    """Findings that differ first, those that cannot tell last."""
     return sorted(diagnosis.findings, key=lambda each: ("differs", "as predicted", "cannot tell").index(each.verdict))
 
 

@@ -198,15 +198,8 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False)
-    for name, justify in (
-        ("claim", "left"),
-        ("quantity", "left"),
-        ("prediction", "right"),
-        ("measured [interval]", "left"),
-        ("verdict", "left"),
-        ("seconds", "right"),
-    ):
-        grid.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name in ("claim", "quantity", "prediction", "measured [interval]", "verdict", "seconds"):
+        grid.add_column(name, justify="right" if name in ("prediction", "seconds") else "left")
     if bets:
         grid.add_column("e", justify="right")
     if defects:

@@ -89,7 +89,6 @@ def _named(kind: str) -> Callable[[str], list[tuple[str, str]]]:
 
 
 def _kinds(incomplete: str) -> list[str]:
-    """Kinds of things that begin so."""
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
@@ -143,7 +142,6 @@ def refuse_grouped(arguments: Sequence[str], callbacks: Iterable[Any]) -> None:
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """What stands behind an option on the command line."""
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         if word.partition("=")[0] == option:
             return word.partition("=")[2] or following

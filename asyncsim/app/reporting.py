@@ -188,7 +188,6 @@ def _head(page: Page) -> list[str]:
 
 
 def _claims(page: Page) -> str:
-    """The table of all claims."""
     heads = ["claim", "verdict", "quantity", "predicted", "measured", "false fail", "false pass", "p", "p after Holm"]
     heads += ["e"] * bool(page.evidence) + ["seconds"]
     rows = []

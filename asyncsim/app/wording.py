@@ -202,7 +202,6 @@ _LANGUAGE = _Usual({"clip_norm": {"limit": 1.0}, "adam": {"lr": 1e-4}}, 1)
 
 
 def _group(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Settings PART.KEY=VALUE by part."""
     by_part: dict[str, dict[str, Any]] = {}
     for key, value in settings(pairs).items():
         part, dot, argument = key.partition(".")
@@ -287,7 +286,6 @@ def _words(text: str) -> tuple[str, list[str]]:
 
 
 def _split(field: str, text: str) -> list[str]:
-    """Words of a text as a shell splits them."""
     try:
         return shlex.split(text)
     except ValueError as error:

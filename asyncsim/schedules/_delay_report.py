@@ -213,7 +213,6 @@ class Report(NamedTuple):
         return "\n".join(lines + self._order())
 
     def _order(self) -> list[str]:
-        """Lines on the order of the delays."""
         if self.order is None:
             why = "all delays are equal" if self.least == self.largest else f"give {FEWEST} delays or more"
             return [f"correlation: cannot tell, {why}"]

@@ -268,7 +268,6 @@ class Samples(dict[str, np.ndarray]):
 
 
 def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
-    """What the columns of a log leave open."""
     names, columns = loaded.names, loaded.columns
     used = columns["trained"]
     segments = loaded.rows - len(columns["row"])

@@ -260,7 +260,6 @@ def _generated(
 
 
 def _compare_lengths(steps: Steps, length: np.ndarray, has_list: np.ndarray) -> None:
-    """Refuse lists of versions that are not as long as their samples."""
     odd, bound = (
         has_list & (length > 0) & (steps.length != length),
         "the number of generated tokens in the list of versions",
@@ -332,7 +331,6 @@ def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.
 
 
 def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
-    """Refuse rows that contradict themselves."""
     start, last, train, row = (columns[name] for name in ("v_start", "v_last", "v_train", "row"))
 
     def refuse_rows(wrong: np.ndarray, field: str, text: str, bound: str, remedy: str) -> None:

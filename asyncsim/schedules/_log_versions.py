@@ -103,7 +103,6 @@ class Steps(NamedTuple):
         return np.concatenate(parts)
 
     def _part(self, low: int, high: int) -> Steps:
-        """Samples low to high - 1."""
         entries = slice(self.first[low], self.first[high])
         first = self.first[low : high + 1] - self.first[low]
         return Steps(first, self.at[entries], self.version[entries], self.length[low:high])

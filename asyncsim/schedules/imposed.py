@@ -41,10 +41,10 @@ class Imposed(Source):
     name: str
     knobs: Mapping[str, Any]
     versions: Callable[[Request], np.ndarray]
-    random: bool = False
     groups_per_batch: int = 1
     batches_per_publish: int = 1
     reached: int = 0
+    random: bool = False
 
     recommended: ClassVar[Mapping[str, Any]] = {}
     """A law recommends nothing to a learner."""
@@ -118,14 +118,8 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
     staleness = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
-    return Imposed(
-        "fixed",
-        {"staleness": staleness},
-        partial(_behind, staleness),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        reached=staleness,
-    )
+    knobs, versions = {"staleness": staleness}, partial(_behind, staleness)
+    return Imposed("fixed", knobs, versions, groups_per_batch, batches_per_publish, staleness)
 
 
 def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
@@ -140,13 +134,7 @@ def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
     (4, 0.0)
     """
     every = checks.integer("batches", batches, 1, "count the batches between two publishes", checks.LARGEST)
-    return Imposed(
-        "sawtooth",
-        {"batches": every},
-        partial(_behind, 0),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=every,
-    )
+    return Imposed("sawtooth", {"batches": every}, partial(_behind, 0), groups_per_batch, batches_per_publish=every)
 
 
 def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
@@ -158,13 +146,7 @@ def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Impose
     >>> frozen().schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    return Imposed(
-        "frozen",
-        {},
-        partial(_behind, math.inf),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-    )
+    return Imposed("frozen", {}, partial(_behind, math.inf), groups_per_batch, batches_per_publish)
 
 
 def random(
@@ -190,15 +172,9 @@ def random(
     """
     weights = laws.as_probabilities("law", law)
     checks.one_of("per", per, _PER, "say what shares a draw")
-    return Imposed(
-        "random",
-        {"law": weights.tolist(), "per": per},
-        partial(_drawn, tuple(weights), per),
-        random=True,
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        reached=int(np.flatnonzero(weights)[-1]),
-    )
+    knobs, versions = {"law": weights.tolist(), "per": per}, partial(_drawn, tuple(weights), per)
+    reached = int(np.flatnonzero(weights)[-1])
+    return Imposed("random", knobs, versions, groups_per_batch, batches_per_publish, reached, random=True)
 
 
 def delays(
@@ -240,16 +216,9 @@ def delays(
     parts = publish if unit == "batches" else 1
     digest = hashlib.sha256(numbers.tobytes()).hexdigest()
     knobs = {"source": source, "sha256": digest, "delays": len(numbers), "unit": unit, "per": per, "start": start}
-    return Delays(
-        "delays",
-        knobs,
-        partial(_replayed, numbers.astype(np.int64), per, start, parts),
-        random=start == "random" and bool(np.ptp(numbers) > 0.0),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=publish,
-        reached=-(-int(numbers.max()) // parts),
-        numbers=numbers,
-    )
+    versions = partial(_replayed, numbers.astype(np.int64), per, start, parts)
+    chance, reached = start == "random" and bool(np.ptp(numbers) > 0.0), -(-int(numbers.max()) // parts)
+    return Delays("delays", knobs, versions, groups_per_batch, publish, reached, random=chance, numbers=numbers)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -97,7 +97,6 @@ def new_state(system: Settings, plan: Plan) -> State:
 
 
 def _records(count: int, kind: np.dtype, allocate: Any = np.empty) -> Any:
-    """A table of so many records."""
     return allocate(count, dtype=kind).view(np.recarray)
 
 

@@ -225,7 +225,6 @@ def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
 
 
 def _columns(table: Table, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Copies of fields of a table, each in one piece."""
     return {name: table[name].copy() for name in names}
 
 

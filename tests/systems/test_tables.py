@@ -187,5 +187,4 @@ def test_tables_of_another_layout_never_reach_compiled_code(name, change):
 def test_every_table_of_the_state_has_a_place_in_the_list_of_addresses():
     state = start()
     assert state.addresses.shape == (len(k.LAYOUT), k.SLOT) and state.addresses.dtype == np.int64
-    tables = set(vars(state)) - {"addresses", "plain", "workers"}
-    assert tables == set(k.LAYOUT)
+    assert set(vars(state)) == {*k.LAYOUT, "addresses", "plain", "workers"}
