@@ -86,13 +86,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         for p in signature.parameters.values()
         if p.default is p.empty and p.name not in arguments and p.kind is not p.VAR_POSITIONAL
     ]
-    checks.require(
-        not missing,
-        f"{name} argument",
-        ", ".join(missing),
-        "given",
-        "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
-    )
+    remedy = "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing)
+    checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     # A former knob goes to the preset as it is: that refuses it and names the present one.
     return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
@@ -236,13 +231,8 @@ def _source(
 ) -> Any:
     """The system or schedule of a run, from exactly one of its options."""
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
-    checks.require(
-        len(chosen) <= 1,
-        "--" + " and --".join(chosen),
-        "given together",
-        "one of them",
-        "choose one source of staleness",
-    )
+    options, remedy = "--" + " and --".join(chosen), "choose one source of staleness"
+    checks.require(len(chosen) <= 1, options, "given together", "one of them", remedy)
     schedule = by_part.get("schedule", {})
     if parts["system"]:
         knobs = by_part.get("system", {})

@@ -90,14 +90,11 @@ class Log:
             f"staleness in publishes, by the stamp at {self.reference}:",
         ]
         for name, row in report["staleness"].items():
-            lines.append(
-                f"  {name:12}"
-                + (
-                    f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}"
-                    if row["known"]
-                    else "not known"
-                )
+            known = row["known"] > 0
+            text = (
+                f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}" if known else ""
             )
+            lines.append(f"  {name:12}{text or 'not known'}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -142,21 +139,10 @@ def import_log(
     bound = f"{publish * grid[0].size}, the samples of {publish} batches in the log"
     checks.require(fits, "samples_per_publish", samples_per_publish, bound, "count the samples between publishes")
     columns["batch"] = number
-    return Log(
-        path.name,
-        _log_places.digest(places),
-        stack,
-        declared.units.unit,
-        declared.start_is,
-        first_version,
-        publish,
-        Samples(columns, loaded.steps),
-        loaded.steps,
-        grid,
-        loaded.refused,
-        loaded.rows,
-        _unchecked(loaded, declared),
-    )
+    origin = path.name, _log_places.digest(places), stack, declared.units.unit, declared.start_is
+    samples = Samples(columns, loaded.steps), loaded.steps, grid
+    rows = loaded.refused, loaded.rows, _unchecked(loaded, declared)
+    return Log(*origin, first_version, publish, *samples, *rows)
 
 
 def _numbers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -82,38 +81,26 @@ class Coupled(Source):
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0
     ) -> SteppedFeed:
         """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
-        return SteppedFeed(self.system, self.describe(), batches, samples_per_group, tokens, realizations, seed, first)
+        return SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
 
 
 class SteppedFeed:
     """M realizations, each advanced until the wanted batch starts training; all starts request lengths together.
 
-    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order. `description`: the
-    coupled system in words, for the header of the record.
+    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order.
     """
 
     def __init__(
-        self,
-        system: System,
-        description: Mapping[str, Any],
-        batches: int,
-        samples_per_group: int,
-        tokens: int,
-        realizations: int,
-        seed: int,
-        first: int = 0,
+        self, source: Coupled, batches: int, samples: int, tokens: int, realizations: int, seed: int, first: int
     ) -> None:
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
         self.tokens = checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
-        self.system = system
-        self.batches, self.samples = batches, samples_per_group
-        self.header = {**description, "samples_per_group": samples_per_group, "tokens": tokens, "seed": seed}
+        self.system = system = source.system
+        self.batches, self.seed = batches, seed
+        self.header = {**source.describe(), "samples_per_group": samples, "tokens": tokens, "seed": seed}
         self.staircase = system.mode in ("keep", "reprefill") and tokens > 1
-        self.seed, self.first = seed, first
         self.reuses = system.max_uses != 1
-        self.states = [
-            system.start(batches, samples_per_group, first + m, seed, drawn=False) for m in range(realizations)
-        ]
+        self.states = [system.start(batches, samples, first + m, seed, drawn=False) for m in range(realizations)]
         self._history: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._retired = 0
         self._answers: list[np.ndarray] | None = None

@@ -26,6 +26,7 @@ OVER = 2
 
 @compiled
 def _release(state, s):
+    """A slot of a server is free."""
     run = state.run
     state.server[s].held -= 1
     run.holding -= 1

@@ -43,15 +43,9 @@ def join(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> 
     parts = list(parts)
     tokens = max(part.version.shape[-1] for part in parts)
     version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
-    return records.Schedule(
-        version,
-        np.stack([p.trajectory for p in parts]),
-        system.batches_per_publish,
-        system.random,
-        np.stack([p.work for p in parts]),
-        header,
-        np.stack([p.seconds for p in parts]),
-    )
+    trajectory, work, seconds = (np.stack([getattr(p, n) for p in parts]) for n in ("trajectory", "work", "seconds"))
+    publish, random = system.batches_per_publish, system.random
+    return records.Schedule(version, trajectory, publish, random, work, header, seconds)
 
 
 def groups_of_batches(state: State) -> np.ndarray:
@@ -304,14 +298,8 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
     server = place % int(state.settings.servers)
     # Of samples in flight the last version so far is that of their server.
     version = state.server.version if state.settings.rolling else np.full(len(state.server), state.run.installed)
-    return Writing(
-        server,
-        state.rate[place],
-        first,
-        np.where(last < 0, version.astype(np.int32)[server], last),
-        *stretches,
-        state.marks,
-    )
+    last = np.where(last < 0, version.astype(np.int32)[server], last)
+    return Writing(server, state.rate[place], first, last, *stretches, state.marks)
 
 
 def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
