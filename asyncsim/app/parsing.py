@@ -67,8 +67,8 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     make = typer.Argument if row.positional else functools.partial(typer.Option, f"--{name.replace('_', '-')}")
     default = inspect.Parameter.empty if row.default is ... else row.default
     kind: Any = row.kind | None if row.default is None else row.kind
-    kind = Annotated[kind, make(metavar=row.metavar, **more)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+    annotation: Any = Annotated[kind, make(metavar=row.metavar, **more)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def _given(context: typer.Context) -> list[str]:

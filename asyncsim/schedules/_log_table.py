@@ -248,14 +248,14 @@ def _generated(
         return versions.of_ends(first, newest, length), newest
     steps = Steps(steps.first, cells_of.narrow(steps.at), steps.version, cells_of.narrow(steps.length))
     steps = steps._replace(version=converted(names[stamp], steps.version, steps.owner))
-    for name, stamps, found in (("start_version", first, steps.oldest()), ("end_version", newest, steps.newest())):
-        refuse(
-            has_list & (stamps >= 0) & (stamps != found),
-            name,
-            lambda row, stamps=stamps, found=found: f"{stamps[row]} beside versions with {found[row]}",
-            "the first or last of the versions of the sample",
-            "log one of the two, or mend the other",
-        )
+
+    def agree(name: str, stamps: np.ndarray, found: np.ndarray) -> None:
+        odd, bound = has_list & (stamps >= 0) & (stamps != found), "the first or last of the versions of the sample"
+        beside, remedy = "{} beside versions with {}", "log one of the two, or mend the other"
+        refuse(odd, name, lambda row: beside.format(stamps[row], found[row]), bound, remedy)
+
+    agree("start_version", first, steps.oldest())
+    agree("end_version", newest, steps.newest())
     return steps, np.where(has_list, steps.newest(), newest)
 
 

@@ -57,7 +57,7 @@ class Coupled(Source):
         """Name of the coupled system."""
         return f"coupled {self.system.name}"
 
-    knobs, groups_per_batch, batches_per_publish, redundant, mode, recommended = (  # type: ignore[assignment]
+    knobs, groups_per_batch, batches_per_publish, redundant, mode, recommended = (
         property(attrgetter(f"system.{name}"))
         for name in ("knobs", "groups_per_batch", "batches_per_publish", "redundant", "mode", "recommended")
     )

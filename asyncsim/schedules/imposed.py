@@ -186,8 +186,9 @@ def delays(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Delays:
-    """Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
+    """A record of delays replayed in its order: each realization starts at another place, and correlation is kept.
 
+    Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
     Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.
     In `seconds` it is no schedule but a duration of the event model, `model={"reward": delays(...)}`: sample k has the
     k-th number behind the start. A run that ends before the version of the largest s warns

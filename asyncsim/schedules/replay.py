@@ -72,12 +72,8 @@ def replay(
         if value is not None:
             checks.integer(name, value, -checks.LARGEST, "give what is added to a version", checks.LARGEST)
     start_is = checks.one_of("start_is", start_is or conventions.start_is, stacks.STARTS, "say which stamp it is")
-    units = _units(
-        unit if unit is not None or stack is None else conventions.unit,
-        batches_per_publish,
-        updates_per_batch,
-        samples_per_publish,
-    )
+    unit = conventions.unit if unit is None and stack is not None else unit
+    units = _units(unit, batches_per_publish, updates_per_batch, samples_per_publish)
     declared = Declared(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
@@ -106,10 +102,8 @@ def _units(unit: str | None, publish: int | None, updates: int | None, samples: 
         checks.require(counts[name] is not None, name, None, f"given where versions count {unit}", remedy)
     if unit == "samples":
         samples_between, parts = int(samples or 1), int(publish or 1)
-        fits = samples_between % parts == 0
-        checks.require(
-            fits, "samples_per_publish", samples_between, f"a multiple of batches_per_publish = {parts}", remedy
-        )
+        fits, bound = samples_between % parts == 0, f"a multiple of batches_per_publish = {parts}"
+        checks.require(fits, "samples_per_publish", samples_between, bound, remedy)
         return Units("samples", samples_between, samples_between // parts)
     each = int(updates or 1) if unit == "updates" else 1
     return Units(str(unit), 1, 0) if unit == "publishes" else Units(str(unit), int(publish or 1) * each, each)
