@@ -51,9 +51,9 @@ def simpy_versions(samples: int) -> tuple[list[int], float]:
     """The same from a SimPy program: one process for each worker, one for the trainer, a store between them."""
     import simpy
 
-    from asyncsim.systems import _draws
+    from asyncsim.systems import _build
 
-    works = _draws.works(SYSTEM, np.arange(samples + 10 * WORKERS), 0, 0)
+    works = _build.works(SYSTEM, np.arange(samples + 10 * WORKERS), 0, 0)
     durations: Iterator[float] = iter(works.tolist())
     train_time = float(SYSTEM.mean_train_time(1))
     env = simpy.Environment()

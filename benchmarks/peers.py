@@ -23,9 +23,9 @@ TRAIN_TIME = float(events.SYSTEM.mean_train_time(1))
 
 def durations(samples: int) -> np.ndarray:
     """Durations of enough samples, those that the kernel draws."""
-    from asyncsim.systems import _draws
+    from asyncsim.systems import _build
 
-    return _draws.works(events.SYSTEM, np.arange(samples + 10 * events.WORKERS), 0, 0)
+    return _build.works(events.SYSTEM, np.arange(samples + 10 * events.WORKERS), 0, 0)
 
 
 def heap_loop(works: np.ndarray, workers: int, train_time: float, versions: np.ndarray) -> None:

@@ -15,7 +15,7 @@ import pytest
 from asyncsim import claims, validation
 from asyncsim.app import reporting
 from asyncsim.app.evidence import Evidence, Run
-from asyncsim.app.page import Page
+from asyncsim.app.judgments import Page
 from asyncsim.base.records import Estimate
 from tests.test_explorer import BROWSER
 

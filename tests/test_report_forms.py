@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from asyncsim.app import judgments, markdown, page, reporting, verdicts
+from asyncsim.app import judgments, reporting, verdicts
 from asyncsim.app.evidence import Evidence, Run
-from asyncsim.app.page import Page, rate
+from asyncsim.app.judgments import Page, rate
 from asyncsim.base.notation import number
 from tests.cli.test_cli import call
 from tests.test_reporting import MANIFEST, verdict
@@ -126,9 +126,12 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
     text = reporting.write_page(whole, tmp_path / "r.md").read_text("utf-8")
     for step in steps:
         assert " ".join(step.replace("`", " ").split()) in " ".join(html.text.split())
-        assert f"- {markdown.escaped(step)}\n" in text
+        assert f"- {reporting.escaped(step)}\n" in text
     assert {step.replace("`", "") for step in steps} <= set(judgments.advice(whole))
-    assert judgments.steps(broken, whole)[0] not in reporting.write_report(verdict(), {}, tmp_path / "h.md").read_text()
+    assert (
+        judgments.steps(broken, whole)[0]
+        not in reporting.write_page(Page([verdict()], {}), tmp_path / "h.md").read_text()
+    )
 
 
 def test_the_point_that_is_named_is_the_worst_one_and_can_be_asked(tmp_path: Path) -> None:
@@ -169,35 +172,35 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
 def test_the_installed_map_is_read_and_shown_on_a_page_with_all_its_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "__file__", str(tmp_path / "page.py"))
-    assert page.coverage() is None and verdicts._coverage(made().verdicts) is None
+    monkeypatch.setattr(judgments, "__file__", str(tmp_path / "page.py"))
+    assert judgments.coverage() is None and verdicts._coverage(made().verdicts) is None
     (tmp_path / "coverage.json").write_text(json.dumps(COVERAGE))
-    assert page.coverage() == COVERAGE == verdicts._coverage(made().verdicts)
+    assert judgments.coverage() == COVERAGE == verdicts._coverage(made().verdicts)
     assert verdicts._coverage(made().verdicts[1:]) is None
     root = Path(__file__).parents[1]
     data = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["asyncsim"]
-    assert any(fnmatch(f"app/{page.COVERAGE}", pattern) for pattern in data)
+    assert any(fnmatch(f"app/{judgments.COVERAGE}", pattern) for pattern in data)
 
 
 def test_seconds_are_printed_by_claim_with_their_sum_and_the_slowest(tmp_path: Path) -> None:
     whole = made()
     total = sum(v.seconds for v in whole.verdicts)
     line = f"{total:.1f} s over all claims; slowest: d/39 42.0, d/38 41.0, d/37 40.0, d/36 39.0, d/35 38.0"
-    assert page.cost(whole.summary) == line and f"measured in {line}" in judgments.lines(whole, False)
+    assert judgments.cost(whole.summary) == line and f"measured in {line}" in judgments.lines(whole, False)
     assert list(whole.json()["summary"]["slowest"]) == ["d/39", "d/38", "d/37", "d/36", "d/35"]
-    assert page.cost(Page([verdict()], {}).summary) == "1.5 s"
+    assert judgments.cost(Page([verdict()], {}).summary) == "1.5 s"
     for name in ("r.html", "r.md"):
         assert f"Measured in {line}." in reporting.write_page(whole, tmp_path / name).read_text("utf-8")
 
 
 @pytest.mark.parametrize(("name", "head"), [("r.md", "# a"), ("r.MD", "# a"), ("r.htm", "<!DOCTYPE"), ("md", "<!DOC")])
 def test_the_ending_of_the_path_chooses_the_form(tmp_path: Path, name: str, head: str) -> None:
-    assert reporting.write_report(verdict(), {}, tmp_path / name, "a title").read_text("utf-8").startswith(head)
+    assert reporting.write_page(Page([verdict()], {}), tmp_path / name, "a title").read_text("utf-8").startswith(head)
 
 
 def test_markdown_shows_what_is_given_as_it_is(tmp_path: Path) -> None:
     evil = "<b>*x*</b> | [y](z) _w_ `a|b_c`\n# head"
     odd = verdict("a/one", evil, value=3.0, reason=evil, quantity="grad[2]")
-    text = reporting.write_report([odd], {}, tmp_path / "r.md").read_text("utf-8")
+    text = reporting.write_page(Page([odd], {}), tmp_path / "r.md").read_text("utf-8")
     assert r"\<b>\*x\*\</b> \| \[y](z) \_w\_ `a\|b_c` # head" in text and "\n# head" not in text
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 11 for line in text.split("## Claims")[1].splitlines()[2:5])

@@ -62,7 +62,8 @@ class Page(HTMLParser):
 @pytest.fixture
 def page(tmp_path):
     def write(verdicts, **options):
-        path = reporting.write_report(verdicts, MANIFEST, tmp_path / "report.html", **options)
+        listed = verdicts if isinstance(verdicts, list) else [verdicts]
+        path = reporting.write_page(reporting.Page(listed, MANIFEST), tmp_path / "report.html", **options)
         return Page(path.read_text(encoding="utf-8"))
 
     return write
@@ -88,7 +89,7 @@ def test_nothing_outside_the_file_is_asked_for(page):
 
 
 def test_the_file_holds_no_script_and_no_import(tmp_path):
-    text = reporting.write_report(verdict(), MANIFEST, tmp_path / "r.html").read_text(encoding="utf-8")
+    text = reporting.write_page(reporting.Page([verdict()], MANIFEST), tmp_path / "r.html").read_text(encoding="utf-8")
     assert not re.search(r"<script|@import|url\(|https?://|<link", text)
 
 
@@ -112,7 +113,7 @@ def test_counts_and_error_rates_are_stated(page):
 
 
 def test_the_promised_rate_stands_beside_the_attained_one(tmp_path):
-    path = reporting.write_report(verdict(), {"spec": {"false_pass": 0.05}}, tmp_path / "r.html")
+    path = reporting.write_page(reporting.Page([verdict()], {"spec": {"false_pass": 0.05}}), tmp_path / "r.html")
     attained = reporting.rate(verdict().false_pass)
     assert f"at most 0.05 by design; the measurements below attain {attained}." in Page(path.read_text()).text
 
@@ -146,15 +147,10 @@ def test_the_manifest_stands_at_the_end_without_what_is_missing(page):
     assert "seed 7" in ending and "numpy" in ending and "cpu" not in ending
 
 
-def test_no_verdicts_are_refused(tmp_path):
-    with pytest.raises(InputError, match="verdicts"):
-        reporting.write_report([], MANIFEST, tmp_path / "report.html")
-
-
 def test_a_path_below_a_file_is_refused_by_name(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="path"):
-        reporting.write_report(verdict(), MANIFEST, tmp_path / "file" / "report.html")
+        reporting.write_page(reporting.Page([verdict()], MANIFEST), tmp_path / "file" / "report.html")
 
 
 def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
@@ -162,7 +158,7 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path, monkeypatch):
     path.write_text("old")
     monkeypatch.setattr(reporting, "figure", lambda verdict, predict: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        reporting.write_report(verdict(), MANIFEST, path)
+        reporting.write_page(reporting.Page([verdict()], MANIFEST), path)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 

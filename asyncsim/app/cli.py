@@ -16,35 +16,21 @@ Files are written before anything is printed about the result, so that a closed 
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asyncsim.app import commands, comparing, complaints, completing, conforming, logs, streams, sweeping, wording
-from asyncsim.app.options import (
-    COUNT,
-    DESCRIBES,
-    FILE,
-    KINDS,
-    NUMBER,
-    OPTIONS,
-    STDOUT,
-    TEXT,
-    WORDS,
-    Row,
-    argument,
-    writes,
-)
+from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
+from asyncsim.app.options import DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
+from asyncsim.app.parsing import command
 from asyncsim.base import checks, records, stopping
+from asyncsim.base.store import TRASH, opened
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -66,62 +52,6 @@ def _lines(rows: Sequence[dict[str, str]]) -> str:
     return "\n".join(f"{row['name']:{width}}  {row['summary']}" for row in rows)
 
 
-def command(
-    group: typer.Typer, order: str, /, called: str | None = None, **own: Row | str
-) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
-    """A command with options in this order, as in `OPTIONS`, with another help, or of its own.
-
-    The function gets them as one object, with `given`, options that were given, and `paths`, files to be written, which
-    are tried first. Bad input ends in one line and status 2, never in a traceback.
-    """
-    rows: dict[str, Row] = {}
-    for name in order.split():
-        row = own.get(name) or OPTIONS[name]
-        rows[name] = OPTIONS[name]._replace(help=row) if isinstance(row, str) else row
-
-    def add(function: Callable[[Any], int]) -> Callable[[Any], int]:
-        def wrapped(context: typer.Context, **options: Any) -> None:
-            try:
-                paths = {name: path for name, path in options.items() if rows[name].written}
-                commands.outputs(**{name: path for name, path in paths.items() if path != STDOUT})
-                lists = {name: value or [] for name, value in options.items() if rows[name].kind == WORDS}
-                status = function(SimpleNamespace(**{**options, **lists}, given=_given(context), paths=paths))
-            except (checks.InputError, checks.RunError) as error:
-                streams.complain(str(error))
-                status = 2
-            except KeyboardInterrupt as error:
-                number = stopping.number_of(error)
-                nothing = f"stopped by {stopping.NAMES[number]} before there was anything to keep"
-                streams.complain(str(error) if isinstance(error, stopping.Kept) else nothing)
-                status = 128 + number
-            raise typer.Exit(status)
-
-        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        wrapped.__signature__ = inspect.Signature([context, *map(_parameter, rows, rows.values())])  # type: ignore[attr-defined]
-        wrapped.__doc__ = function.__doc__
-        group.command(called or function.__name__)(wrapped)
-        return function
-
-    return add
-
-
-def _parameter(name: str, row: Row) -> inspect.Parameter:
-    """What typer reads of an option."""
-    more: dict[str, Any] = {"help": row.help}
-    if row.of is not None:
-        more["autocompletion"] = getattr(completing, row.of, None) or completing.named(row.of)
-    make = typer.Argument if row.positional else functools.partial(typer.Option, f"--{name.replace('_', '-')}")
-    default = inspect.Parameter.empty if row.default is ... else row.default
-    kind: Any = Annotated[row.kind, make(metavar=row.metavar, **more)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-
-
-def _given(context: typer.Context) -> list[str]:
-    """Options of a command that were given, not left at their defaults."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-
-
 def _version(wanted: bool) -> None:
     if wanted:
         print(f"asyncsim {sys.modules['asyncsim'].__version__}")
@@ -141,10 +71,10 @@ def everything(
     app,
     "kind name json",
     called="list",
-    kind=argument(TEXT, None, "A kind, such as methods (default: all kinds).", "kinds"),
-    name=argument(TEXT, None, "One of them: its arguments and what it is.", "of_kind"),
+    kind=argument(str, None, "A kind, such as methods (default: all kinds).", "kinds"),
+    name=argument(str, None, "One of them: its arguments and what it is.", "of_kind"),
 )
-def list_names(o: SimpleNamespace) -> int:
+def list_names(o: Options) -> int:
     """What there is of a kind, or all about one of them.
 
     `--json` alone prints JSON.
@@ -165,22 +95,22 @@ def list_names(o: SimpleNamespace) -> int:
         page = _lines(rows)
     if o.json == STDOUT:
         page = json.dumps(records.plain(about), indent=2)
-    outputs = streams.Files()
-    outputs.write("--json", None if o.json == STDOUT else o.json, lambda path: commands.write_json(path, about))
+    else:
+        o.files.json(about)
     print(page)
-    return outputs.status(0)
+    return o.files.status(0)
 
 
 @command(
     app,
     f"file {' '.join(DESCRIBES)} seed plot save checkpoint checkpoint_every resume trust other_code workers log "
     "print_spec dry_run json",
-    file=argument(FILE, None, "A spec as JSON or YAML, in place of its options."),
+    file=argument(Path, None, "A spec as JSON or YAML, in place of its options."),
     set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
     seed="Seed of the run.",
     plot="Draw the trace to this path (.png, .pdf or .svg).",
 )
-def run(o: SimpleNamespace) -> int:
+def run(o: Options) -> int:
     """Train many replicates on the staleness of a system.
 
     Aggregators of methods differ in scale: tune learning rates, or use --link adam. Arguments of parts are
@@ -188,7 +118,11 @@ def run(o: SimpleNamespace) -> int:
     system's event model. Logs go to tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
     """
     if o.resume is not None and not {"file", *DESCRIBES} & set(o.given):
-        spec, o.seed = commands.remade(o.resume, o.seed if "seed" in o.given else None, o.trust)
+        from asyncsim.running import checkpoint
+
+        saved = checkpoint.read(o.resume)
+        # A seed that was given stands, and is compared when the run goes on.
+        spec, o.seed = saved.remade(o.trust), o.seed if "seed" in o.given else saved.seed
     elif o.file is not None:
         spec = wording.of_file(o.file, o.given, o.trust)
     else:
@@ -207,21 +141,38 @@ def run(o: SimpleNamespace) -> int:
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
     error=Row(float, 0.05, "Probability of a wrong word."),
     tune=Row(str, "lr", "Knob in which each arm is tuned first, or none."),
-    also=Row(WORDS, None, 'Another task: "task.actions=8 task.horizon=32". Repeat.', "WORDS"),
+    also=Row(list[str], None, 'Another task: "task.actions=8 task.horizon=32". Repeat.', "WORDS"),
     interval=Row(str, "auto", "auto, planned or betting."),
     max_replicates=Row(int, 1024, "Where an undecided comparison ends."),
-    store=Row(TEXT, None, "Folder or address that keeps each training."),
+    store=Row(str, None, "Folder or address that keeps each training."),
     plot="Draw curves and intervals to this path.",
 )
-def compare(o: SimpleNamespace) -> int:
+def compare(o: Options) -> int:
     """Say which of several arms is better, and how surely.
 
     And by how much, each arm at its own best learning rate. An arm is the words that are its own; NAME: in front of
     them names it. Others are compared with the first. Words of all arms are those of a spec: task.horizon=32,
     link=adam.
     """
+    from asyncsim import comparing
+
     o.metric, o.tune = o.metric.replace("-", "_"), None if o.tune.lower() == "none" else o.tune
-    return comparing.compare(o)
+    # Options that `sim.compare` has under the same names.
+    passed = (
+        *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
+        *("max_replicates", "seed", "store", "workers"),
+    )
+    specs = wording.specs_of(o.arms, o.set)
+    shared = [word for word in o.set if not wording.of_task(word)]
+    tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]
+    with streams.announced():
+        answer = comparing.compare(specs, tasks=tasks, **{name: vars(o)[name] for name in passed})
+    o.files.json(answer.row())
+    o.files.draw(answer)
+    print(answer)
+    o.files.say("plot: {}", "plot")
+    undecided = any(on.word_of(pair) == "undecided" for on in answer.tasks for pair in on.pairs)
+    return o.files.status(3 if undecided else 0)
 
 
 @command(
@@ -235,14 +186,14 @@ def compare(o: SimpleNamespace) -> int:
     store="Folder or address (s3://bucket/folder) of the numbers.",
     workers="Worker processes (default: one a core).",
     backend=Row(str, "processes", "processes or ray."),
-    address=Row(TEXT, None, "Address of a Ray cluster (default: this machine)."),
-    claim=Row(TEXT, None, "Claim whose prediction is drawn.", of="claims"),
+    address=Row(str, None, "Address of a Ray cluster (default: this machine)."),
+    claim=Row(str, None, "Claim whose prediction is drawn.", of="claims"),
     at="Parameter of the claim that the grid lacks.",
     plot="Draw a heat map or lines to this path.",
     other_code="Count units of the store that other code made.",
     dry_run="Check every setting, count the units, and stop.",
 )
-def sweep(o: SimpleNamespace) -> int:
+def sweep(o: Options) -> int:
     """Run every setting of a grid and keep all its numbers.
 
     Resumably, on all cores or a cluster; numbers are those of all replicates. What is varied: staleness=0,4,16,
@@ -254,21 +205,29 @@ def sweep(o: SimpleNamespace) -> int:
 
 
 @command(results, "store json", called="ls")
-def results_ls(o: SimpleNamespace) -> int:
+def results_ls(o: Options) -> int:
     """Sweeps of a store, the latest first, how far each is."""
-    return sweeping.results_ls(o.store, o.paths)
+    from asyncsim.sweeping import plans
+
+    kept = plans.sweeps(opened(o.store, make=False))
+    o.files.json([each.row() for each in kept])
+    print("\n".join(map(str, kept)) or f"no sweeps in {o.store}")
+    return o.files.status(0)
 
 
 @command(
     results,
     "name store plot csv json",
     called="show",
-    name=argument(TEXT, None, "Beginning of a sweep's id (default: the only one)."),
+    name=argument(str, None, "Beginning of a sweep's id (default: the only one)."),
     plot="Draw a heat map or lines to this path.",
 )
-def results_show(o: SimpleNamespace) -> int:
+def results_show(o: Options) -> int:
     """The table of one sweep, as far as it is done."""
-    return sweeping.results_show(o.store, o.name, o.paths)
+    from asyncsim.sweeping import plans
+
+    store = opened(o.store, make=False)
+    return sweeping.show(plans.answered(store, plans.chosen(store, o.name), 0, 0.0), o.files)
 
 
 @command(
@@ -278,34 +237,55 @@ def results_show(o: SimpleNamespace) -> int:
     again=Row(int, 0, "Do so many units again, drawn at random, to the bit."),
     seed="Seed of that draw.",
 )
-def results_verify(o: SimpleNamespace) -> int:
+def results_verify(o: Options) -> int:
     """Whether rows are as written, and come out again."""
     checks.integer("--again", o.again, 0, "count units")
     checks.integer("--seed", o.seed, 0, "give a non-negative integer seed")
-    return sweeping.results_verify(o.store, o.again, o.seed, o.trust, o.paths)
+    from asyncsim.sweeping import plans
+
+    count, faults = plans.verified(opened(o.store, make=False), o.again, o.seed, o.trust)
+    again = min(o.again, count)
+    o.files.json({"units": count, "again": again, "faults": [vars(fault) for fault in faults]})
+    for fault in faults:
+        print(f"{fault.name}: {fault.what}")
+    done = f", {again} of them done again" if o.again else ""
+    print(f"{count} units read{done}: {len(faults) or 'none'} not as written")
+    if faults:
+        print("remove these files; the sweep that needs them makes them again")
+    return o.files.status(sweeping.FAILED if faults else 0)
 
 
 @command(results, "store dry_run", called="gc", dry_run="Count the files, and move none.")
-def results_gc(o: SimpleNamespace) -> int:
+def results_gc(o: Options) -> int:
     """Move units that no sweep needs into the store's trash.
 
     And reasons of failures that are over.
     """
-    return sweeping.results_gc(o.store, o.dry_run)
+    from asyncsim.sweeping import plans
+
+    store = opened(o.store, make=False)
+    with store.held(alone=True):
+        spare = plans.unneeded(store)
+        size = sum(store.size(name) for name in spare)
+        folder = store.set_aside(spare) if spare and not o.dry_run else TRASH
+    would = "would be " if o.dry_run else ""
+    moved = f"{len(spare)} files, {size / 1024:.1f} KiB, {would}moved to {o.store}/{folder}"
+    print(moved + ("; remove that folder to free them" if spare and not o.dry_run else ""))
+    return 0
 
 
 @command(
     app,
     "claims size defects at seed report evidence workers json",
-    claims=argument(WORDS, None, "Claims (default: all); see `asyncsim list claims`.", "claims"),
+    claims=argument(list[str], None, "Claims (default: all); see `asyncsim list claims`.", "claims"),
     size=Row(str, "quick", "quick, full or long."),
     defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
-    seed=Row(COUNT, None, "Seed (default: 0, or a fresh one with --size long)."),
+    seed=Row(int, None, "Seed (default: 0, or a fresh one with --size long)."),
     report=writes("HTML with figures, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one a core for many claims).",
 )
-def verify(o: SimpleNamespace) -> int:
+def verify(o: Options) -> int:
     """Measure claims of the theory beside their predictions.
 
     Verdicts have stated error rates. Size full has half the effect and more points; long is full at fresh seeds, which
@@ -325,17 +305,17 @@ def verify(o: SimpleNamespace) -> int:
     app,
     "preset set model updates samples sweep realizations seed plot trace save json",
     preset=argument(str, ..., "A system; see `asyncsim list systems`.", "systems"),
-    model=Row(WORDS, None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
+    model=Row(list[str], None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
     updates="Optimizer updates to simulate.",
     samples=Row(int, 1, "Samples per group."),
-    sweep=Row(WORDS, None, "Simulate at every value. Repeat for more.", "KNOB=V1,V2,..."),
+    sweep=Row(list[str], None, "Simulate at every value. Repeat for more.", "KNOB=V1,V2,..."),
     realizations=Row(int, 16, "Realizations of each value, with --sweep."),
     seed="Seed of the works.",
     plot="Draw the timeline to this path.",
     trace=writes("Write a trace file that ui.perfetto.dev opens."),
     save="Save the timeline; load it with sim.Timeline.load.",
 )
-def timeline(o: SimpleNamespace) -> int:
+def timeline(o: Options) -> int:
     """Simulate a system: its staleness, losses and costs.
 
     How stale its data is beside the prediction, what is lost and what it costs. The event model has settings for which
@@ -343,11 +323,26 @@ def timeline(o: SimpleNamespace) -> int:
     reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every value, and the knee.
     """
     knobs, changes = wording.settings(o.set), wording.settings(o.model, "--model")
-    if not o.sweep:
-        return commands.timeline(o, knobs, changes)
-    for option, path in (("--save", o.save), ("--trace", o.trace)):
-        checks.require(path is None, option, str(path), "left out beside --sweep", "record a single timeline")
-    return sweeping.timeline(o, knobs, changes)
+    if o.sweep:
+        for option, path in (("--save", o.save), ("--trace", o.trace)):
+            checks.require(path is None, option, str(path), "left out beside --sweep", "record a single timeline")
+        return sweeping.timeline(o, knobs, changes)
+    from asyncsim.app import timelines
+
+    system = wording.system(o.preset, knobs, changes, "--model")
+    with streams.announced():
+        recorded = any(path for name, path in o.files.paths.items() if name != "json")
+        result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)
+    with stopping.deferred() as received:
+        o.files.json(result)
+        if record is not None:
+            timelines.write(record, o.files)
+    commands.print_header(timelines.header(system, o.samples, o.seed))
+    print("\n".join(["", *timelines.lines(result)]))
+    o.files.say("timeline: {}", "save")
+    o.files.say("plot: {}", "plot")
+    o.files.say("trace: {} (open it at ui.perfetto.dev)", "trace")
+    return o.files.status(128 + received[0] if received else 0)
 
 
 @command(
@@ -355,14 +350,14 @@ def timeline(o: SimpleNamespace) -> int:
     "path stack columns set delays staleness plot json",
     called="log",
     path=argument(Path, ..., "A file of the log, a folder, or a pattern in quotes."),
-    stack=Row(TEXT, None, "The trainer that wrote it; see `asyncsim list logs`."),
-    columns=Row(TEXT, None, "Ours to theirs, as train_version=path:step_#."),
+    stack=Row(str, None, "The trainer that wrote it; see `asyncsim list logs`."),
+    columns=Row(str, None, "Ours to theirs, as train_version=path:step_#."),
     set="Setting of sim.schedules.replay; repeat for more.",
-    delays=Row(TEXT, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
-    staleness=Row(TEXT, None, "Expected: constant:4, uniform, geometric:7 or capped."),
+    delays=Row(str, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
+    staleness=Row(str, None, "Expected: constant:4, uniform, geometric:7 or capped."),
     plot="Draw the staleness to this path.",
 )
-def read_log(o: SimpleNamespace) -> int:
+def read_log(o: Options) -> int:
     """How stale a real run was by its own log.
 
     Its staleness, their distribution, fates, and what the log cannot tell. Versions that it lacks stay unknown. With
@@ -370,31 +365,30 @@ def read_log(o: SimpleNamespace) -> int:
     batches_per_publish, updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
     """
     own = {"stack": o.stack, "columns": o.columns}
-    outputs = streams.Files()
     if o.delays is not None:
         report, text = logs.recorded(o.path, o.delays, o.set, own | {"staleness": o.staleness, "plot": o.plot})
     else:
         report, text = logs.shown(o.path, own | logs.settings(o.set), o.plot, o.staleness)
-    outputs.write("--json", o.json, lambda place: commands.write_json(place, report))
+    o.files.json(report)
     print(text)
-    return outputs.status(int("law" in report and report["law"]["verdict"] == "differs"))
+    return o.files.status(int("law" in report and report["law"]["verdict"] == "differs"))
 
 
 @command(
     app,
     "target like metric set names adapter advantages_per strict allow hazards seed json",
     target=argument(str, ..., "Your code, file.py:name or module:name; trl, torchrl."),
-    like=Row(TEXT, None, "The method or metric that it is to be (default: any)."),
+    like=Row(str, None, "The method or metric that it is to be (default: any)."),
     metric=Row(bool, False, "It is a metric, such as an ESS: say which."),
-    names=Row(WORDS, None, "Your controller's name of a call, or none. Repeat.", "CALL=METHOD"),
-    adapter=Row(TEXT, None, "Style of the loss: verl, areal, roll or openrlhf."),
-    advantages_per=Row(TEXT, None, "token or sequence (default: as the adapter says)."),
+    names=Row(list[str], None, "Your controller's name of a call, or none. Repeat.", "CALL=METHOD"),
+    adapter=Row(str, None, "Style of the loss: verl, areal, roll or openrlhf."),
+    advantages_per=Row(str, None, "token or sequence (default: as the adapter says)."),
     strict=Row(bool, False, "Count hazards like bugs."),
-    allow=Row(WORDS, None, "A finding that does not count; repeat for more."),
+    allow=Row(list[str], None, "A finding that does not count; repeat for more."),
     hazards=Row(bool, False, "Print hazards without a terminal or beside --json too."),
     seed="Seed of the batches on which a loss is evaluated.",
 )
-def conformance(o: SimpleNamespace) -> int:
+def conformance(o: Options) -> int:
     """Say which method a loss is, and its known mistakes.
 
     Or which metric a number is; or check a controller. Arguments are those of the method of --like (high=0.28), of the
@@ -403,26 +397,25 @@ def conformance(o: SimpleNamespace) -> int:
     """
     o.hazards = o.hazards or o.strict or (o.json is None and sys.stdout.isatty())
     result, status = conforming.check(o)
-    outputs = streams.Files()
-    outputs.write("--json", o.json, lambda path: commands.write_json(path, result))
-    return outputs.status(status)
+    o.files.json(result)
+    return o.files.status(status)
 
 
 @command(
     app,
     "path tokens batch staleness learning_rate curvature momentum cap floor html json",
     path=argument(Path, ..., ".csv, .jsonl or .parquet, a row a step or a token."),
-    tokens=Row(FILE, None, "A second file, a row a token, of the same steps."),
-    batch=Row(NUMBER, None, "Weights that the logged ESS counts."),
-    staleness=Row(TEXT, None, "Expected: 4, sawtooth, uniform, geometric or capped."),
-    learning_rate=Row(NUMBER, None, "Learning rate, beside --curvature."),
-    curvature=Row(NUMBER, None, "Largest curvature of the loss."),
-    momentum=Row(NUMBER, None, "Momentum of the logged gradients."),
-    cap=Row(NUMBER, None, "Clamp of the logged ESS."),
+    tokens=Row(Path, None, "A second file, a row a token, of the same steps."),
+    batch=Row(float, None, "Weights that the logged ESS counts."),
+    staleness=Row(str, None, "Expected: 4, sawtooth, uniform, geometric or capped."),
+    learning_rate=Row(float, None, "Learning rate, beside --curvature."),
+    curvature=Row(float, None, "Largest curvature of the loss."),
+    momentum=Row(float, None, "Momentum of the logged gradients."),
+    cap=Row(float, None, "Clamp of the logged ESS."),
     floor=Row(float, 1e-3, "Variance in nats^2 of engines on fresh tokens."),
     html=writes("Write a page: HTML, or Markdown for a path in .md."),
 )
-def diagnose(o: SimpleNamespace) -> int:
+def diagnose(o: Options) -> int:
     """Read a run's telemetry beside its predictions.
 
     Staleness, mismatch, drift, ESS, cosine, boundary, known bugs.
@@ -432,11 +425,10 @@ def diagnose(o: SimpleNamespace) -> int:
 
     names = ("tokens", "batch", "staleness", "floor", "learning_rate", "curvature", "momentum", "cap")
     found = ask(o.path, **{name: vars(o)[name] for name in names})
-    outputs = streams.Files()
-    outputs.write("--json", o.json, lambda path: commands.write_json(path, found.json()))
-    outputs.write("--html", o.html, lambda path: diagnosing.write(found, path))
+    o.files.json(found.json())
+    o.files.write("html", lambda path: diagnosing.write(found, path))
     print(found)
-    return outputs.status(diagnosing.status(found))
+    return o.files.status(int(found.counts["differs"] > 0))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -464,22 +456,21 @@ def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -
 
 
 def _status(arguments: list[str]) -> int:
-    """Run the command and give its exit status."""
     command: Any = typer.main.get_command(app)
     if arguments[:1] == ["list"] and arguments[-1] == "--json":
         arguments.append(str(STDOUT))
     made = [*app.registered_commands, *results.registered_commands]
     try:
-        complaints.refuse_grouped(arguments, (each.callback for each in made))
+        parsing.refuse_grouped(arguments, (each.callback for each in made))
         return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
     except checks.InputError as error:
         streams.complain(str(error))
         return 2
-    except complaints.USAGE as error:
+    except parsing.USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
         else:
-            streams.complain(str(complaints.translated(error, arguments, list(command.commands))))
+            streams.complain(str(parsing.translated(error, arguments, list(command.commands))))
         return 2
     except typer.Abort:
         streams.complain("stopped before there was anything to keep")

@@ -7,15 +7,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import logs, streams, wording
-from asyncsim.app.options import KINDS
+from asyncsim.app import logs, streams
+from asyncsim.app.options import KINDS, Options
 from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -106,13 +104,11 @@ def facts(kind: str, name: str) -> dict[str, Any]:
     if kind not in ("methods", "advantages", "factors", "penalties", "updates", "diagnostics"):
         return {}
     part = plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
-    # Read arguments and reference.
     source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", part["doc"], re.DOTALL)
     entries: dict[str, Any] = {
         "arguments": {a["name"]: a["default"] for a in part["arguments"]},
         "reference": " ".join(source[1].split()) if source else None,
     }
-    # Add what the kind has.
     if kind == "diagnostics":
         from asyncsim.diagnostics._diagnostic import Metric
 
@@ -148,43 +144,22 @@ def show(spec: Spec, as_json: bool) -> int:
     if as_json:
         print(json.dumps(spec.to_dict(), indent=2))
     else:
-        header = spec.describe()
-        _print_header(header)
-        print("\n".join(_notes(header)))
+        _introduce(spec)
     return 0
 
 
-def _keeping(o: SimpleNamespace) -> dict[str, Any]:
-    """Arguments of `sim.run` that keep and log a run while it is under way, but for those left at their defaults."""
-    from asyncsim.running import callbacks
-
-    names = ("checkpoint", "checkpoint_every", "resume", "workers")
-    given = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
-    logs = {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
-    return given | logs | ({"other_code": True} if o.other_code else {})
-
-
-def remade(path: Path, seed: int | None, trust: Sequence[str]) -> tuple[Spec, int]:
-    """Spec and seed of a checkpoint; a `seed` that was given stands, and is compared when the run goes on."""
-    from asyncsim.running import checkpoint
-
-    saved = checkpoint.read(path)
-    return saved.remade(trust), saved.seed if seed is None else seed
-
-
-def run(spec: Spec, o: SimpleNamespace) -> int:
+def run(spec: Spec, o: Options) -> int:
     """Run, print the header, write what is asked for, then print where the metrics ended; the exit status.
 
     A run that a signal stops is written and printed as far as it came.
     """
-    from asyncsim.running import running
+    from asyncsim.running import callbacks, running
 
-    # Print what the result depends on.
-    arguments = _keeping(o)
-    header = spec.describe()
-    _print_header(header)
-    print("\n".join(_notes(header)), flush=True)
-    # Run, as far as signals allow.
+    names = ("checkpoint", "checkpoint_every", "resume", "workers")
+    arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
+    arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
+    arguments |= {"other_code": True} if o.other_code else {}
+    _introduce(spec)
     stopped: running.Interrupted | None = None
     try:
         with streams.announced():
@@ -193,18 +168,14 @@ def run(spec: Spec, o: SimpleNamespace) -> int:
         if interrupted.trace is None:
             raise
         stopped, trace = interrupted, interrupted.trace
-    # Write the files.
-    outputs = streams.Files()
     # A second signal must not lose what the first one left.
     with stopping.deferred() as received:
-        outputs.write("--save", o.save, trace.save)
+        o.files.write("save", trace.save)
         ends = _ends(trace)
-        outputs.write("--json", o.json, lambda path: write_json(path, _result(trace, ends)))
-        drawn = outputs.write("--plot", o.plot, lambda path: draw(trace, path))
-    # Print where the metrics ended.
+        o.files.json(_result(trace, ends))
+        o.files.draw(trace)
     _print_ends(trace, ends)
-    if drawn:
-        print(f"plot: {o.plot}")
+    o.files.say("plot: {}", "plot")
     if stopped is not None:
         path = o.checkpoint or o.resume
         remedy = "start it again" if path is None else f"go on with asyncsim run --resume {path}"
@@ -213,16 +184,19 @@ def run(spec: Spec, o: SimpleNamespace) -> int:
             f"{remedy}; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
         )
         return int(128 + stopped.number)
-    return outputs.status(128 + received[0] if received else 0)
+    return o.files.status(128 + received[0] if received else 0)
 
 
-def _notes(header: dict[str, Any]) -> list[str]:
-    """What a comparison of two runs needs."""
-    return [
+def _introduce(spec: Spec) -> None:
+    """The header of a run, and what a comparison of two runs needs."""
+    header = spec.describe()
+    print_header(header)
+    print(
         f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
-        "another step size: tune it for each",
+        "another step size: tune it for each\n"
         "note: runs of one --seed share schedules and draws: compare them in pairs",
-    ]
+        flush=True,
+    )
 
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -280,32 +254,6 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def timeline(o: SimpleNamespace, knobs: dict[str, Any], model: dict[str, Any]) -> int:
-    """Simulate a preset, write the requested files (`save`, `json`, `plot`, `trace`), print staleness and costs.
-
-    The realized staleness stands beside the predicted one. Returns the exit status.
-    """
-    from asyncsim.app import timelines
-
-    system = wording.system(o.preset, knobs, model, "--model")
-    with streams.announced():
-        recorded = any(path for name, path in o.paths.items() if name != "json")
-        result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)
-    outputs = streams.Files()
-    with stopping.deferred() as received:
-        outputs.write("--json", o.json, lambda path: write_json(path, result))
-        written = timelines.write(record, o.paths, outputs) if record is not None else []
-    _print_header(timelines.header(system, o.samples, o.seed))
-    print("\n".join(["", *timelines.lines(result), *written]))
-    return outputs.status(128 + received[0] if received else 0)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON object of a result."""
-    text = json.dumps(records.plain(value), indent=2) + "\n"
-    files.write_atomically(path, lambda file: file.write(text.encode()))
-
-
 def console() -> Console:
     """Where tables are printed: as wide as the terminal, or as `WIDE` where there is none."""
     from rich.console import Console
@@ -313,14 +261,7 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
-def draw(value: Any, path: Path) -> None:
-    """Draw what `sim.plot` draws of a value."""
-    from asyncsim.plotting import plot
-
-    plot(value, path)
-
-
-def _print_header(header: dict[str, Any]) -> None:
+def print_header(header: dict[str, Any]) -> None:
     """Everything that the result depends on, nested parts on lines of their own."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
     print("  ".join(f"{k}={_word(v)}" for k, v in flat.items()))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from asyncsim.app import wording
+from asyncsim.app import commands, wording
+from asyncsim.app.options import Options
 from asyncsim.base import checks, outside
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ PACKAGES = ("trl", "torchrl")
 _PARTS = ("adapter", "controller", "names")
 
 
-def check(o: SimpleNamespace) -> tuple[dict[str, Any], int]:
+def check(o: Options) -> tuple[dict[str, Any], int]:
     """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates.
 
     `o`: options of `asyncsim conformance`; `hazards`, whether the print has them.
@@ -27,7 +26,11 @@ def check(o: SimpleNamespace) -> tuple[dict[str, Any], int]:
     if o.metric:
         return _metric(o)
     arguments, parts = _settings(o.set)
-    parts["names"] |= _names(o.names)
+    # Names of a controller's methods, CALL=METHOD; those of "none" are left out.
+    for pair in o.names:
+        call, equals, method = pair.partition("=")
+        checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
+        parts["names"][call] = None if method in ("none", "None") else method
     subject = None if o.target in PACKAGES else outside.loaded(o.target)
     if subject is not None and _is_controller(subject, o.adapter):
         for name in ("like", "adapter", "strict", "allow", "advantages_per"):
@@ -37,7 +40,7 @@ def check(o: SimpleNamespace) -> tuple[dict[str, Any], int]:
     return _loss(o, subject, arguments, parts)
 
 
-def _metric(o: SimpleNamespace) -> tuple[dict[str, Any], int]:
+def _metric(o: Options) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import check_metric
 
     for name in ("set", "names", "adapter", "advantages_per"):
@@ -63,16 +66,6 @@ def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any
     return arguments, parts
 
 
-def _names(pairs: list[str]) -> dict[str, Any]:
-    """Names of a controller's methods, CALL=METHOD; those of "none" are left out."""
-    methods: dict[str, Any] = {}
-    for pair in pairs:
-        call, equals, method = pair.partition("=")
-        checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
-        methods[call] = None if method in ("none", "None") else method
-    return methods
-
-
 def _is_controller(subject: Any, adapter: str | None) -> bool:
     """Whether this is a controller: a class that is no module of torch, or a function that makes one."""
     if inspect.isclass(subject):
@@ -82,11 +75,10 @@ def _is_controller(subject: Any, adapter: str | None) -> bool:
 
 
 def _loss(
-    o: SimpleNamespace, subject: Any, arguments: dict[str, Any], parts: Mapping[str, dict[str, Any]]
+    o: Options, subject: Any, arguments: dict[str, Any], parts: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], int]:
     from asyncsim.conformance import adapters, check_loss
 
-    # Refuse settings of controllers.
     for part, option in (("controller", "--set"), ("names", "--names")):
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
     like, adapter = o.like, o.adapter
@@ -94,7 +86,6 @@ def _loss(
     checks.require(like is not None or not arguments, "--set", ", ".join(arguments), "used with --like", remedy)
     if subject is None:
         checks.require(adapter is None, "--adapter", adapter, "left out for an installed package", "it has its own")
-    # Build the method and adapt the loss.
     method = None if like is None else wording.build("methods", like, arguments)
     name = o.target if subject is None else adapter
     if name is None:
@@ -104,7 +95,6 @@ def _loss(
         known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
         checks.one_of("--adapter", name, known, "choose the style of the function")
         fn = _adapt(known[name], name, subject, parts["adapter"])
-    # Check and print.
     anchor = "either" if method is not None and "anchor" not in arguments else None
     report = check_loss(
         fn, method, anchor=anchor, advantages_per=o.advantages_per, strict=o.strict, allow=tuple(o.allow), seed=o.seed
@@ -153,21 +143,16 @@ def _admission(
 
 def _print(report: LossReport, hazards: bool) -> None:
     """The verdict, a table of findings, then what was measured; without `hazards` their number stands for them."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    stream = sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else 150)
-    # Print the verdict.
+    console = commands.console()
     for line in report.heading():
         console.print(Text(line))
-    # Fold hazards unless they are wanted.
     findings = [finding for finding in report.findings if hazards or finding.kind != "hazard"]
     folded = len(report.findings) - len(findings)
     if folded:
         console.print(Text(f"{folded} hazard{'s' if folded > 1 else ''} not printed: add --hazards to see them"))
-    # Print the table of findings.
     if findings:
         table = Table(box=None, pad_edge=False)
         for column in ("finding", "kind", "evidence", "remedy"):
@@ -177,6 +162,5 @@ def _print(report: LossReport, hazards: bool) -> None:
             cells = (finding.name, finding.kind, finding.evidence, finding.remedy)
             table.add_row(*(Text(cell, style=colors[finding.kind] if i < 2 else "") for i, cell in enumerate(cells)))
         console.print(table)
-    # Print the measurements.
     for line in report.ending():
         console.print(Text(line))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncsim.app import markdown, reporting
+from markupsafe import Markup
+
+from asyncsim.app import reporting
 from asyncsim.base import files
 from asyncsim.base.notation import measurement
 
@@ -25,13 +27,7 @@ def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
     files.write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def status(diagnosis: Diagnosis) -> int:
-    """Exit status: 1 where a finding differs, else 0."""
-    return int(diagnosis.counts["differs"] > 0)
-
-
 def _order(diagnosis: Diagnosis) -> list[Finding]:
-    """Findings that differ first, those that cannot tell last."""
     return sorted(diagnosis.findings, key=lambda each: ("differs", "as predicted", "cannot tell").index(each.verdict))
 
 
@@ -61,21 +57,20 @@ def _facts(diagnosis: Diagnosis) -> str:
 
 def _markdown(diagnosis: Diagnosis, title: str) -> str:
     heads = ["question", "verdict", "cause", "measured", "predicted", "claim"]
-    lines = [f"# {markdown.escaped(title)}", "", markdown.escaped(_facts(diagnosis)), ""]
+    lines = [f"# {reporting.escaped(title)}", "", reporting.escaped(_facts(diagnosis)), ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     found = _order(diagnosis)
     for each in found:
         cells = [each.question, each.verdict, each.cause, measured(each), predicted(each), f"`{each.claim}`"]
-        lines.append("| " + " | ".join(markdown.escaped(cell) for cell in cells) + " |")
+        lines.append("| " + " | ".join(reporting.escaped(cell) for cell in cells) + " |")
     for each in found:
-        lines += ["", f"## {markdown.escaped(each.question)}: {each.verdict}", ""]
-        lines += [markdown.escaped(f"{each.sentence} {each.action}")]
+        lines += ["", f"## {reporting.escaped(each.question)}: {each.verdict}", ""]
+        lines += [reporting.escaped(f"{each.sentence} {each.action}")]
     return "\n".join(lines) + "\n"
 
 
 def _html(diagnosis: Diagnosis, title: str) -> str:
     from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"measured": measured, "predicted": predicted, "coded": reporting.coded}

@@ -54,15 +54,8 @@ def described(name: str) -> dict[str, Any]:
     facts = {"columns": {ours: list(theirs) for ours, theirs in stack.columns.items()}, "unit": stack.unit}
     offsets = {"train_offset": stack.train_offset, "stamp_offset": stack.stamp_offset, "start_is": stack.start_is}
     about = {"whole": stack.whole, "disk": stack.disk, "reference": stack.source, "writer": writer}
-    return {
-        "name": name,
-        "signature": "",
-        "arguments": [],
-        "doc": "\n".join(lines).rstrip(),
-        **facts,
-        **offsets,
-        **about,
-    }
+    page = {"name": name, "signature": "", "arguments": [], "doc": "\n".join(lines).rstrip()}
+    return page | facts | offsets | about
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from asyncsim.app.streams import Files
 from asyncsim.base import notation, plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs")
@@ -12,11 +14,20 @@ KINDS = (*plugins.PARTS, "claims", "papers", "logs")
 STORE = "asyncsim-results"
 """The store of the command line, unless one is named."""
 STDOUT = Path("-")
-TEXT, COUNT, NUMBER, FILE, WORDS = str | None, int | None, float | None, Path | None, list[str] | None
+
+
+class Options(SimpleNamespace):
+    """The options of a command by name; `given`: those that were given; `files`: what it is asked to write."""
+
+    given: list[str]
+    files: Files
 
 
 class Row(NamedTuple):
-    """One option: `of`, the kind whose names complete it; `written`, whether it is a file that the command writes."""
+    """One option: its type (or None, where that is its default); `of`, the kind whose names complete it.
+
+    `written`: whether it is a file that the command writes.
+    """
 
     kind: Any
     default: Any
@@ -34,32 +45,32 @@ def argument(kind: Any, default: Any, text: str, of: str | None = None) -> Row:
 
 def writes(text: str) -> Row:
     """A file that is written where it is asked for."""
-    return Row(FILE, None, text, written=True)
+    return Row(Path, None, text, written=True)
 
 
 DESCRIBES = {
     "task": Row(str, "softmax-bandit", "What is trained; see `asyncsim list tasks`.", of="tasks"),
-    "policy": Row(TEXT, None, "Instead of the task's; see `asyncsim list policies`.", of="policies"),
+    "policy": Row(str, None, "Instead of the task's; see `asyncsim list policies`.", of="policies"),
     "method": Row(str, "reinforce", "Estimator; see `asyncsim list methods`.", of="methods"),
-    "advantage": Row(TEXT, None, "Baseline; see `asyncsim list advantages`.", of="advantages"),
-    "staleness": Row(COUNT, None, "Constant staleness in versions (a fixed schedule)."),
-    "system": Row(TEXT, None, "Instead of --staleness; see `asyncsim list systems`.", of="systems"),
+    "advantage": Row(str, None, "Baseline; see `asyncsim list advantages`.", of="advantages"),
+    "staleness": Row(int, None, "Constant staleness in versions (a fixed schedule)."),
+    "system": Row(str, None, "Instead of --staleness; see `asyncsim list systems`.", of="systems"),
     "coupled": Row(bool, False, "Lengths from the policy, not --system's distribution."),
-    "schedule": Row(TEXT, None, "Instead of --staleness; see `asyncsim list schedules`.", of="schedules"),
-    "rewards": Row(TEXT, None, "Late rewards; see `asyncsim list rewards late`.", of="rewards"),
-    "link": Row(WORDS, None, "Update link (default: sgd, or clip-norm, adam). Repeat.", of="updates"),
-    "set": Row(WORDS, None, "Set an argument; repeat for more.", "KEY=VALUE"),
+    "schedule": Row(str, None, "Instead of --staleness; see `asyncsim list schedules`.", of="schedules"),
+    "rewards": Row(str, None, "Late rewards; see `asyncsim list rewards late`.", of="rewards"),
+    "link": Row(list[str], None, "Update link (default: sgd, or clip-norm, adam). Repeat.", of="updates"),
+    "set": Row(list[str], None, "Set an argument; repeat for more.", "KEY=VALUE"),
     "samples": Row(int, 16, "Samples per group, N."),
     "updates": Row(int, 200, "Optimizer updates."),
-    "epochs": Row(COUNT, None, "Passes over a batch (default: the system's, or 1)."),
-    "minibatches": Row(COUNT, None, "Parts of a batch (default: the system's, or 1)."),
-    "cut": Row(TEXT, None, "Where to cut: groups (default), parts, samples, tokens."),
+    "epochs": Row(int, None, "Passes over a batch (default: the system's, or 1)."),
+    "minibatches": Row(int, None, "Parts of a batch (default: the system's, or 1)."),
+    "cut": Row(str, None, "Where to cut: groups (default), parts, samples, tokens."),
     "advantages_from": Row(str, "batch", "Where advantages are made: batch or minibatch."),
-    "replicates": Row(COUNT, None, "Independent seeds, R (default: 64, language models 1)."),
+    "replicates": Row(int, None, "Independent seeds, R (default: 64, language models 1)."),
     "sampling": Row(str, "monte_carlo", "monte_carlo, counts or enumerate."),
     "diagnostics": Row(str, "default", "default, none, or names separated by commas."),
     "every": Row(int, 1, "Record each so many updates."),
-    "dtype": Row(TEXT, None, "float64 or float32 (default: the policy's)."),
+    "dtype": Row(str, None, "float64 or float32 (default: the policy's)."),
     "device": Row(str, "cpu", "cpu or cuda (networks only)."),
 }
 """Options that describe a run; none of them stands beside the file of a spec."""
@@ -75,19 +86,19 @@ OPTIONS = {
     "csv": writes("Write the table to this path."),
     "json": writes("Write the result as JSON to this path."),
     "checkpoint": writes("Keep what is reached in this file, for --resume."),
-    "checkpoint_every": Row(TEXT, None, 'Between checkpoints (default: 60), or "500 updates".', "SECONDS"),
-    "resume": Row(FILE, None, "Go on from this checkpoint, without other options."),
-    "trust": Row(WORDS, None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
+    "checkpoint_every": Row(str, None, 'Between checkpoints (default: 60), or "500 updates".', "SECONDS"),
+    "resume": Row(Path, None, "Go on from this checkpoint, without other options."),
+    "trust": Row(list[str], None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
     "other_code": Row(bool, False, "Go on with other code than the checkpoint's."),
-    "workers": Row(COUNT, None, "Processes that train (default: one a core if long)."),
-    "log": Row(WORDS, None, "Log metrics, live or as tensorboard:FOLDER. Repeat.", "WHERE"),
+    "workers": Row(int, None, "Processes that train (default: one a core if long)."),
+    "log": Row(list[str], None, "Log metrics, live or as tensorboard:FOLDER. Repeat.", "WHERE"),
     "print_spec": Row(bool, False, "Print the spec as JSON, ready for a file, and stop."),
     "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),
     "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),
     "over": Row(str, "mean", "mean (over updates), end, time, reached, collapse."),
-    "target": Row(NUMBER, None, "Value to reach, for --over time and reached."),
+    "target": Row(float, None, "Value to reach, for --over time and reached."),
     "better": Row(str, "higher", "higher or lower values of the metric."),
     "store": Row(str, STORE, "Folder or address of the store."),
-    "at": Row(WORDS, None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),
+    "at": Row(list[str], None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),
 }
 """Every option that several commands have, or that describes a run."""

@@ -1,23 +1,23 @@
-"""`write_report`: verdicts as one HTML file that needs nothing else, for a laptop and a phone; or as Markdown."""
+"""A page of verdicts as one HTML file that needs nothing else, for a laptop and a phone; or as Markdown."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from asyncsim.app import judgments, markdown
-from asyncsim.app.formulas import rendered
-from asyncsim.app.page import TOGETHER, Page, cost, detection, families, measured, point_text, rate
-from asyncsim.base import checks, files, records
+from markupsafe import Markup
+
+from asyncsim.app import judgments
+from asyncsim.app.judgments import TOGETHER, Page, cost, detection, families, measured, point_text, rate
+from asyncsim.base import files, records
 from asyncsim.base.notation import number
 from asyncsim.plotting import _curves
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 TEMPLATE = "report.html.jinja"
 TITLE = "asyncsim: every claim beside its measurement"
@@ -27,34 +27,13 @@ MOST = 100
 """Comparisons that it shows behind a click; one claim has five hundred."""
 MARKDOWN = (".md", ".markdown")
 """Endings of a report in Markdown; every other is HTML."""
-
-
-def write_report(
-    verdicts: Sequence[records.Verdict] | records.Verdict,
-    manifest: Mapping[str, Any],
-    path: str | os.PathLike[str],
-    title: str = TITLE,
-    references: Mapping[str, str] | None = None,
-    predictions: Mapping[str, _curves.Prediction] | None = None,
-) -> Path:
-    """Write verdicts with their figures, points and planted defects to one HTML file, atomically.
-
-    Where the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight.
-
-    Arguments: `verdicts`, at least one; `manifest`, what they were measured on (`base.manifest`); `path` of the file;
-    `title`. `references`: claim id to the source of its statement. `predictions`: claim id to what predicts at a point,
-    so that curves go on between measured points.
-    Returns the path. Raises `InputError` without verdicts or for a path that cannot be written.
-
-    >>> import asyncsim as sim, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = write_report(sim.verify("estimator/full-is"), {"seed": 0}, folder + "/report.html")
-    ...     "estimator/full-is" in path.read_text(encoding="utf-8")
-    True
-    """
-    verdicts = [verdicts] if isinstance(verdicts, records.Verdict) else list(verdicts)
-    checks.require(bool(verdicts), "verdicts", verdicts, "at least one", "verify a claim first")
-    return write_page(Page(verdicts, manifest), path, title, references, predictions)
+MARKED = re.compile("`([^`]+)`")
+TOKEN = re.compile(r"\s+|[A-Za-z]+|\d+(?:\.\d+)?|<=|>=|!=|//|.")
+LETTERS = "alpha beta gamma delta epsilon eta theta Delta kappa lambda mu pi phi chi rho sigma tau zeta"
+GREEK = dict(zip(LETTERS.split(), "αβγδεηθΔκλμπφχρστζ", strict=True))
+SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "-": "−", "*": "·", "sum": "∑", "grad": "∇"}
+RAISED = {"^": "sup", "_": "sub"}
+HALVES = {"ceil": "⌈⌉", "floor": "⌊⌋"}
 
 
 def write_page(
@@ -64,9 +43,16 @@ def write_page(
     references: Mapping[str, str] | None = None,
     predictions: Mapping[str, _curves.Prediction] | None = None,
 ) -> Path:
-    """Write all of a page; arguments as in `write_report`."""
+    """Write verdicts with their figures, points and planted defects to one file, atomically.
+
+    Where the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight, else HTML.
+
+    Arguments: `page`, with at least one verdict; `path` of the file; `title`. `references`: claim id to the source of
+    its statement. `predictions`: claim id to what predicts at a point, so that curves go on between measured points.
+    Returns the path. Raises `InputError` for a path that cannot be written.
+    """
     if str(path).lower().endswith(MARKDOWN):
-        text = markdown.text(page, title)
+        text = markdown(page, title)
     else:
         text = html(page, title, references or {}, predictions or {})
     files.write_atomically(path, lambda file: file.write(text.encode()))
@@ -112,8 +98,6 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
 
 def coded(text: str) -> Markup:
     """A text with what stands between backticks as code."""
-    from markupsafe import Markup
-
     parts = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
 
@@ -155,13 +139,154 @@ def _same(point: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
 
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:
     """Panels with predicted curves and measured points, as SVG; empty where no parameter varies."""
-    from markupsafe import Markup
-
     return Markup("".join(_curves.panel(panel) for panel in _curves.panels(verdict, predict)))
 
 
 def deviation(row: records.Comparison, kind: str) -> Markup:
     """The comparison's deviation as a mark on the band of its effect."""
-    from markupsafe import Markup
-
     return Markup(_curves.deviation(row, kind))
+
+
+def markdown(page: Page, title: str) -> str:
+    """The page as Markdown."""
+    parts = [f"# {escaped(title)}", *_head(page), "## Claims", _claims(page)]
+    unsettled = [v for v in page.verdicts if v.verdict != "held"]
+    if unsettled:
+        parts.append("## What is not held")
+    for verdict in unsettled:
+        parts += _details(verdict, page)
+    missed = judgments.missed(page.verdicts)
+    if missed:
+        parts += ["## Planted defects that were not caught", *_list(missed)]
+    if page.coverage is not None:
+        parts += _coverage(page.coverage["rows"])
+    manifest = json.dumps(records.plain(page.manifest), indent=1, ensure_ascii=False)
+    return "\n\n".join([*parts, "## What this was measured on", f"```json\n{manifest}\n```"]) + "\n"
+
+
+def escaped(words: str) -> str:
+    """Text as it is, in a cell too: nothing in it is markup but code between backticks.
+
+    >>> escaped("a*b | `c_d`"), escaped("grad[2]")
+    ('a\\\\*b \\\\| `c_d`', 'grad\\\\[2]')
+    """
+    parts = re.split("(`[^`]*`)", " ".join(words.split()))
+    signs = [re.compile(r"([\\|<*_\[])"), re.compile(r"([|])")]
+    return "".join(signs[k % 2].sub(r"\\\1", part) for k, part in enumerate(parts))
+
+
+def _head(page: Page) -> list[str]:
+    """Counts, rates, seconds and what the bets mean."""
+    counts = page.summary["counts"].items()
+    planted = page.summary["defects"]
+    lines = [", ".join(f"{count} {word}" for word, count in counts if count or word in ("held", "violated"))]
+    lines += [f"{judgments.together(page)}. False pass of those held: {rate(page.summary['false_pass'])} at most."]
+    if planted["planted"]:
+        lines.append(f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated.")
+    lines += [f"Measured in {cost(page.summary)}.", *judgments.bets(page)]
+    return [escaped(line[0].upper() + line[1:]) for line in lines]
+
+
+def _claims(page: Page) -> str:
+    heads = ["claim", "verdict", "quantity", "predicted", "measured", "false fail", "false pass", "p", "p after Holm"]
+    heads += ["e"] * bool(page.evidence) + ["seconds"]
+    rows = []
+    for v in page.verdicts:
+        rates = [rate(v.false_fail), rate(v.false_pass), rate(v.p), rate(page.holm[v.id])]
+        own = page.evidence.get(v.id)
+        money = ["—" if own is None else f"{own.e:.3g}"] * bool(page.evidence)
+        row = [v.id, v.verdict, v.quantity, number(v.predicted), measured(v), *rates, *money, f"{v.seconds:.1f}"]
+        rows.append(row)
+    return _table(heads, rows)
+
+
+def _details(verdict: records.Verdict, page: Page) -> list[str]:
+    """A claim that is not held: where, why, and what to do if it is violated."""
+    parts = [f"### {verdict.id}: {verdict.verdict}", escaped(verdict.statement)]
+    parts += [escaped(word) for word in (page.beside(verdict), verdict.reason) if word]
+    worst = [row for row in verdict.points if row.verdict == verdict.verdict]
+    if worst:
+        heads = ["quantity", "predicted", "measured", "p", "point"]
+        rows = [[r.quantity, number(r.predicted), measured(r), rate(r.p), point_text(r.point)] for r in worst]
+        parts.append(_table(heads, rows))
+    steps = judgments.steps(verdict, page) if verdict.verdict == "violated" else []
+    return [*parts, *_list(steps)]
+
+
+def _coverage(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How many faults drawn by chance are seen, then each with what sees it."""
+    each = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in rows]
+    heads = ["place", "change", "statement", "claim that sees it"]
+    return ["## What the claims see", detection(rows), _table(heads, each)]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([escaped(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _list(lines: Sequence[str]) -> list[str]:
+    return ["\n".join(f"- {escaped(line)}" for line in lines)] if lines else []
+
+
+def rendered(text: str) -> Markup:
+    """A text as HTML in which formulas between backticks have Greek letters, powers, indices and roots.
+
+    A pair of backticks marks a formula, as in Markdown. Indices follow `_`, powers `^`; an operand of several signs
+    stands in parentheses, which are left out. Everything is escaped.
+
+    >>> str(rendered("stable iff `a < 2 sin(pi/(2 tau+1))`"))
+    'stable iff <span class="f"><var>a</var> &lt; 2 sin(<var>π</var>/(2 <var>τ</var>+1))</span>'
+    >>> str(rendered("`(1 + chi^2)^-T`"))
+    '<span class="f">(1 + <var>χ</var><sup>2</sup>)<sup>−<var>T</var></sup></span>'
+    """
+    made = Markup()
+    for k, part in enumerate(MARKED.split(text)):
+        made += Markup('<span class="f">{}</span>').format(_formula(deque(TOKEN.findall(part)))) if k % 2 else part
+    return made
+
+
+def _formula(tokens: deque[str], closing: str = "") -> Markup:
+    """The tokens up to a closing sign, which is taken too."""
+    made = Markup()
+    while tokens and tokens[0] != closing:
+        made += _part(tokens)
+    if tokens:
+        tokens.popleft()
+    return made
+
+
+def _part(tokens: deque[str]) -> Markup:
+    """The next token with what belongs to it."""
+    token = tokens.popleft()
+    bracket = bool(tokens) and tokens[0] == "("
+    if token in RAISED:
+        return Markup("<{0}>{1}</{0}>").format(RAISED[token], _operand(tokens))
+    if token == "(":
+        return Markup("({})").format(_formula(tokens, ")"))
+    if token in HALVES and bracket:
+        tokens.popleft()
+        return Markup("{1}{0}{2}").format(_formula(tokens, ")"), *HALVES[token])
+    if token == "sqrt":
+        return Markup('√<span class="root">{}</span>').format(_operand(tokens))
+    if token == "*" and (not tokens or tokens[0] == ")"):
+        return Markup("<sup>*</sup>")
+    if len(token) == 1 and token.isalpha() and token != "E":
+        index = Markup("<sub>{}</sub>").format(tokens.popleft()) if tokens and tokens[0].isdigit() else ""
+        return Markup("<var>{}</var>{}").format(token, index)
+    if token == "sum" and tokens and tokens[0] not in ("_", " "):
+        return Markup(token)
+    return Markup("<var>{}</var>").format(GREEK[token]) if token in GREEK else Markup.escape(SIGNS.get(token, token))
+
+
+def _operand(tokens: deque[str]) -> Markup:
+    """What is raised, lowered or under a root: a bracket's content, or one token with its sign."""
+    while tokens and tokens[0].isspace():
+        tokens.popleft()
+    if not tokens:
+        return Markup()
+    if tokens[0] == "(":
+        tokens.popleft()
+        return _formula(tokens, ")")
+    signed = tokens[0] in "+-" and len(tokens) > 1 and tokens[1].isalnum()
+    return (_part(tokens) if signed else Markup()) + _part(tokens)

@@ -6,14 +6,15 @@ Also that the event kernel is being compiled: ten seconds without output look li
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files, records
 
 LOST = 4
 """Exit status where an output that was asked for could not be written."""
@@ -115,22 +116,52 @@ def announced() -> Iterator[None]:
 
 
 class Files:
-    """Outputs of a command, written one after the other: one that fails is a line on stderr and loses no other."""
+    """Outputs of a command, written one after the other: one that fails is a line on stderr and loses no other.
 
-    def __init__(self) -> None:
+    `paths`: where each is to go, by its option; None where it is not asked for.
+    """
+
+    def __init__(self, paths: Mapping[str, Path | None]) -> None:
+        self.paths = paths
         self.lost: list[str] = []
+        self.written: list[str] = []
 
-    def write(self, option: str, path: Path | None, write: Callable[[Path], Any]) -> bool:
+    def write(self, name: str, write: Callable[[Path], Any], path: Path | None = None) -> bool:
         """Let `write(path)` write an output, where it is asked for; whether it stands now."""
+        path = path or self.paths.get(name)
         if path is None:
             return False
         try:
             write(path)
         except Exception as error:
-            self.lost.append(option)
-            complain(str(_explain(option, path, error)))
+            self.lost.append(name)
+            complain(str(_explain(f"--{name}", path, error)))
             return False
+        self.written.append(name)
         return True
+
+    def json(self, value: Any) -> None:
+        """Write the JSON object of the result."""
+        self.text("json", lambda: json.dumps(records.plain(value), indent=2) + "\n")
+
+    def text(self, name: str, text: Callable[[], str]) -> None:
+        """Write a text, made where it is asked for."""
+        self.write(name, lambda path: files.write_atomically(path, lambda file: file.write(text().encode())))
+
+    def draw(self, value: Any) -> None:
+        """Draw what `sim.plot` draws of a value."""
+
+        def write(path: Path) -> None:
+            from asyncsim.plotting import plot
+
+            plot(value, path)
+
+        self.write("plot", write)
+
+    def say(self, line: str, name: str) -> None:
+        """Print where an output stands, if it does."""
+        if name in self.written:
+            print(line.format(self.paths[name]))
 
     def status(self, otherwise: int) -> int:
         """`LOST` where an output is missing, else the given status."""

@@ -1,30 +1,27 @@
-"""What `asyncsim sweep`, `asyncsim results` and `asyncsim timeline --sweep` do."""
+"""What `asyncsim sweep` and `asyncsim timeline --sweep` do, and how `asyncsim results` shows a sweep."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import commands, streams, wording
+from asyncsim.app import streams, wording
+from asyncsim.app.options import Options
 from asyncsim.base import checks
-from asyncsim.base.store import TRASH, opened
 
 if TYPE_CHECKING:
     from asyncsim.base.answers import Sweep
     from asyncsim.sweeping.grids import Grid
-    from asyncsim.sweeping.sweeps import Question
 
 FAILED = 1
 """Exit status where a unit failed, or a file of a store is not as it was written."""
 FORM = "write NAME=V1,V2,... or NAME=LOW:HIGH:COUNT for values on a logarithmic scale"
 
 
-def sweep(o: SimpleNamespace) -> int:
+def sweep(o: Options) -> int:
     """Sweep over words, print the table, write what is asked for; the exit status."""
     from dataclasses import replace
 
@@ -37,43 +34,23 @@ def sweep(o: SimpleNamespace) -> int:
     at = {key: wording.understood(value, None) for key, value in wording.settings(o.at, "--at").items()}
     lines = plans.lines(chosen, o.claim, at) if o.claim else ()
     if o.dry_run:
-        return _plan(question, o.json)
+        plan, settings = plans.planned(question), chosen.size
+        print(f"{settings} settings, {sum(plan.blocks)} replicates each, in {len(plan.keys)} units; sweep {plan.id}")
+        o.files.json({"id": plan.id, "settings": settings, "units": len(plan.keys)})
+        return o.files.status(0)
     with streams.announced():
         answer = sweeps.answer(question, work)
-    return show(replace(answer, lines=lines), o.paths)
+    return show(replace(answer, lines=lines), o.files)
 
 
-def _plan(question: Question, to: Path | None) -> int:
-    """Print how much work a sweep is; the exit status."""
-    from asyncsim.sweeping import plans
-
-    plan = plans.planned(question)
-    print(
-        f"{question.grid.size} settings, {sum(plan.blocks)} replicates each, in {len(plan.keys)} units; sweep {plan.id}"
-    )
-    result = {"id": plan.id, "settings": question.grid.size, "units": len(plan.keys)}
-    files = streams.Files()
-    files.write("--json", to, lambda path: commands.write_json(path, result))
-    return files.status(0)
-
-
-def show(answer: Sweep, paths: Mapping[str, Path | None]) -> int:
+def show(answer: Sweep, files: streams.Files) -> int:
     """Write and print the answer of a sweep; the exit status."""
-    outputs = streams.Files()
-    outputs.write("--json", paths.get("json"), lambda path: commands.write_json(path, answer.row()))
-    outputs.write("--csv", paths.get("csv"), lambda path: _write_table(answer, path))
-    drawn = outputs.write("--plot", paths.get("plot"), lambda path: commands.draw(answer, path))
+    files.json(answer.row())
+    files.text("csv", lambda: str(answer.table().to_csv(index=False)))
+    files.draw(answer)
     print(answer)
-    if drawn:
-        print(f"plot: {paths['plot']}")
-    return outputs.status(FAILED if answer.failed else 0)
-
-
-def _write_table(answer: Sweep, path: Path) -> None:
-    from asyncsim.base import files
-
-    text = answer.table().to_csv(index=False)
-    files.write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+    files.say("plot: {}", "plot")
+    return files.status(FAILED if answer.failed else 0)
 
 
 def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
@@ -130,7 +107,7 @@ def _number(option: str, text: str) -> float:
         raise checks.InputError(option, text, "a number", FORM) from None
 
 
-def timeline(o: SimpleNamespace, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> int:
+def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> int:
     """Simulate a system at every value of its knobs, all else equal, and print what each costs."""
     from asyncsim.sweeping import grids, plans, sweeps
 
@@ -147,54 +124,4 @@ def timeline(o: SimpleNamespace, knobs: Mapping[str, Any], model: Mapping[str, A
         where = ", ".join(f"{name}={value}" for name, value in first.items())
         time = system.mean_train_time(o.samples)
         print(f"training time {time:.4g} s at every value, from load {knobs['load']} at {where}")
-    return show(answer, {"plot": o.plot, "json": o.json})
-
-
-def results_ls(where: str, outputs: Mapping[str, Path | None]) -> int:
-    """A line for each sweep of a store."""
-    from asyncsim.sweeping import plans
-
-    kept = plans.sweeps(opened(where, make=False))
-    files = streams.Files()
-    files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, [each.row() for each in kept]))
-    print("\n".join(map(str, kept)) or f"no sweeps in {where}")
-    return files.status(0)
-
-
-def results_show(where: str, name: str | None, outputs: Mapping[str, Path | None]) -> int:
-    """The table of one sweep, from what the store holds."""
-    from asyncsim.sweeping import plans
-
-    store = opened(where, make=False)
-    return show(plans.answered(store, plans.chosen(store, name), 0, 0.0), outputs)
-
-
-def results_verify(where: str, again: int, seed: int, trust: Sequence[str], outputs: Mapping[str, Path | None]) -> int:
-    """Read every file of a store again, and do some units again; 1 where one is not as it was written."""
-    from asyncsim.sweeping import plans
-
-    count, faults = plans.verified(opened(where, make=False), again, seed, trust)
-    files = streams.Files()
-    result = {"units": count, "again": min(again, count), "faults": [vars(fault) for fault in faults]}
-    files.write("--json", outputs.get("json"), lambda path: commands.write_json(path, result))
-    for fault in faults:
-        print(f"{fault.name}: {fault.what}")
-    done = f", {min(again, count)} of them done again" if again else ""
-    print(f"{count} units read{done}: {len(faults) or 'none'} not as written")
-    if faults:
-        print("remove these files; the sweep that needs them makes them again")
-    return files.status(FAILED if faults else 0)
-
-
-def results_gc(where: str, dry: bool) -> int:
-    """Move what no sweep of a store needs into its trash."""
-    from asyncsim.sweeping import plans
-
-    store = opened(where, make=False)
-    with store.held(alone=True):
-        spare = plans.unneeded(store)
-        size = sum(store.size(name) for name in spare)
-        folder = store.set_aside(spare) if spare and not dry else TRASH
-    moved = f"{len(spare)} files, {size / 1024:.1f} KiB, {'would be ' if dry else ''}moved to {where}/{folder}"
-    print(moved + ("; remove that folder to free them" if spare and not dry else ""))
-    return 0
+    return show(answer, o.files)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim import claims
 from asyncsim.app import streams
-from asyncsim.base import checks, feeds, files, records
+from asyncsim.base import checks, feeds, records
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
@@ -57,7 +56,6 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
-    # List mean, spread and range.
     about = f" +-{law['approximate']:.2g}" if law["approximate"] else ""
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
@@ -67,7 +65,6 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
     if result["update_staleness"] != stale["mean"]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
-    # List probabilities and tail.
     for k, p in enumerate(stale["pmf"]):
         known = law["pmf"] is not None and k < len(law["pmf"])
         if p >= 5e-4 or (known and law["pmf"][k] >= 5e-4):
@@ -77,22 +74,19 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             break
     for k, p in (law["tail"] or {}).items():
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
-    # Lay out the page.
     page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
     page.append(f"  {'':16}{'measured':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     name = law["law"] or "no formula"
-    remark = f"  {name}: {law['reason']}" if result["steady"] else _too_short(result)
+    remark = f"  {name}: {law['reason']}"
+    if not result["steady"]:
+        recommended = {**feeds.USUAL, **result["system"]["recommended"]}
+        enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
+        remark = (
+            f"  too short for the prediction for the steady state: the start alone takes {result['ramp_batches']} "
+            f"batches; use --updates {enough} or more"
+        )
     return [*page, remark, _identity(result), *_costs(result)]
-
-
-def _too_short(result: Mapping[str, Any]) -> str:
-    recommended = {**feeds.USUAL, **result["system"]["recommended"]}
-    enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
-    return (
-        f"  too short for the prediction for the steady state: the start alone takes {result['ramp_batches']} "
-        f"batches; use --updates {enough} or more"
-    )
 
 
 def _identity(result: Mapping[str, Any]) -> str:
@@ -140,21 +134,10 @@ def _unit(settings: Mapping[str, Any]) -> str:
     return f" tokens, each sample written at {speed} a second"
 
 
-def write(record: records.Timeline, paths: Mapping[str, Path | None], outputs: streams.Files) -> list[str]:
-    """Write what is asked for of `save`, `plot` and `trace`; a line for each that stands."""
-    from asyncsim.plotting import plot
-
-    writers: dict[str, tuple[Callable[[Path], Any], str]] = {
-        "save": (record.save, "timeline: {}"),
-        "plot": (lambda path: plot(record, path), "plot: {}"),
-        "trace": (lambda path: _trace(record, path), "trace: {} (open it at ui.perfetto.dev)"),
-    }
-    found = {name: outputs.write(f"--{name}", paths.get(name), put) for name, (put, _) in writers.items()}
-    return [line.format(paths[name]) for name, (_, line) in writers.items() if found[name]]
-
-
-def _trace(record: records.Timeline, path: Path) -> None:
+def write(record: records.Timeline, outputs: streams.Files) -> None:
+    """Write what is asked for of `save`, `plot` and `trace`."""
     from asyncsim.plotting._perfetto import perfetto
 
-    text = json.dumps(records.plain(perfetto(record)))
-    files.write_atomically(path, lambda file: file.write(text.encode()))
+    outputs.write("save", record.save)
+    outputs.draw(record)
+    outputs.text("trace", lambda: json.dumps(records.plain(perfetto(record))))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim import claims
-from asyncsim.app import commands, judgments, page, reporting, streams, verifying
+from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
 from asyncsim.base import checks, progress, records, stopping, workers
 from asyncsim.claims._trial import SIZES
@@ -45,60 +45,47 @@ def announced(*arguments: Any) -> records.Verdict:
 
 def verify(request: Request, report: Path | None, json_path: Path | None = None) -> tuple[dict[str, Any], int]:
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
-    # Choose claims and seed.
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     ids = list(dict.fromkeys(claims.claim(name).id for name in request.claims)) or verifying.every_claim()
-    ledger = _ledger(request)
+    ledger = None
+    if request.size == LONG:
+        # It asks at the trials' own points only.
+        checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")
+        ledger = Ledger(request.evidence or EVIDENCE)
+    else:
+        path = request.evidence
+        checks.require(path is None, "--evidence", str(path), f"used with --size {LONG}", "add it, or leave this out")
     seed = request.seed or 0 if ledger is None else ledger.fresh(ids, request.seed)
-    # Measure, in the order of need.
-    outputs = streams.Files()
+    outputs = streams.Files({"json": json_path})
     order = ids if ledger is None else ledger.fewest(ids)
     verdicts, stopped = _measured(order, request._replace(seed=seed), ledger, outputs)
     # Workers end in any order.
     verdicts.sort(key=lambda verdict: ids.index(verdict.id))
-    # Write the JSON and the report.
     report = report or (REPORT if len(verdicts) == len(verifying.every_claim()) else PART)
     found = {} if ledger is None else ledger.processes(len(verifying.every_claim()))
     bets = {v.id: found[v.id] for v in verdicts if v.id in found}
-    whole = page.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
+    whole = judgments.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
     result = whole.json()
     known = {v.id: claims.claim(v.id) for v in verdicts}
     references = {id: claim.reference for id, claim in known.items()}
     predictions = {id: claim.predict for id, claim in known.items()}
     with stopping.deferred() as received:
-        outputs.write("--json", json_path, lambda path: commands.write_json(path, result))
+        outputs.json(result)
         written = outputs.write(
-            "--report", report, lambda path: reporting.write_page(whole, path, reporting.TITLE, references, predictions)
+            "report", lambda path: reporting.write_page(whole, path, reporting.TITLE, references, predictions), report
         )
-    # Say what came out, and how it ended.
     kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
-    _print(whole, request.defects, [*kept, *[f"report: {report}"] * written])
+    console, advice = commands.console(), judgments.advice(whole)
+    console.print(judgments.table(verdicts, request.defects, bets))
+    lines = [*judgments.lines(whole, request.defects), *judgments.bets(whole), *kept, *[f"report: {report}"] * written]
+    for line in [*lines, *["", *advice] * bool(advice)]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if stopped is not None:
         number = stopping.number_of(stopped)
         extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
         streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
         return result, 128 + number
     return result, outputs.status(128 + received[0] if received else judgments.status(verdicts, bets))
-
-
-def _print(whole: page.Page, defects: bool, files: Sequence[str]) -> None:
-    """The table, what holds of all claims, the lines on files, and the advice."""
-    console = commands.console()
-    console.print(judgments.table(whole.verdicts, defects, whole.evidence))
-    advice = judgments.advice(whole)
-    lines = [*judgments.lines(whole, defects), *judgments.bets(whole), *files, *["", *advice] * bool(advice)]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _ledger(request: Request) -> Ledger | None:
-    """The file of evidence of the long size, which asks at the trials' own points only."""
-    if request.size != LONG:
-        path = request.evidence
-        checks.require(path is None, "--evidence", str(path), f"used with --size {LONG}", "add it, or leave this out")
-        return None
-    checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")
-    return Ledger(request.evidence or EVIDENCE)
 
 
 def _measured(
@@ -111,7 +98,7 @@ def _measured(
     def keep(verdict: records.Verdict) -> None:
         verdicts.append(verdict)
         if ledger is not None and verdict.p == verdict.p:
-            outputs.write("--evidence", ledger.path, lambda path: ledger.add(verdict.id, seed, verdict.p))
+            outputs.write("evidence", lambda path: ledger.add(verdict.id, seed, verdict.p), ledger.path)
         bar.add()
         if not bar.barred:
             number = f"{len(verdicts)} of {len(ids)}"
@@ -132,6 +119,6 @@ def _measured(
 
 def _coverage(verdicts: Sequence[records.Verdict]) -> dict[str, Any] | None:
     """Faults drawn by chance, where every claim that sees one is on the page."""
-    found = page.coverage()
+    found = judgments.coverage()
     named = set() if found is None else {id for row in found["rows"] for id in row["claims"]}
     return found if named <= {v.id for v in verdicts} else None

@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -17,7 +18,6 @@ from asyncsim.app.options import DESCRIBES, PARTS, SIZES
 from asyncsim.base import checks, plugins
 
 if TYPE_CHECKING:
-    from asyncsim.policies._policy import Policy
     from asyncsim.running.spec import Spec
     from asyncsim.systems._system import System
 
@@ -76,25 +76,18 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     """
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     signature = inspect.signature(make)
-    # Refuse unknown arguments.
     for key in arguments:
         remedy = f"see `asyncsim list {kind} {name}`"
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
-    # Refuse missing arguments.
     missing = [
         p.name
         for p in signature.parameters.values()
         if p.default is p.empty and p.name not in arguments and p.kind is not p.VAR_POSITIONAL
     ]
-    checks.require(
-        not missing,
-        f"{name} argument",
-        ", ".join(missing),
-        "given",
-        "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing),
-    )
+    remedy = "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing)
+    checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     # A former knob goes to the preset as it is: that refuses it and names the present one.
     return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
@@ -121,22 +114,25 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
-    # Build task and policy.
     grouped, parts = _group(pairs), {name: words[name] for name in PARTS}
     named = parts["task"]
     if re.search(r"-v\d+$", named) and named.replace("-", "_") not in plugins.summaries("asyncsim.tasks"):
         # The id of a gymnasium environment: point to the task that runs it.
         raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={named}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
-    policy = _policy(parts["policy"], task, grouped.get("policy", {}))
-    # Fill links and replicates by default.
-    usual = _usual(policy or task.policy())
+    # None: the task's own as it is. Networks have no settings unless they are named.
+    policy: Any = None
+    if parts["policy"]:
+        policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.")
+    elif grouped.get("policy") and inspect.signature(task.policy).parameters:
+        policy = task.policy(**grouped["policy"])
+    made = policy or task.policy()
+    usual = _LANGUAGE if made.together == 1 else _NETWORKS if "cuda" in made.devices else _TABLES
     links = [name if ":" in name else name.replace("-", "_") for name in words["link"] or ()] or list(usual.settings)
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, links)
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
     if sizes.get("replicates") is None:
         sizes["replicates"] = usual.replicates
-    # Build the method's advantage.
     method = by_part.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
@@ -144,7 +140,6 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
     if parts["rewards"]:
         sizes["rewards"] = build("rewards", parts["rewards"], by_part.get("rewards", {}), "rewards.")
-    # Build the update chain.
     own = {"sgd": {"lr": 0.1}, **usual.settings}
     update = [
         build("updates", name, own.get(name, {}) | by_part.get(_called(name), {}), f"{_called(name)}.")
@@ -194,39 +189,20 @@ class _Usual(NamedTuple):
     replicates: int
 
 
+# What suits a table, a network of many replicates, a language model of one.
 _TABLES = _Usual({"sgd": {"lr": 0.1}}, 64)
 _NETWORKS = _Usual({"clip_norm": {"limit": 0.5}, "adam": {"lr": 1e-3}}, 64)
 _LANGUAGE = _Usual({"clip_norm": {"limit": 1.0}, "adam": {"lr": 1e-4}}, 1)
 """A learning rate that suits a table ruins a language model at the first update."""
 
 
-def _usual(policy: Policy) -> _Usual:
-    """What suits a policy: a table, a network of many replicates, a language model of one."""
-    if policy.together == 1:
-        return _LANGUAGE
-    return _NETWORKS if "cuda" in policy.devices else _TABLES
-
-
 def _group(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Settings PART.KEY=VALUE by part."""
     by_part: dict[str, dict[str, Any]] = {}
     for key, value in settings(pairs).items():
         part, dot, argument = key.partition(".")
         checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
         by_part.setdefault(part, {})[argument] = value
     return by_part
-
-
-def _policy(name: str | None, task: Any, settings: dict[str, Any]) -> Policy | None:
-    """The named policy, or the task's own where its sampler is set; None: the task's own as it is."""
-    if name:
-        made: Policy = build("policies", name, settings, "policy.")
-        return made
-    # Networks have no settings unless they are named.
-    if not settings or not inspect.signature(task.policy).parameters:
-        return None
-    own: Policy = task.policy(**settings)
-    return own
 
 
 def _check_parts(
@@ -254,17 +230,10 @@ def _source(
     parts: dict[str, str | None], staleness: int | None, coupled: bool, by_part: dict[str, dict[str, Any]]
 ) -> Any:
     """The system or schedule of a run, from exactly one of its options."""
-    # Allow one source only.
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
-    checks.require(
-        len(chosen) <= 1,
-        "--" + " and --".join(chosen),
-        "given together",
-        "one of them",
-        "choose one source of staleness",
-    )
+    options, remedy = "--" + " and --".join(chosen), "choose one source of staleness"
+    checks.require(len(chosen) <= 1, options, "given together", "one of them", remedy)
     schedule = by_part.get("schedule", {})
-    # Build a system.
     if parts["system"]:
         knobs = by_part.get("system", {})
         if coupled:
@@ -273,7 +242,6 @@ def _source(
             knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
         made = system(parts["system"], knobs, by_part.get("model", {}), "--set model", "system.")
         return build("schedules", "coupled", {"system": made}) if coupled else made
-    # Build an imposed schedule.
     checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
     if parts["schedule"]:
         wrapped = parts["schedule"] == "coupled"
@@ -282,3 +250,47 @@ def _source(
     twice = staleness is not None and "staleness" in schedule
     checks.require(not twice, "--set", "schedule.staleness", "left out beside --staleness", "give the staleness once")
     return build("schedules", "fixed", {"staleness": staleness or 0, **schedule}, "schedule.")
+
+
+def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
+    """A spec for each arm by its name: the words of all arms, then its own."""
+    specs: dict[str, Spec] = {}
+    for text in arms:
+        name, words = _words(text)
+        name = name or " ".join(words)
+        own = {word.partition("=")[0] for word in words}
+        inherited = [word for word in common if word.partition("=")[0] not in own]
+        checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
+        specs[name] = of_words([*inherited, *words], f"arm {name}")
+    if any(_words(text)[0] for text in arms):
+        return specs
+    from asyncsim.comparing.arms import short_names
+
+    return dict(zip(short_names(list(specs.values())) or specs, specs.values(), strict=True))
+
+
+def _words(text: str) -> tuple[str, list[str]]:
+    """Name ("" where there is none) and words of an arm."""
+    named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
+    return (named[1].strip() if named else ""), _split("arm", named[2] if named else text)
+
+
+def _split(field: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        remedy = "close the quotation, or put a backslash before a quotation mark that is meant"
+        raise checks.InputError(field, text, f"words as in a shell ({error})", remedy) from None
+
+
+def of_task(word: str) -> bool:
+    """Whether a word is about the task."""
+    return word.partition("=")[0].partition(".")[0] == "task"
+
+
+def task_words(common: Sequence[str], other: str) -> list[str]:
+    """Words of another task: those of all arms unless it names another kind, then its own."""
+    own = _split("--also", other)
+    keys = {word.partition("=")[0] for word in own}
+    inherited = [] if "task" in keys else [word for word in common if of_task(word)]
+    return [*(word for word in inherited if word.partition("=")[0] not in keys), *own]

@@ -1,7 +1,7 @@
 """Schedules: under which version every training token is generated, imposed by a law or taken from a system."""
 
 from asyncsim.schedules.coupled import coupled as coupled
-from asyncsim.schedules.delays import delays as delays
+from asyncsim.schedules.imposed import delays as delays
 from asyncsim.schedules.imposed import fixed as fixed
 from asyncsim.schedules.imposed import frozen as frozen
 from asyncsim.schedules.imposed import random as random

@@ -119,9 +119,10 @@ def _window(delays: np.ndarray, size: int) -> Window:
     means = (total[size:] - total[:-size]) / size
     variance = np.full(len(means), float(delays.var()) / size)
     largest = maximum_filter1d(delays, size)[size // 2 : size // 2 + len(means)]
+    average = uncertainty.batch_means(largest, STRETCHES)._replace(value=float(largest.mean()))
     ascending, n = np.sort(delays), len(delays)
     below = (np.arange(n + 1) / n) ** size
-    return Window(size, _ratio(means**2, variance), _mean(largest), float(ascending @ np.diff(below)))
+    return Window(size, _ratio(means**2, variance), average, float(ascending @ np.diff(below)))
 
 
 def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> Estimate:
@@ -132,10 +133,6 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> Estimate:
         return Estimate(float(numerators.mean() / denominators.mean()), math.inf, STRETCHES - 1.0)
     estimate = uncertainty.ratio(top, bottom)
     return estimate._replace(value=float(numerators.mean() / denominators.mean()))
-
-
-def _mean(values: np.ndarray) -> Estimate:
-    return uncertainty.batch_means(values, STRETCHES)._replace(value=float(values.mean()))
 
 
 def interval(estimate: Estimate, logarithmic: bool = False) -> tuple[float, float]:
@@ -216,7 +213,6 @@ class Report(NamedTuple):
         return "\n".join(lines + self._order())
 
     def _order(self) -> list[str]:
-        """Lines on the order of the delays."""
         if self.order is None:
             why = "all delays are equal" if self.least == self.largest else f"give {FEWEST} delays or more"
             return [f"correlation: cannot tell, {why}"]
@@ -228,18 +224,11 @@ class Report(NamedTuple):
                 f"correlation: cannot tell from none (false alarms 1 %); at lag 1 one above {shows} would show",
                 "drawing them independently changes nothing that this record can show",
             ]
-        return lines + self._correlated()
-
-    def _correlated(self) -> list[str]:
-        """Lines on what independent draws would throw away."""
-        assert self.order is not None
         if self.order.time is None:
-            lines = [f"correlation time: cannot tell; log {LONG} of them or more (none: it repeats)"]
+            lines.append(f"correlation time: cannot tell; log {LONG} of them or more (none: it repeats)")
         else:
-            lines = [
-                f"correlation time: {_shown(self.order.time, True)} delays; as many as {self.independent:.4g} "
-                "independent ones"
-            ]
+            many = f"as many as {self.independent:.4g} independent ones"
+            lines.append(f"correlation time: {_shown(self.order.time, True)} delays; {many}")
         lines.append("drawing them independently throws away (correlated by 99 shuffles, false alarms 1 %):")
         for each in self.order.windows:
             lines.append(f"  mean of {each.size}: {_shown(each.ratio, True)} times the variance of independent ones")

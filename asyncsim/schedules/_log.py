@@ -89,17 +89,12 @@ class Log:
             f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
             f"staleness in publishes, by the stamp at {self.reference}:",
         ]
-        # Write one line for each staleness.
         for name, row in report["staleness"].items():
-            lines.append(
-                f"  {name:12}"
-                + (
-                    f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}"
-                    if row["known"]
-                    else "not known"
-                )
+            known = row["known"] > 0
+            text = (
+                f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}" if known else ""
             )
-        # Add fates, refusals and open questions.
+            lines.append(f"  {name:12}{text or 'not known'}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -132,42 +127,28 @@ def import_log(
     first_version: int,
 ) -> Log:
     """The log of a file, its batches laid out; raises `InputError` where that cannot be done."""
-    # Load the rows.
     places = _log_places.found(path, declared.stack.layout.files)
     loaded = _log_table.load(path, places, declared)
     columns = loaded.columns
     checks.require(
         bool(columns["trained"].any()), "train_version", None, "given for some sample", "log what was trained when"
     )
-    # Number the batches and lay them out.
     number, publish = _numbers(columns, batches_per_publish, "batch" in loaded.names, first_version)
     grid = _grid(columns, number, loaded.refused)
     fits = samples_per_publish in (None, publish * grid[0].size)
     bound = f"{publish * grid[0].size}, the samples of {publish} batches in the log"
     checks.require(fits, "samples_per_publish", samples_per_publish, bound, "count the samples between publishes")
     columns["batch"] = number
-    return Log(
-        path.name,
-        _log_places.digest(places),
-        stack,
-        declared.units.unit,
-        declared.start_is,
-        first_version,
-        publish,
-        Samples(columns, loaded.steps),
-        loaded.steps,
-        grid,
-        loaded.refused,
-        loaded.rows,
-        _unchecked(loaded, declared),
-    )
+    origin = path.name, _log_places.digest(places), stack, declared.units.unit, declared.start_is
+    samples = Samples(columns, loaded.steps), loaded.steps, grid
+    rows = loaded.refused, loaded.rows, _unchecked(loaded, declared)
+    return Log(*origin, first_version, publish, *samples, *rows)
 
 
 def _numbers(
     columns: dict[str, np.ndarray], publish: int | None, has_batches: bool, first_version: int
 ) -> tuple[np.ndarray, int]:
     """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
-    # Find the version of each batch.
     used = columns["trained"]
     labels, member = _log_cells.distinct(columns["label"][used])
     version = np.full(len(labels), -1)
@@ -177,14 +158,12 @@ def _numbers(
     checks.require(
         bool(same.all()), "batch", int(labels[member[int(np.argmin(same))]]), "trained at one version", remedy
     )
-    # Require versions in order.
     decreases = np.flatnonzero(np.diff(version) < 0)
     fits = not len(decreases)
     bound = "not decreasing from batch to batch"
     checks.require(
         fits, "train_version", version[decreases[:1]].tolist() + version[decreases[:1] + 1].tolist(), bound, remedy
     )
-    # Require the declared first version.
     publish = int((version == version[0]).sum()) if publish is None else publish
     bound = f"{first_version} in the first batch"
     remedy = (
@@ -192,7 +171,6 @@ def _numbers(
         "give its first_version"
     )
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
-    # Require batches_per_publish batches per version.
     wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
     checks.require(
         not len(wrong),
@@ -203,25 +181,19 @@ def _numbers(
         + ("" if has_batches else ", with a column batch where a publish has several")
         + ", and check unit, batches_per_publish and updates_per_batch",
     )
-    # Number the batch of every sample.
     number = np.full(len(used), -1, dtype=np.int32)
     number[used] = member
     if "t_train" in columns:
-        _in_time(number[used], columns["t_train"][used])
+        first = np.full(number.max() + 1, np.inf)
+        np.fmin.at(first, number[used], columns["t_train"][used])
+        steps = np.diff(first[np.isfinite(first)])
+        bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
+        checks.require(bool((steps >= 0).all()), "t_train", float(steps.min(initial=0.0)), bound, remedy)
     return number, publish
-
-
-def _in_time(batch: np.ndarray, seconds: np.ndarray) -> None:
-    first = np.full(batch.max() + 1, np.inf)
-    np.fmin.at(first, batch, seconds)
-    known = first[np.isfinite(first)]
-    bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
-    checks.require(bool((np.diff(known) >= 0).all()), "t_train", float(np.diff(known).min(initial=0.0)), bound, remedy)
 
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
     """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
-    # Group trained samples by batch.
     index = np.flatnonzero(number >= 0)
     many = int(columns["group"].max(initial=0)) + 1
     pairs, member = _log_cells.distinct(number[index].astype(np.int64) * many + columns["group"][index])
@@ -229,20 +201,17 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     ids = columns["trajectory"][index]
     first = np.full(len(pairs), np.iinfo(np.int64).max)
     np.minimum.at(first, member, ids)
-    # Require groups of one size.
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
     odd = int(np.argmax(size != size[0]))
     fits = bool((size == size[0]).all())
     bound = f"{size[0]}, as in the other groups"
     remedy = "log every sample of a group, with a group_id that no other group of the batch has" + lost
     checks.require(fits, f"samples of a group in batch {pairs[odd]}", int(size[odd]), bound, remedy)
-    # Require batches of one size.
     groups = np.bincount(pairs)
     odd = int(np.argmax(groups != groups[0]))
     bound = f"{groups[0]}, as in the other batches"
     remedy = "leave batches out that the log holds in part, as the last one" + lost
     checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
-    # Order groups and samples by their ids.
     keys = number[index], first[member], ids
     if not _ascending(*keys):
         index = index[np.lexsort(keys[::-1])]
@@ -285,7 +254,6 @@ class Samples(dict[str, np.ndarray]):
 
 
 def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
-    """What the columns of a log leave open."""
     names, columns = loaded.names, loaded.columns
     used = columns["trained"]
     segments = loaded.rows - len(columns["row"])

@@ -1,19 +1,30 @@
-"""Columns of a log as they are read: arrays of numbers, numbered texts, or lists of whatever the cells hold."""
+"""Columns of a log as they are read: arrays of numbers, numbered texts, or lists of whatever the cells hold.
+
+Made of records (names inside names, lists of turns, lists for every column) or of the columns of a library's table.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files
 
 MISSING = np.iinfo(np.int64).min
 """Marks a missing value in a column of integers."""
 EXACT = 1 << 53
 """Integers below it are floats as well."""
+ROW, CELL, NUMBER = 130, 80, 16
+"""Bytes that a row, each of its cells, and each number of a column of numbers take at most until the log is laid out:
+measured, beside their texts."""
+DEEPEST = 3
+"""Lists inside lists that a cell may have: versions are pairs in a list."""
+LACKING = object()
+"""What a record has for a name that it does not have."""
 
 
 class Coded(NamedTuple):
@@ -53,10 +64,10 @@ def empty(cells: Cells) -> np.ndarray:
     return np.isnan(cells) if cells.dtype.kind == "f" else cells == MISSING
 
 
-def each(cells: Cells, read: Callable[[Any, int], Any], kind: Any) -> np.ndarray | None:
-    """A column whose distinct texts were read once each, `read(text, first row)`; None for one that is not `Coded`."""
+def converted(cells: Cells, read: Callable[[Any, int], Any], kind: Any) -> np.ndarray:
+    """A column by `read(value, row)`, which is called once for each distinct text."""
     if not isinstance(cells, Coded):
-        return None
+        return np.array([read(value, row) for row, value in enumerate(listed(cells))], dtype=kind)
     first = np.zeros(len(cells.texts), dtype=np.int64)
     first[cells.number[::-1]] = np.arange(len(cells.number))[::-1]
     values = [read(text, int(row)) for text, row in zip(cells.texts, first, strict=True)]
@@ -80,8 +91,7 @@ def integers(field: str, cells: Cells) -> np.ndarray:
     def read(value: Any, row: int) -> int:
         return MISSING if absent(value) else whole(field, value, row)
 
-    array = each(cells, read, np.int64)
-    if array is None and isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray):
         gone = empty(cells)
         with np.errstate(invalid="ignore"):
             good = gone | ((np.abs(cells) < EXACT) & (np.floor(cells) == cells))
@@ -90,8 +100,8 @@ def integers(field: str, cells: Cells) -> np.ndarray:
             whole(field, cells[row].item(), row)
         array = np.where(gone, 0, cells).astype(np.int64)
         array[gone] = MISSING
-    if array is None:
-        array = np.array([read(value, row) for row, value in enumerate(listed(cells))], dtype=np.int64)
+    else:
+        array = converted(cells, read, np.int64)
     array[array == -1] = MISSING
     return array
 
@@ -108,13 +118,12 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
         checks.require(not math.isinf(number), f"{field}, row {row + 1}", value, "a finite number", remedy)
         return number
 
-    array = each(cells, read, np.float64)
-    if array is None and isinstance(cells, np.ndarray):
-        if np.isinf(cells).any():
-            row = int(np.argmax(np.isinf(cells)))
-            read(cells[row].item(), row)
-        array = np.where(empty(cells), np.nan, cells)
-    return np.array([read(v, row) for row, v in enumerate(listed(cells))]) if array is None else array
+    if not isinstance(cells, np.ndarray):
+        return converted(cells, read, np.float64)
+    if np.isinf(cells).any():
+        row = int(np.argmax(np.isinf(cells)))
+        read(cells[row].item(), row)
+    return np.where(empty(cells), np.nan, cells)
 
 
 def codes(field: str, cells: Cells) -> np.ndarray:
@@ -157,3 +166,195 @@ def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return found, member.reshape(-1)
     new = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
     return values[new], np.cumsum(new) - 1
+
+
+class Table(NamedTuple):
+    """A log: the names of its columns, how many rows it has, and the cells of the columns that were wanted."""
+
+    names: list[str]
+    rows: int
+    cells: dict[str, Cells]
+
+
+def inner(record: Any, name: str) -> Any:
+    """The value at a name with dots: `run.policy.start` of nested records; of a list, the values of its entries.
+
+    >>> inner({"turns": [{"version": 3}, {"version": 4}]}, "turns.version")
+    [3, 4]
+    """
+    if isinstance(record, Mapping):
+        if name in record:
+            return record[name]
+        head, _, rest = name.partition(".")
+        return inner(record[head], rest) if rest and head in record else LACKING
+    if isinstance(record, list):
+        values = [inner(entry, name) for entry in record]
+        return LACKING if not values or any(value is LACKING for value in values) else values
+    return LACKING
+
+
+class Collected:
+    """Rows as they are read, within a budget of memory."""
+
+    def __init__(self, wanted: set[str], budget: files.Budget) -> None:
+        self.wanted, self.budget = wanted, budget
+        self.nested = sorted(name for name in wanted if "." in name)
+        self.names: dict[str, None] = {}
+        self.cells: dict[str, list[Any]] = {}
+        self.rows = 0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """One row."""
+        if record.keys() - self.names.keys():
+            self.names.update(dict.fromkeys(map(str, record)))
+            self._open(self.wanted & record.keys())
+        picked = {}
+        for name in self.nested:
+            if name not in record and (value := inner(record, name)) is not LACKING:
+                picked[name] = value
+        if picked.keys() - self.names.keys():
+            self.names.update(dict.fromkeys(picked))
+            self._open(picked.keys())
+        self.budget.take(2 * ROW + CELL * len(self.cells))
+        for name, column in self.cells.items():
+            value = picked[name] if name in picked else record.get(name)
+            column.append(value)
+            if isinstance(value, (str, list, dict)):
+                self.budget.take(weight(value))
+        self.rows += 1
+
+    def _open(self, names: Any) -> None:
+        self.cells |= {name: [None] * self.rows for name in names - self.cells.keys()}
+
+    def table(self) -> Table:
+        """What was collected."""
+        return Table(list(self.names), self.rows, dict(self.cells))
+
+
+def weight(value: Any, depth: int = 0) -> int:
+    """Bytes of a cell."""
+    if not isinstance(value, (list, dict)):
+        return 8 + sys.getsizeof(value)
+    if depth == DEEPEST:
+        raise ValueError(f"a cell with more than {DEEPEST} lists inside one another")
+    inside = value if isinstance(value, list) else value.values()
+    return sys.getsizeof(value) + sum(weight(each, depth + 1) for each in inside)
+
+
+def spread(table: Table, where: str) -> Table:
+    """Records that hold a list for every column, one entry a sample, as one row for each sample."""
+    cells: dict[str, list[Any]] = {name: [] for name in table.cells}
+    plain = {name: listed(column) for name, column in table.cells.items()}
+    for row in range(table.rows):
+        values = {name: column[row] for name, column in plain.items()}
+        lengths = {name: len(value) for name, value in values.items() if isinstance(value, list)}
+        size = max(lengths.values(), default=1)
+        odd = next((name for name, length in lengths.items() if length != size), None)
+        fits = odd is None
+        bound = f"{size} entries, as the other columns of the record have"
+        remedy = "write one entry for each sample in every column"
+        checks.require(fits, f"{where}, record {row + 1}, column {odd}", lengths.get(odd or "", 0), bound, remedy)
+        for name, value in values.items():
+            cells[name] += value if isinstance(value, list) else [value] * size
+    return Table(table.names, len(next(iter(cells.values()), [])), dict(cells))
+
+
+def joined(tables: list[Table]) -> Table:
+    """One table of the rows of several, which it takes apart; a column that one of them lacks is empty there."""
+    if len(tables) == 1:
+        return tables[0]
+    names = list(dict.fromkeys(name for table in tables for name in table.names))
+    wanted = dict.fromkeys(name for table in tables for name in table.cells)
+    # Parts of a column are gone before the next one is joined: all at once would double the memory of a long log.
+    cells = {name: _behind([(table.cells.pop(name, None), table.rows) for table in tables]) for name in wanted}
+    return Table(names, sum(table.rows for table in tables), cells)
+
+
+def _behind(parts: list[tuple[Cells | None, int]]) -> Cells:
+    """One column of the parts, one behind the other; where a part lacks it, its rows are empty."""
+    kinds = {part.dtype.kind if isinstance(part, np.ndarray) else "" for part, _ in parts if part is not None}
+    if len(kinds) == 1 and kinds != {""}:
+        none = MISSING if kinds == {"i"} else np.nan
+        return np.concatenate([np.full(rows, none) if part is None else np.asarray(part) for part, rows in parts])
+    return [value for part, rows in parts for value in ([None] * rows if part is None else listed(part))]
+
+
+def of_table(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
+    """Columns of a library's table, once there is room for their texts."""
+    for column in columns.values():
+        budget.take(2 * _text(column))
+    # A column leaves as soon as it is converted: both at once would double the memory of a long log.
+    return {name: of_arrow(columns.pop(name)) for name in list(columns)}
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column holds numbers."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind))
+
+
+def type_inside(schema: Any, name: str) -> Any:
+    """The type at a name with dots inside a nested column, None where there is none."""
+    from pyarrow import types
+
+    head, *rest = name.split(".")
+    if name in schema.names or not rest or head not in schema.names:
+        return None
+    kind = schema.field(head).type
+    for part in rest:
+        if not types.is_struct(kind) or kind.get_field_index(part) < 0:
+            return None
+        kind = kind.field(part).type
+    return kind
+
+
+def field_inside(table: Any, name: str) -> Any:
+    """The column at a name with dots."""
+    from pyarrow import compute
+
+    head, *rest = name.split(".")
+    return compute.struct_field(table.column(head), rest)
+
+
+def _text(column: Any) -> int:
+    """Bytes of the texts of a column once each cell has its own."""
+    from pyarrow import compute, types
+
+    size = 0
+    for chunk in column.chunks:
+        while hasattr(chunk, "flatten") and not types.is_dictionary(chunk.type) and types.is_nested(chunk.type):
+            chunk = chunk.flatten()
+        if types.is_dictionary(chunk.type) and not types.is_primitive(chunk.type.value_type):
+            lengths = compute.binary_length(chunk.dictionary)
+            size += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
+    return size
+
+
+def of_arrow(column: Any) -> Cells:
+    """A column of a library's table."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    kind = column.type
+    if types.is_integer(kind):
+        try:
+            numbers = column.cast(pa.int64())
+            return np.asarray((compute.fill_null(numbers, MISSING) if numbers.null_count else numbers).to_numpy())
+        except pa.ArrowInvalid:
+            return list(column.to_pylist())
+    if types.is_floating(kind):
+        # "Not a number" is a value that somebody wrote; only an empty cell is none.
+        if compute.any(compute.is_nan(column)).as_py():
+            return list(column.to_pylist())
+        return np.asarray(compute.fill_null(column.cast(pa.float64()), math.nan).to_numpy())
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_string(inner) or types.is_large_string(inner):
+        coded = column if types.is_dictionary(kind) else column.dictionary_encode()
+        coded = coded.unify_dictionaries().combine_chunks()
+        chunks = coded.chunks if isinstance(coded, pa.ChunkedArray) else [coded]
+        if not chunks:
+            return []
+        found = [compute.fill_null(chunk.indices.cast(pa.int32()), -1).to_numpy() for chunk in chunks]
+        return Coded(np.concatenate(found), chunks[0].dictionary.to_pylist())
+    return list(column.to_pylist())

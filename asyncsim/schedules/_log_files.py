@@ -1,10 +1,15 @@
-"""Log files to tables: CSV and Parquet here, other kinds by their readers, read within a limit or refused by name."""
+"""Log files to tables: CSV and Parquet here, other kinds by their readers, read within a limit or refused by name.
+
+pyarrow (as of version 26) ends the process when it reads the columns of a damaged Parquet footer, which cannot be
+caught. So the sizes that a footer declares are read here first. A footer is one structure of Thrift's compact protocol.
+"""
 
 from __future__ import annotations
 
 import csv
 import os
 import re
+import struct
 from collections.abc import Iterable
 from itertools import chain, pairwise
 from pathlib import Path
@@ -13,12 +18,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files
-from asyncsim.schedules import _log_lines, _log_pickles, _log_places, _log_rows
-from asyncsim.schedules._log_arrow import field_inside, is_number, of_arrow, of_table, type_inside
-from asyncsim.schedules._log_cells import Cells
-from asyncsim.schedules._log_footer import footer
+from asyncsim.schedules import _log_cells, _log_lines, _log_places
+from asyncsim.schedules._log_cells import (
+    CELL,
+    NUMBER,
+    ROW,
+    Cells,
+    Table,
+    field_inside,
+    is_number,
+    of_table,
+    type_inside,
+)
 from asyncsim.schedules._log_places import PATH, Place, opened
-from asyncsim.schedules._log_rows import CELL, DEEPEST, NUMBER, ROW, Table
 
 PIECE = 1 << 20
 """Bytes that are unpacked at once."""
@@ -26,6 +38,11 @@ LARGE = 1 << 22
 """Bytes from which on a CSV file is read in batches of so many."""
 BATCH = 1 << 18
 """Rows of a Parquet file that are read at once."""
+MAGIC = b"PAR1"
+TEXT = 6
+"""Physical type of byte arrays."""
+EACH = 200
+"""Bytes that a byte of the footer becomes at most: an empty structure is one of them, a dictionary here."""
 NUMBERED = "row:"
 """The column that numbers the rows of a log, for one in which each row is one sample."""
 
@@ -53,7 +70,7 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     """
     wanted = set(wanted)
     tables = [_one(place, wanted, budget, layout) for place in places]
-    table = _log_rows.joined(tables)
+    table = _log_cells.joined(tables)
     checks.require(
         table.rows > 0, "path", places[0].name, "a log with at least one row", "log one row for every sample"
     )
@@ -68,11 +85,11 @@ def _one(place: Place, wanted: set[str], budget: files.Budget, layout: Layout) -
     kind = str(_log_places.kind_of(place.path))
     with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
         if kind in (".pt", ".pth", ".pkl", ".pickle"):
-            table = _log_pickles.read(place.path, kind, wanted, budget, layout.records)
+            table = _log_lines.read_values(place.path, kind, wanted, budget, layout.records)
         else:
             table = {".csv": _csv, ".parquet": _parquet}.get(kind, _log_lines.read)(place.path, wanted, budget)
     if layout.listed:
-        table = _log_rows.spread(table, str(place.path))
+        table = _log_cells.spread(table, str(place.path))
     for name in sorted(wanted):
         if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
             table.names.append(name)
@@ -84,7 +101,6 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    # Read the file within its budget.
     data = bytearray()
     with opened(path) as file:
         while piece := file.read(PIECE):
@@ -94,11 +110,9 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     # A row cut off inside its last number looks whole; only its missing line end shows the cut.
     remedy = "copy the log again: it is truncated (or end its last line)"
     checks.require(data.endswith((b"\n", b"\r")), "path", str(path), "ended by the end of a line", remedy)
-    # Estimate and reserve the parsed size.
     lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
     across = data.count(b",", 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * min(across, len(wanted)), len(data)))
-    # Parse the columns that are wanted.
     source, parse = pa.py_buffer(data), arrow.ParseOptions(newlines_in_values=True)
     names = _different(_header(data))
     chosen = [name for name in names if name in wanted]
@@ -150,7 +164,7 @@ def _numbers(batches: Iterable[Any], names: list[str]) -> dict[str, Cells] | Non
     parts: dict[str, list[Any]] = {name: [] for name in names}
     for batch in batches:
         for name, cells in parts.items():
-            cells.append(of_arrow(pa.chunked_array([batch.column(name)])))
+            cells.append(_log_cells.of_arrow(pa.chunked_array([batch.column(name)])))
     if any(isinstance(cells, list) for column in parts.values() for cells in column):
         return None
     return {name: np.concatenate(parts.pop(name)) for name in list(parts)}
@@ -160,7 +174,6 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import parquet
 
-    # Read the schema within limits.
     declared = footer(path, budget)
     budget.take(ROW * declared.rows)
     limit = max(os.path.getsize(path), PIECE)
@@ -173,7 +186,6 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         _refuse_type(name, schema.field(name).type)
     for name, kind in nested.items():
         _refuse_type(name, kind)
-    # Reserve memory for the wanted columns.
     chosen = [*names, *nested]
     leaves = [leaf for leaf in declared.leaves if any(f"{leaf.path}.".startswith(f"{name}.") for name in chosen)]
     kinds = {name: schema.field(name).type for name in names} | nested
@@ -207,21 +219,118 @@ def _refuse_type(name: str, kind: Any) -> None:
     from pyarrow import types
 
     inner = kind
-    for _ in range(DEEPEST):
+    for _ in range(_log_cells.DEEPEST):
         if types.is_list(inner) or types.is_large_list(inner) or types.is_fixed_size_list(inner):
             inner = inner.value_type
     if types.is_dictionary(inner):
         inner = inner.value_type
-    tests = (
-        types.is_integer,
-        types.is_floating,
-        types.is_boolean,
-        types.is_string,
-        types.is_large_string,
-        types.is_null,
-        types.is_decimal,
-        types.is_binary,
-        types.is_large_binary,
-    )
+    plain = ("integer", "floating", "boolean", "string", "large_string", "null", "decimal", "binary", "large_binary")
+    fits = any(getattr(types, f"is_{name}")(inner) for name in plain)
     bound, remedy = "of numbers, texts or lists of them", "write the column with plain values"
-    checks.require(any(test(inner) for test in tests), f"column {name}", str(kind), bound, remedy)
+    checks.require(fits, f"column {name}", str(kind), bound, remedy)
+
+
+class Leaf(NamedTuple):
+    """A chunk of one leaf of a nested column: path in the schema, values, bytes unpacked, whether they are texts."""
+
+    path: str
+    values: int
+    size: int
+    text: bool
+
+
+class Footer(NamedTuple):
+    """Rows of a file and the chunks of its columns."""
+
+    rows: int
+    leaves: list[Leaf]
+
+
+def footer(path: Path, budget: files.Budget) -> Footer:
+    """The footer of a file; raises what a damaged one comes to, and `InputError` for one that is too big."""
+    with open(path, "rb") as file:
+        whole = file.seek(0, os.SEEK_END)
+        file.seek(max(0, whole - 8))
+        length, magic = struct.unpack("<I4s", file.read(8))
+        if magic != MAGIC or length > whole - 12:
+            raise ValueError("it does not end as a Parquet file does")
+        budget.fit(EACH * length)
+        file.seek(whole - 8 - length)
+        fields = _Reader(file.read(length)).structure()
+    leaves = []
+    for group in fields.get(4, []):
+        for column in group[1]:
+            chunk = column[3]
+            leaves.append(Leaf(".".join(chunk[3]), chunk[5], chunk[6], chunk[1] == TEXT))
+    least = min([fields[3], *(number for leaf in leaves for number in (leaf.values, leaf.size))])
+    if least < 0:
+        raise ValueError("it declares less than nothing")
+    return Footer(fields[3], leaves)
+
+
+class _Reader:
+    """Thrift's compact protocol: fields by their number, lists as lists, texts as texts."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def structure(self) -> dict[int, Any]:
+        fields: dict[int, Any] = {}
+        number = 0
+        while kind := self.byte():
+            number = number + (kind >> 4) if kind >> 4 else self.integer()
+            fields[number] = kind & 15 == 1 if kind & 15 < 3 else self.value(kind & 15)
+        return fields
+
+    def value(self, kind: int) -> Any:
+        match kind:
+            case 1 | 2 | 3:
+                return self.byte()
+            case 4 | 5 | 6:
+                return self.integer()
+            case 7:
+                return self.bytes(8)
+            case 8:
+                return self.bytes(self.varint()).decode(errors="replace")
+            case 9 | 10:
+                head = self.byte()
+                count = self.varint() if head >> 4 == 15 else head >> 4
+                self.require(count)
+                return [self.value(head & 15) for _ in range(count)]
+            case 11:
+                count = self.varint()
+                self.require(count)
+                kinds = self.byte() if count else 0
+                return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(count)]
+            case 12:
+                return self.structure()
+        raise ValueError(f"unknown type {kind} in its footer")
+
+    def integer(self) -> int:
+        number = self.varint()
+        return (number >> 1) ^ -(number & 1)
+
+    def varint(self) -> int:
+        number, shift = 0, 0
+        while True:
+            byte = self.byte()
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number in its footer is too long")
+
+    def byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def bytes(self, count: int) -> bytes:
+        self.require(count)
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def require(self, count: int) -> None:
+        """Refuse more entries than bytes: every entry has one at least."""
+        if count > len(self.data) - self.at:
+            raise ValueError("its footer is cut short")

@@ -6,27 +6,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from asyncsim.base import checks
-from asyncsim.schedules._log_files import NUMBERED, Layout
+from asyncsim.schedules._log_files import Layout
 
 UNITS = ("publishes", "updates", "batches", "samples")
 STARTS = ("start", "submit", "end")
 STAMPS = ("start_version", "end_version", "versions", "call_versions")
 TIMES = ("t_submit", "t_start", "t_end", "t_ready", "t_train")
 COLUMNS = (
-    "sample_id",
-    "group_id",
-    "attempt",
-    "use",
-    *STAMPS,
-    "train_version",
-    "train_step",
-    "batch",
-    *TIMES,
-    "prompt_tokens",
-    "tokens",
-    "fate",
-    "server",
-    "reward",
+    *("sample_id", "group_id", "attempt", "use", *STAMPS, "train_version", "train_step", "batch", *TIMES),
+    *("prompt_tokens", "tokens", "fate", "server", "reward"),
 )
 """Columns of a log under the names of this package."""
 
@@ -63,14 +51,16 @@ class Stack(NamedTuple):
         return "writer" not in self.disk
 
 
+def _columns(text: str) -> dict[str, tuple[str, ...]]:
+    """Columns ours=theirs, where several may be meant theirs|theirs."""
+    return {ours: tuple(theirs.split("|")) for ours, theirs in (pair.split("=") for pair in text.split())}
+
+
 _MILES = Stack(
-    {
-        "sample_id": ("index",),
-        "group_id": ("group_index",),
-        "call_versions": ("weight_versions",),
-        "train_version": ("file:rollout_id",),
-        "tokens": ("response_length",),
-    },
+    _columns(
+        "sample_id=index group_id=group_index call_versions=weight_versions "
+        "train_version=file:rollout_id tokens=response_length"
+    ),
     start_is="end",
     # Weights are pushed once before the loop: the first version is 1, and rollout 0 is trained on it.
     paired={"file:rollout_id": -1},
@@ -79,29 +69,22 @@ _MILES = Stack(
 )
 STACKS = {
     "verl": Stack(
-        {
-            "group_id": ("uid",),
-            "start_version": ("min_global_steps",),
-            "end_version": ("max_global_steps",),
-            "train_version": ("global_steps",),
-        },
+        _columns("group_id=uid start_version=min_global_steps end_version=max_global_steps train_version=global_steps"),
         train_offset=-1,
         disk="`<step>.jsonl` with texts, scores and step, without a version: versions are tags of the transfer queue, "
         "which its writer keeps",
         source="verl@1dda039 verl/trainer/ppo/ray_trainer.py:455, verl/trainer/ppo/v1/trainer_base.py:1792, 1868",
     ),
     "verl_fully_async": Stack(
-        {
-            "group_id": ("uid",),
-            "start_version": ("param_version_start", "min_global_steps"),
-            "end_version": ("param_version_end", "max_global_steps"),
-            "train_version": ("current_param_version",),
-        },
+        _columns(
+            "group_id=uid start_version=param_version_start|min_global_steps "
+            "end_version=param_version_end|max_global_steps train_version=current_param_version"
+        ),
         disk="as verl, with averages instead of versions: the batch has them in memory, which its writer keeps",
         source="verl@1dda039 verl/experimental/fully_async_policy/detach_utils.py:151",
     ),
     "areal": Stack(
-        {"versions": ("versions",), "train_version": ("version",)},
+        _columns("versions=versions train_version=version"),
         disk="`rollout/<tail>/<task>.jsonl` with head_version and tail_version, without the trained version, which its "
         "writer keeps",
         source="AReaL@4aef98d areal/infra/workflow_executor.py:876-920, areal/trainer/rl_trainer.py:573, 731",
@@ -112,13 +95,12 @@ STACKS = {
         },
     ),
     "prime_rl": Stack(
-        {
-            "sample_id": ("id", NUMBERED),
-            "group_id": ("group.id",),
-            "start_version": ("run.work.policy.start", "run.metadata.policy.start", "start"),
-            "end_version": ("run.work.policy.end", "run.metadata.policy.end", "end"),
-            "train_version": ("path:step_#", "trained_step"),
-        },
+        _columns(
+            "sample_id=id|row: group_id=group.id "
+            "start_version=run.work.policy.start|run.metadata.policy.start|start "
+            "end_version=run.work.policy.end|run.metadata.policy.end|end "
+            "train_version=path:step_#|trained_step"
+        ),
         train_offset=-1,
         layout=Layout("*/train/effective/traces.jsonl"),
         disk="`rollouts/step_N/train/effective/traces.jsonl`, nested: N counts trained steps from 1",
@@ -129,7 +111,7 @@ STACKS = {
         },
     ),
     "skyrl": Stack(
-        {"group_id": ("uid",), "start_version": ("global_step_when_scheduled",), "train_version": ("global_step",)},
+        _columns("group_id=uid start_version=global_step_when_scheduled train_version=global_step"),
         train_offset=-1,
         stamp_offset=-1,
         start_is="submit",
@@ -137,7 +119,7 @@ STACKS = {
         source="SkyRL@a956457 skyrl/train/fully_async_trainer.py:81, 934, 997",
     ),
     "roll": Stack(
-        {"start_version": ("sampling_start_step", "create_step"), "train_version": ("global_step",)},
+        _columns("start_version=sampling_start_step|create_step train_version=global_step"),
         start_is="submit",
         layout=Layout(listed=True),
         disk="`rollout_dump_data.step_N.jsonl`, one record of lists a step, without the starting step, which its "
@@ -145,39 +127,35 @@ STACKS = {
         source="ROLL@8eb27cc roll/pipeline/rlvr/utils.py:19-45, roll/distributed/scheduler/generate_scheduler.py:709",
     ),
     "nemo_rl": Stack(
-        {
-            "start_version": ("start_weight", "trajectory_versions"),
-            "end_version": ("end_weight",),
-            "train_version": ("target_step", "target_weight_versions"),
-        },
+        _columns(
+            "start_version=start_weight|trajectory_versions end_version=end_weight "
+            "train_version=target_step|target_weight_versions"
+        ),
         layout=Layout(listed=True),
         disk="`train_data_stepN.jsonl` with tokens and log-probs, without versions: the replay buffer has them, which "
         "its writer keeps",
         source="RL@7ea279a nemo_rl/algorithms/async_utils/replay_buffer.py:60-118, 293",
     ),
     "trl": Stack(
-        {"start_version": ("model_version",)},
+        _columns("start_version=model_version"),
         start_is="submit",
         disk="traces of trackio: the first 16 of each 8 buffered samples, under the version at which they were taken "
         "from the queue; its writer keeps all of them",
         source="trl@f2cd577 trl/experimental/async_grpo/async_grpo_trainer.py:206-300",
     ),
     "open_instruct": Stack(
-        {"start_version": ("model_step",)},
+        _columns("start_version=model_step"),
         start_is="submit",
         disk="`*_rollouts_NNNNNN.jsonl` with step, sample_idx and prompt_idx, without model_step, which its writer "
         "keeps",
         source="open-instruct@e6c3044 open_instruct/rl_utils.py:30-45, data_loader.py:893",
     ),
     "tinker_cookbook": Stack(
-        {
-            "sample_id": ("iteration+group_idx+traj_idx", "i_batch+group_idx+traj_idx"),
-            "group_id": ("group_idx",),
-            "start_version": ("sampling_client_step",),
-            "train_version": ("i_batch", "iteration"),
-            "tokens": ("steps.ac_len",),
-            "reward": ("total_reward",),
-        },
+        _columns(
+            "sample_id=iteration+group_idx+traj_idx|i_batch+group_idx+traj_idx group_id=group_idx "
+            "start_version=sampling_client_step train_version=i_batch|iteration tokens=steps.ac_len "
+            "reward=total_reward"
+        ),
         pinned=True,
         layout=Layout("*train_rollout_summaries.jsonl"),
         disk="`train_rollout_summaries.jsonl` for each iteration, whole",
@@ -186,32 +164,26 @@ STACKS = {
     "miles": _MILES,
     "slime": _MILES._replace(source="slime@624b824 slime/utils/types.py:120"),
     "pipeline_rl": Stack(
-        {
-            "group_id": ("group_id",),
-            "start_version": ("metadata.model_version", "model_version"),
-            "tokens": ("output_tokens",),
-            "prompt_tokens": ("prompt_tokens",),
-            "reward": ("reward",),
-        },
+        _columns(
+            "group_id=group_id start_version=metadata.model_version|model_version tokens=output_tokens "
+            "prompt_tokens=prompt_tokens reward=reward"
+        ),
         unit="samples",
         disk="streams of JSON lines with nested metadata.model_version, without the trained version, which its writer "
         "keeps; versions count samples",
         source="PipelineRL@58d3934 pipelinerl/actor.py:216, rollouts.py:14-44, finetune_loop.py:938-947",
     ),
     "torchtitan": Stack(
-        {
-            "sample_id": ("rollout_id",),
-            "group_id": ("group_id",),
-            "start_version": ("min_policy_version",),
-            "end_version": ("max_policy_version",),
-            "train_version": ("trainer_policy_version",),
-        },
+        _columns(
+            "sample_id=rollout_id group_id=group_id start_version=min_policy_version "
+            "end_version=max_policy_version train_version=trainer_policy_version"
+        ),
         disk="`rollout_samples.jsonl` with the highest and lowest rewards of each group only, and no trained version, "
         "which its writer keeps",
         source="torchtitan@b5bcd76 torchtitan/experiments/rl/rollout_recorder.py:100-125, components/batcher.py:192",
     ),
     "torchforge": Stack(
-        {"start_version": ("generator_version", "policy_version")},
+        _columns("start_version=generator_version|policy_version"),
         disk="nothing: episodes have a version in memory, which its writer keeps",
         source="torchforge@6e77f0b apps/grpo/main.py:40-58, 434",
     ),

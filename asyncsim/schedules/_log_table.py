@@ -11,12 +11,14 @@ import numpy as np
 from asyncsim.base import checks, files
 from asyncsim.schedules import _log_cells as cells_of
 from asyncsim.schedules import _log_files
-from asyncsim.schedules import _log_read as reading
 from asyncsim.schedules import _log_versions as versions
-from asyncsim.schedules._log_cells import MISSING, Cells, Coded
+from asyncsim.schedules._log_cells import MISSING, Cells, Coded, listed, ranked
 from asyncsim.schedules._log_places import Place
-from asyncsim.schedules._log_stacks import FATES, TIMES, TRAINED, Stack
+from asyncsim.schedules._log_stacks import COLUMNS, FATES, TIMES, TRAINED, Stack
 from asyncsim.schedules._log_versions import Steps, Units, refuse
+
+IDS = ("sample_id", "group_id")
+"""Columns that only name rows: what joins them may be any number for each."""
 
 
 class Declared(NamedTuple):
@@ -45,12 +47,12 @@ class Rows(NamedTuple):
 def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
     budget = files.Budget(path)
-    wanted = reading.candidates(declared.stack, declared.columns)
+    wanted = _candidates(declared.stack, declared.columns)
     table = _log_files.read(places, wanted, budget, declared.stack.layout)
-    names = reading.choose(table.names, declared.stack, declared.columns)
+    names = _choose(table.names, declared.stack, declared.columns)
     _require(names, declared)
     rows = table.rows
-    cells = {ours: reading.cells(table.cells, ours, theirs) for ours, theirs in names.items()}
+    cells = {ours: _cells(table.cells, ours, theirs) for ours, theirs in names.items()}
     table.cells.clear()
     columns = _plain(cells, rows)
     # What was read leaves as soon as it is laid out: it would double the memory of a long log.
@@ -69,6 +71,53 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
     return Rows(columns, steps, refused, rows, names)
+
+
+def _candidates(stack: Stack, mapping: Mapping[str, str]) -> set[str]:
+    """Every name that `_choose` may choose."""
+    names = [name for ours in COLUMNS for name in (mapping.get(ours, ours), *stack.columns.get(ours, ()), ours)]
+    return {part for name in names for part in name.split("+")}
+
+
+def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
+    """Name in the file of every column of ours: as mapped, the trainer's, or our own."""
+    columns = {}
+    for ours in COLUMNS:
+        if ours in mapping:
+            reason = stack.traps.get((ours, mapping[ours]))
+            checks.require(
+                reason is None, f"columns[{ours}]", mapping[ours], "the right column of this trainer", str(reason)
+            )
+            lacking = [name for name in mapping[ours].split("+") if name not in names]
+            bound = "a column of the file: " + ", ".join(names[: checks.MANY]) + ", ..." * (len(names) > checks.MANY)
+            checks.require(not lacking, f"columns[{ours}]", mapping[ours], bound, "correct the name")
+            columns[ours] = mapping[ours]
+            continue
+        for theirs in (*stack.columns.get(ours, ()), ours):
+            if all(name in names for name in theirs.split("+")):
+                columns[ours] = theirs
+                break
+    return columns
+
+
+def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
+    """One column, or several joined: into one number for each distinct row where they are ids, else into tuples."""
+    if "+" not in name:
+        return table[name]
+    parts = [table[part] for part in name.split("+")]
+    if ours in IDS and all(isinstance(p, Coded) or (isinstance(p, np.ndarray) and p.dtype.kind == "i") for p in parts):
+        return _numbered(parts)
+    return list(zip(*map(listed, parts), strict=True))
+
+
+def _numbered(parts: list[Cells]) -> np.ndarray:
+    """Number of each distinct row of several columns in order of appearance, int64; an empty cell is a value too."""
+    columns = [ranked(part.number if isinstance(part, Coded) else np.asarray(part)) for part in parts]
+    number = columns[0]
+    for other in columns[1:]:
+        # Ranks are below the number of rows, so that no product of two overflows.
+        number = ranked(number * (int(other.max(initial=0)) + 1) + other)
+    return number
 
 
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
@@ -94,11 +143,8 @@ def _require(present: Mapping[str, str], declared: Declared) -> None:
 
 def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
     """Columns that need no conversion of versions."""
-    # Number samples, groups and attempts.
     ids = cells["sample_id"]
-    refuse(
-        cells_of.empty(ids), "sample_id", lambda row: "empty", "given in every row", "log the number of every sample"
-    )
+    refuse(cells_of.empty(ids), "sample_id", "empty", "given in every row", "log the number of every sample")
     attempt = np.zeros(rows, dtype=np.int32)
     if "attempt" in cells:
         attempt = cells_of.narrow(np.maximum(cells_of.integers("attempt", cells["attempt"]), -1))
@@ -110,14 +156,12 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
         "group": cells_of.narrow(cells_of.codes("group_id", cells["group_id"])) if "group_id" in cells else sample,
         "trajectory": _trajectories(ids, sample, attempt),
     }
-    # Read times and other numbers.
     for name in TIMES:
         if name in cells:
             columns[name] = cells_of.seconds(name, cells[name])
     for name in ("prompt_tokens", "reward"):
         if name in cells:
             columns[name] = cells_of.seconds(name, cells[name])
-    # Read the fates.
     columns["fate"] = _fates(cells["fate"]) if "fate" in cells else np.zeros(rows, dtype=np.int8)
     return columns
 
@@ -129,10 +173,7 @@ def _fates(cells: Cells) -> np.ndarray:
         fate = TRAINED if cells_of.absent(value) else str(value).lower()
         return FATES.index(checks.one_of("fate", fate, FATES, "translate the fates of the log"))
 
-    found = cells_of.each(cells, read, np.int8)
-    if found is None:
-        found = np.array([read(value, row) for row, value in enumerate(cells_of.listed(cells))], dtype=np.int8)
-    return found
+    return cells_of.converted(cells, read, np.int8)
 
 
 def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.ndarray:
@@ -153,7 +194,6 @@ def _trained(
     cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, fate: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Trained version in publishes and label of the batch, -1 where missing."""
-    # Choose the offset of the trainer's steps.
     name = "train_version" if "train_version" in names else "train_step"
     theirs = names[name] in declared.stack.columns.get("train_version", ())
     offset = declared.train_offset
@@ -162,18 +202,14 @@ def _trained(
         remedy = "give -1 where steps are counted from one, 0 where they are counted from zero"
         checks.require(theirs or name == "train_version", "train_offset", None, bound, remedy)
         offset = declared.stack.train_offset if theirs else 0
-    # Convert to publishes.
     version, number = declared.units.trained(names[name], cells_of.integers(names[name], cells[name]), offset)
-    # Prefer the logged batch.
     if "batch" in cells:
         label = cells_of.integers("batch", cells["batch"])
-        refuse(
+        lost, remedy = (
             (label == MISSING) & (version >= 0) & (fate == 0),
-            "batch",
-            lambda row: "empty",
-            "given for every trained sample",
             "log the batch of each, or leave the column out",
         )
+        refuse(lost, "batch", "empty", "given for every trained sample", remedy)
         number = np.where(label == MISSING, -1, label)
     version = cells_of.narrow(version)
     return {"v_train": version, "label": version if number is None else cells_of.narrow(number)}
@@ -183,7 +219,6 @@ def _generated(
     cells: dict[str, Cells], rows: int, names: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
     """Versions of tokens and of the last token, in publishes, -1 where missing."""
-    # Read lengths, ends and listed versions.
     length = _lengths(cells, rows)
     start, last = _ends(cells, names, declared, rows, budget)
     has_list, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
@@ -194,7 +229,6 @@ def _generated(
     steps = versions.joined(start, last, length, has_list, lists) if has_list.any() else None
     if steps is not None:
         _compare_lengths(steps, length, has_list)
-    # Convert to publishes.
     stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
     offset, stack = declared.stamp_offset, declared.stack
     if offset is None:
@@ -214,28 +248,25 @@ def _generated(
         return versions.of_ends(first, newest, length), newest
     steps = Steps(steps.first, cells_of.narrow(steps.at), steps.version, cells_of.narrow(steps.length))
     steps = steps._replace(version=converted(names[stamp], steps.version, steps.owner))
-    # Compare lists with their ends.
-    for name, stamps, listed in (("start_version", first, steps.oldest()), ("end_version", newest, steps.newest())):
-        _agree(name, stamps, listed, has_list & (stamps >= 0))
+
+    def agree(name: str, stamps: np.ndarray, found: np.ndarray) -> None:
+        odd, bound = has_list & (stamps >= 0) & (stamps != found), "the first or last of the versions of the sample"
+        beside, remedy = "{} beside versions with {}", "log one of the two, or mend the other"
+        refuse(odd, name, lambda row: beside.format(stamps[row], found[row]), bound, remedy)
+
+    agree("start_version", first, steps.oldest())
+    agree("end_version", newest, steps.newest())
     return steps, np.where(has_list, steps.newest(), newest)
 
 
 def _compare_lengths(steps: Steps, length: np.ndarray, has_list: np.ndarray) -> None:
-    """Refuse lists of versions that are not as long as their samples."""
-    refuse(
+    odd, bound = (
         has_list & (length > 0) & (steps.length != length),
-        "tokens",
-        lambda row: str(length[row]),
         "the number of generated tokens in the list of versions",
-        "count generated tokens only, or leave tokens out",
     )
-    refuse(
-        has_list & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length),
-        "tokens",
-        lambda row: str(length[row]),
-        "more than the first token of the last version",
-        "count all generated tokens",
-    )
+    refuse(odd, "tokens", length, bound, "count generated tokens only, or leave tokens out")
+    short = has_list & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length)
+    refuse(short, "tokens", length, "more than the first token of the last version", "count all generated tokens")
 
 
 def _ends(
@@ -255,16 +286,6 @@ def _ends(
     return start, start if declared.stack.pinned else last
 
 
-def _agree(name: str, stamps: np.ndarray, listed: np.ndarray, both: np.ndarray) -> None:
-    refuse(
-        both & (stamps != listed),
-        name,
-        lambda row: f"{stamps[row]} beside versions with {listed[row]}",
-        "the first or last of the versions of the sample",
-        "log one of the two, or mend the other",
-    )
-
-
 def _lengths(cells: Mapping[str, Cells], rows: int) -> np.ndarray:
     if "tokens" not in cells:
         return np.full(rows, -1)
@@ -273,13 +294,8 @@ def _lengths(cells: Mapping[str, Cells], rows: int) -> np.ndarray:
         # Turns of one sample have a length each.
         found = [sum(v) if isinstance(v, list) and all(isinstance(n, int) for n in v) else v for v in found]
     tokens = cells_of.integers("tokens", found)
-    refuse(
-        ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING),
-        "tokens",
-        lambda row: str(tokens[row]),
-        f"in [1, {checks.LARGEST}]",
-        "leave the cell empty where it is unknown",
-    )
+    odd = ((tokens < 1) | (tokens > checks.LARGEST)) & (tokens != MISSING)
+    refuse(odd, "tokens", tokens, f"in [1, {checks.LARGEST}]", "leave the cell empty where it is unknown")
     return np.maximum(tokens, -1)
 
 
@@ -287,17 +303,14 @@ def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.
     """One record for each use of a sample: rows of one sample, attempt and batch are its segments, in order."""
     if columns["sample"].max(initial=-1) + 1 == len(columns["sample"]):
         return columns, steps
-    # Find rows of one sample and batch.
     key = np.stack([columns["sample"], columns["attempt"], columns["label"]], axis=1)
     _, first, member, count = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
     if (count == 1).all():
         return columns, steps
-    # Number samples by first appearance.
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     first, member = first[order], rank[member.reshape(-1)]
-    # Refuse segments that contradict each other.
     for name in ("group", "v_train", "fate"):
         values = columns[name]
         refuse(
@@ -308,14 +321,8 @@ def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.
             "number samples uniquely (columns='sample_id=group_id+sample_id' joins columns); rows of one sample "
             "in one batch are its segments",
         )
-    refuse(
-        (steps.length < 0) & (count[order][member] > 1),
-        "tokens",
-        lambda row: "empty",
-        "given for every segment of a sample",
-        "log the tokens of each segment, or number samples uniquely",
-    )
-    # Take ends from the last segment.
+    unknown, remedy = steps.length < 0, "log the tokens of each segment, or number samples uniquely"
+    refuse(unknown & (count[order][member] > 1), "tokens", "empty", "given for every segment of a sample", remedy)
     latest = np.zeros(len(first), dtype=np.int64)
     np.maximum.at(latest, member, np.arange(len(member)))
     ends = ("t_end", "t_ready", "t_train", "v_last", "reward")
@@ -324,64 +331,33 @@ def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.
 
 
 def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
-    """Refuse rows that contradict themselves."""
     start, last, train, row = (columns[name] for name in ("v_start", "v_last", "v_train", "row"))
 
-    def refuse_entries(wrong: np.ndarray, field: str, text: str, bound: str, remedy: str) -> None:
+    def refuse_rows(wrong: np.ndarray, field: str, text: str, bound: str, remedy: str) -> None:
         values = {"start": start, "end": last, "train": train}
-        versions.refuse_at(
-            wrong, row - 1, field, lambda i: text.format(**{k: v[i] for k, v in values.items()}), bound, remedy
-        )
+        refuse(wrong, field, lambda i: text.format(**{k: v[i] for k, v in values.items()}), bound, remedy, row - 1)
 
-    # Find versions that go backwards.
     backwards = np.zeros(len(row), dtype=bool)
     if len(steps.at) > len(row):
         same = np.append(steps.owner[1:] == steps.owner[:-1], False)
         both = same & (steps.version >= 0) & (np.append(steps.version[1:], -1) >= 0)
         back = both & (np.append(steps.version[1:], 0) < steps.version)
         backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
-    # Compare versions inside a sample.
-    refuse_entries(
-        (start >= 0) & (last >= 0) & (start > last),
-        "end_version",
-        "start {start}, end {end}",
-        "at least the version of the first token",
-        "check which column is which",
-    )
-    refuse_entries(
-        backwards,
-        "versions",
-        "start {start}, end {end}",
-        "versions that do not go backwards inside a sample",
-        "check the order of tokens or segments",
-    )
-    # Compare versions with training.
-    used = train >= 0
-    refuse_entries(
-        used & (start >= 0) & (train < start),
-        "staleness",
-        "train_version {train}, start_version {start}",
-        ">= 0: data cannot be trained on before its weights exist",
-        "check unit, train_offset and stamp_offset",
-    )
-    refuse_entries(
-        used & (last >= 0) & (train < last),
-        "train_version",
-        "train_version {train}, end_version {end}",
-        "at least the version of the last token",
-        "check unit, train_offset and stamp_offset",
-    )
-    # Compare the times.
+    known, ended, used, ends = start >= 0, last >= 0, train >= 0, "start {start}, end {end}"
+    bound, offsets = "at least the version of the first token", "check unit, train_offset and stamp_offset"
+    refuse_rows(known & ended & (start > last), "end_version", ends, bound, "check which column is which")
+    bound = "versions that do not go backwards inside a sample"
+    refuse_rows(backwards, "versions", ends, bound, "check the order of tokens or segments")
+    bound = ">= 0: data cannot be trained on before its weights exist"
+    text = "train_version {train}, start_version {start}"
+    refuse_rows(used & known & (train < start), "staleness", text, bound, offsets)
+    bound, text = "at least the version of the last token", "train_version {train}, end_version {end}"
+    refuse_rows(used & ended & (train < last), "train_version", text, bound, offsets)
     times = [name for name in TIMES if name in columns]
+    bound, remedy = "not before the event that it follows", "write all times from one clock, in seconds"
     for k, late in enumerate(times):
         for early in times[:k]:
-            refuse_entries(
-                columns[early] > columns[late],
-                late,
-                f"before {early}",
-                "not before the event that it follows",
-                "write all times from one clock, in seconds",
-            )
+            refuse_rows(columns[early] > columns[late], late, f"before {early}", bound, remedy)
 
 
 def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:
@@ -393,14 +369,8 @@ def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -
             (unplaced, "train_version", "give a fate to samples that were not trained"),
             (unstamped, "start_version", _REMEDY[declared.start_is]),
         ):
-            versions.refuse_at(
-                wrong,
-                columns["row"] - 1,
-                field,
-                lambda entry: "empty",
-                "given for every trained sample",
-                remedy + ", or keep unknown versions as such: unknown='keep'",
-            )
+            remedy += ", or keep unknown versions as such: unknown='keep'"
+            refuse(wrong, field, "empty", "given for every trained sample", remedy, columns["row"] - 1)
     columns["trained"] = trained & ~unplaced
     return {"no train_version": int(unplaced.sum())} if unplaced.any() else {}
 

@@ -14,23 +14,26 @@ from asyncsim.base import checks, files
 from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, narrow, whole
 
 
-def refuse(wrong: np.ndarray, field: str, describe: Callable[[int], str], bound: str, remedy: str) -> None:
-    """Raise for the first wrong row, counted from one, and say how many are wrong."""
-    if wrong.any():
-        row, count = int(np.argmax(wrong)), int(wrong.sum())
-        value = f"row {row + 1}: {describe(row)}" + (f" (and {count - 1} more rows)" if count > 1 else "")
-        raise checks.InputError(field, value, bound, remedy)
-
-
-def refuse_at(
-    wrong: np.ndarray, row_of: np.ndarray, field: str, describe: Callable[[int], str], bound: str, remedy: str
+def refuse(
+    wrong: np.ndarray,
+    field: str,
+    value: str | np.ndarray | Callable[[int], str],
+    bound: str,
+    remedy: str,
+    row_of: np.ndarray | None = None,
 ) -> None:
-    """`refuse` for entries that stand in the given rows, counted from zero; `describe` is called with an entry."""
-    if wrong.any():
-        entry_of = dict(zip(row_of[wrong][::-1].tolist(), np.flatnonzero(wrong)[::-1].tolist(), strict=True))
-        rows = np.zeros(max(entry_of) + 1, dtype=bool)
-        rows[list(entry_of)] = True
-        refuse(rows, field, lambda row: describe(entry_of[row]), bound, remedy)
+    """Raise for the first wrong row, counted from one, and say how many are wrong.
+
+    `value` of all entries, of each, or a function of an entry; `row_of`: their rows from zero, where they are not rows.
+    """
+    if not wrong.any():
+        return
+    entries = np.flatnonzero(wrong)
+    rows, first = np.unique(entries if row_of is None else row_of[entries], return_index=True)
+    entry = int(entries[first[0]])
+    text = value if isinstance(value, str) else str(value[entry] if isinstance(value, np.ndarray) else value(entry))
+    more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
+    raise checks.InputError(field, f"row {rows[0] + 1}: {text}{more}", bound, remedy)
 
 
 class Units(NamedTuple):
@@ -44,35 +47,24 @@ class Units(NamedTuple):
         """Publishes that generating weights contain, int64, -1 where missing; `row_of` says where an entry stands."""
         known = values != MISSING
         shifted = np.where(known, values + offset, 0)
-        refuse_at(
-            shifted < 0,
-            row_of,
-            field,
-            lambda entry: str(values[entry]),
-            f"a version >= 0 after adding stamp_offset = {offset}",
-            "leave the cell empty where it is unknown, or give the right stamp_offset",
+        bound = f"a version >= 0 after adding stamp_offset = {offset}"
+        remedy = "leave the cell empty where it is unknown, or give the right stamp_offset"
+        refuse(shifted < 0, field, values, bound, remedy, row_of)
+        bound = (
+            f"a multiple of {self.publish}, the {self.unit} between two publishes (generators hold published weights)"
         )
-        refuse_at(
-            shifted % self.publish != 0 if self.publish > 1 else np.zeros(len(values), dtype=bool),
-            row_of,
-            field,
-            lambda entry: str(values[entry]),
-            f"a multiple of {self.publish}, the {self.unit} between two publishes (generators hold published weights)",
-            "check unit, batches_per_publish, updates_per_batch and samples_per_publish",
-        )
+        remedy = "check unit, batches_per_publish, updates_per_batch and samples_per_publish"
+        if self.publish > 1:
+            refuse(shifted % self.publish != 0, field, values, bound, remedy, row_of)
         return np.where(known, shifted // self.publish, -1)
 
     def trained(self, field: str, values: np.ndarray, offset: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Trained version and number of the batch (None where the unit leaves it open), int64, -1 where missing."""
         known = values != MISSING
         shifted = np.where(known, values + offset, 0)
-        refuse(
-            shifted < 0,
-            field,
-            lambda row: str(values[row]),
-            f"a version >= 0 after adding train_offset = {offset}",
-            "give the right train_offset (steps counted from one train on version step - 1)",
-        )
+        bound = f"a version >= 0 after adding train_offset = {offset}"
+        remedy = "give the right train_offset (steps counted from one train on version step - 1)"
+        refuse(shifted < 0, field, values, bound, remedy)
         number = np.where(known, shifted // self.batch, -1) if self.batch else None
         return np.where(known, shifted // self.publish, -1), number
 
@@ -111,7 +103,6 @@ class Steps(NamedTuple):
         return np.concatenate(parts)
 
     def _part(self, low: int, high: int) -> Steps:
-        """Samples low to high - 1."""
         entries = slice(self.first[low], self.first[high])
         first = self.first[low : high + 1] - self.first[low]
         return Steps(first, self.at[entries], self.version[entries], self.length[low:high])
@@ -211,7 +202,7 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
-    read = iter(lists)
+    ends, read = of_ends(start, last, length, MISSING), iter(lists)
     # Plain lists take five times as much where versions change with every token.
     at, version, first = array("q"), array("q"), array("q", [0])
     lengths = length.copy()
@@ -219,24 +210,23 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
         if has_list[row]:
             places, values, size = next(read)
             lengths[row] = size if size > 0 else length[row]
-            at.extend(places)
-            version.extend(values)
         else:
-            tokens, stamps = _between(int(start[row]), int(last[row]), int(length[row]))
-            at.extend(tokens)
-            version.extend(stamps)
+            entries = slice(ends.first[row], ends.first[row + 1])
+            places, values = ends.at[entries].tolist(), ends.version[entries].tolist()
+        at.extend(places)
+        version.extend(values)
         first.append(len(at))
     return Steps(np.array(first), np.array(at), np.array(version), lengths)
 
 
-def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray) -> Steps:
-    """The same where no row has a list, of stamps in publishes (-1 unknown), without a loop over rows."""
+def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray, unknown: int = -1) -> Steps:
+    """The same where no row has a list, without a loop over rows; `unknown` stands for a stamp that is not known."""
     one = (start == last) | (length == 1)
-    open_end = ~one & ((last < 0) | (length < 0))
+    open_end = ~one & ((last == unknown) | (length < 0))
     middle = ~one & ~open_end & (length != 2)
     first = np.zeros(len(start) + 1, dtype=np.int64)
     np.cumsum(np.where(one, np.int8(1), np.where(middle, np.int8(3), np.int8(2))), out=first[1:])
-    at, version = np.zeros(first[-1], dtype=np.int32), np.full(first[-1], -1, dtype=np.result_type(start, last))
+    at, version = np.zeros(first[-1], dtype=np.int32), np.full(first[-1], unknown, dtype=np.result_type(start, last))
     first = narrow(first)
     version[first[:-1]] = start
     at[first[:-1][~one] + 1] = 1
@@ -244,16 +234,6 @@ def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray) -> Steps:
     version[first[1:][closed] - 1] = last[closed]
     at[first[1:][middle] - 1] = length[middle] - 1
     return Steps(first, at, version, length.copy())
-
-
-def _between(start: int, last: int, length: int) -> tuple[list[int], list[int]]:
-    if start == last or length == 1:
-        return [0], [start]
-    if last == MISSING or length < 0:
-        return [0, 1], [start, MISSING]
-    if length == 2:
-        return [0, 1], [start, last]
-    return [0, 1, length - 1], [start, MISSING, last]
 
 
 def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:

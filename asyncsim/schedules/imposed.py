@@ -1,12 +1,108 @@
-"""Imposed schedules: staleness is fixed, drawn, that of a sawtooth or of a frozen generator."""
+"""Imposed schedules, without events: staleness is fixed, drawn, recorded, that of a sawtooth or a frozen generator."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, laws, rng
-from asyncsim.schedules._imposed import Imposed, Request
+from asyncsim.base import checks, laws, measured, records, rng
+from asyncsim.base.feeds import EagerFeed, Source
+from asyncsim.schedules._delay_report import Report
+
+_PER = ("update", "group", "trajectory")
+
+
+class Request(NamedTuple):
+    """Request to an imposed law; `train_version` int64 `[B]`."""
+
+    train_version: np.ndarray
+    realizations: int
+    groups: int
+    samples: int
+    seed: int
+
+
+@dataclass(frozen=True, repr=False)
+class Imposed(Source):
+    """A law that sets the version every trajectory is generated under; it has the interface of a system.
+
+    `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut
+    at the first version; a schedule that ends before warns (`ShortRunWarning`).
+    """
+
+    name: str
+    knobs: Mapping[str, Any]
+    versions: Callable[[Request], np.ndarray]
+    groups_per_batch: int = 1
+    batches_per_publish: int = 1
+    reached: int = 0
+    random: bool = False
+
+    recommended: ClassVar[Mapping[str, Any]] = {}
+    """A law recommends nothing to a learner."""
+
+    def __post_init__(self) -> None:
+        for name in ("groups_per_batch", "batches_per_publish"):
+            checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
+
+    def __repr__(self) -> str:
+        """Name, knobs and counts; 400 characters at most."""
+        counts = {k: v for k, v in self.describe().items() if k not in ("name", "knobs") and v != 1}
+        parts = [repr(self.name), *(f"{k}={checks.shown(v)}" for k, v in {**self.knobs, **counts}.items())]
+        return checks.clipped(f"Imposed({', '.join(parts)})", 400)
+
+    def describe(self) -> dict[str, Any]:
+        """All parameters as JSON can hold them."""
+        return {
+            "name": self.name,
+            "knobs": records.plain(self.knobs),
+            "groups_per_batch": self.groups_per_batch,
+            "batches_per_publish": self.batches_per_publish,
+        }
+
+    def realizations(self, replicates: int) -> int:
+        """M for so many replicates: one where the law is deterministic, else one for each."""
+        return replicates if self.random else 1
+
+    def schedule(
+        self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
+    ) -> records.Schedule:
+        """The schedule value: versions `[M, B, G, N, 1]`, as read-only views where nothing varies."""
+        checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
+        shape = (
+            checks.integer("realizations", realizations, 1, "ask for at least one realization"),
+            checks.integer("batches", batches, 1, "ask for at least one batch"),
+            self.groups_per_batch,
+            checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample"),
+        )
+        train_version = np.arange(batches) // self.batches_per_publish
+        last = int(train_version[-1])
+        if last < self.reached:
+            enough = self.reached * self.batches_per_publish + 1
+            text = f"{self.name}: staleness {self.reached} is not reached, the run ends at {last}"
+            warnings.warn(checks.ShortRunWarning(f"{text}; train on at least {enough} batches"), stacklevel=2)
+        request = Request(train_version, realizations, self.groups_per_batch, samples_per_group, seed)
+        version = np.asarray(self.versions(request), dtype=np.int32)
+        trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
+        return records.Schedule(
+            np.broadcast_to(version, shape)[..., None],
+            np.broadcast_to(trajectory, shape),
+            self.batches_per_publish,
+            self.random,
+            header={**self.describe(), "seed": seed},
+        )
+
+    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
+        """The schedule, to be taken batch by batch."""
+        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
 
 
 def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
@@ -22,14 +118,8 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
     staleness = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
-    return Imposed(
-        "fixed",
-        {"staleness": staleness},
-        partial(_behind, staleness),
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        reached=staleness,
-    )
+    knobs, versions = {"staleness": staleness}, partial(_behind, staleness)
+    return Imposed("fixed", knobs, versions, groups_per_batch, batches_per_publish, staleness)
 
 
 def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
@@ -44,9 +134,7 @@ def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
     (4, 0.0)
     """
     every = checks.integer("batches", batches, 1, "count the batches between two publishes", checks.LARGEST)
-    return Imposed(
-        "sawtooth", {"batches": every}, _current, groups_per_batch=groups_per_batch, batches_per_publish=every
-    )
+    return Imposed("sawtooth", {"batches": every}, partial(_behind, 0), groups_per_batch, batches_per_publish=every)
 
 
 def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
@@ -58,19 +146,7 @@ def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Impose
     >>> frozen().schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    return Imposed("frozen", {}, _first, groups_per_batch=groups_per_batch, batches_per_publish=batches_per_publish)
-
-
-def _current(request: Request) -> np.ndarray:
-    return request.train_version[:, None, None]
-
-
-def _first(request: Request) -> np.ndarray:
-    return np.zeros_like(request.train_version)[:, None, None]
-
-
-def _behind(staleness: int, request: Request) -> np.ndarray:
-    return np.maximum(request.train_version - staleness, 0)[:, None, None]
+    return Imposed("frozen", {}, partial(_behind, math.inf), groups_per_batch, batches_per_publish)
 
 
 def random(
@@ -95,30 +171,139 @@ def random(
     [0.0, 1.0, 2.0, 1.0, 1.0, 1.0]
     """
     weights = laws.as_probabilities("law", law)
-    checks.one_of("per", per, ("update", "group", "trajectory"), "say what shares a draw")
-    return Imposed(
-        "random",
-        {"law": weights.tolist(), "per": per},
-        partial(_drawn, tuple(weights), per),
-        random=True,
-        groups_per_batch=groups_per_batch,
-        batches_per_publish=batches_per_publish,
-        reached=int(np.flatnonzero(weights)[-1]),
-    )
+    checks.one_of("per", per, _PER, "say what shares a draw")
+    knobs, versions = {"law": weights.tolist(), "per": per}, partial(_drawn, tuple(weights), per)
+    reached = int(np.flatnonzero(weights)[-1])
+    return Imposed("random", knobs, versions, groups_per_batch, batches_per_publish, reached, random=True)
+
+
+def delays(
+    record: str | os.PathLike[str] | Sequence[float],
+    unit: str = "versions",
+    per: str = "update",
+    start: str = "random",
+    *,
+    groups_per_batch: int = 1,
+    batches_per_publish: int = 1,
+) -> Delays:
+    """A record of delays replayed in its order: each realization starts at another place, and correlation is kept.
+
+    Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
+    Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.
+    In `seconds` it is no schedule but a duration of the event model, `model={"reward": delays(...)}`: sample k has the
+    k-th number behind the start. A run that ends before the version of the largest s warns
+    (`checks.ShortRunWarning`). A run longer than the record repeats it, so realizations differ less than runs would.
+
+    Arguments: `record`, numbers or the column of a file, `delays.csv:column*factor` (CSV, JSON lines or Parquet);
+    `unit` of its numbers: "versions" (publishes), "batches" (batch b has the version of batch b - s) or "seconds";
+    `per`, what has a number of its own, in order: "update" (all of a batch), "group" or "trajectory"; `start`, "random"
+    (another place for each realization) or "first" (the first row, one realization); `groups_per_batch` and
+    `batches_per_publish`, counts >= 1. Returns an imposed schedule, versions `[M, B, G, N, 1]`, with `report()` and
+    `law`. Raises `InputError` for numbers that are missing, negative or (but for seconds) not whole. Assumes that the
+    record is stationary: a warm-up in it is replayed anywhere. Source: textbook (circular replay of a series).
+
+    >>> delays([0, 1, 2, 3], start="first").schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]
+    """
+    checks.one_of("unit", unit, ("versions", "batches", "seconds"), "say what the numbers count")
+    checks.one_of("per", per, _PER, "say what has a number of its own")
+    checks.one_of("start", start, ("random", "first"), "say where a realization starts")
+    source, numbers = _read(record)
+    whole = (numbers >= 0.0) & (numbers <= laws.LONGEST) & (numbers == np.floor(numbers))
+    bound = "a number >= 0" if unit == "seconds" else f"an integer in [0, {laws.LONGEST}]"
+    remedy = f"drop rows without a delay of whole {unit}" + ("" if unit == "seconds" else ", or give unit=seconds")
+    measured.refuse_rows("record", source, numbers, numbers >= 0.0 if unit == "seconds" else whole, bound, remedy)
+    publish = checks.integer("batches_per_publish", batches_per_publish, 1, "count from one", checks.LARGEST)
+    parts = publish if unit == "batches" else 1
+    digest = hashlib.sha256(numbers.tobytes()).hexdigest()
+    knobs = {"source": source, "sha256": digest, "delays": len(numbers), "unit": unit, "per": per, "start": start}
+    versions = partial(_replayed, numbers.astype(np.int64), per, start, parts)
+    chance, reached = start == "random" and bool(np.ptp(numbers) > 0.0), -(-int(numbers.max()) // parts)
+    return Delays("delays", knobs, versions, groups_per_batch, publish, reached, random=chance, numbers=numbers)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Delays(Imposed):
+    """A record of delays, as a schedule or as a duration of the event model; `numbers` float64 `[n]`, in order."""
+
+    numbers: np.ndarray = field(kw_only=True)
+
+    @property
+    def law(self) -> laws.Law:
+        """The record as a duration; raises `InputError` for a unit other than seconds, and for delays of 0."""
+        remedy = "give unit='seconds', with a factor behind the column where it has another unit"
+        checks.require(self.knobs["unit"] == "seconds", "unit", self.knobs["unit"], "seconds for a duration", remedy)
+        remedy = "write a delay of zero as the smallest that was resolved"
+        measured.refuse_rows(
+            "record", self.knobs["source"], self.numbers, self.numbers > 0.0, "a positive number", remedy
+        )
+        return laws.recorded(self.numbers)
+
+    def report(self) -> Report:
+        """What the record holds: `str(report)` is its page, `report.row()` its JSON object."""
+        return Report.of(self.knobs["source"], self.knobs["unit"], self.numbers)
+
+    def schedule(
+        self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
+    ) -> records.Schedule:
+        """The schedule value: versions `[M, B, G, N, 1]`."""
+        remedy = "give it as a duration of a system, model={'reward': delays(...)}, or count it in versions"
+        checks.require(self.knobs["unit"] != "seconds", "unit", "seconds", "versions or batches", remedy)
+        return super().schedule(batches, samples_per_group, tokens, realizations, seed)
+
+
+def _read(record: Any) -> tuple[str, np.ndarray]:
+    """Name and numbers of a record, float64 `[n]`."""
+    if isinstance(record, (str, os.PathLike)):
+        place = os.fspath(record).removeprefix("@")
+        _, numbers = measured.column("record", place)
+        return os.path.basename(place), numbers
+    try:
+        numbers = np.asarray(record, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty((0, 0))
+    remedy = "give delays in their order, or the column of a file, delays.csv:column"
+    checks.require(numbers.ndim == 1, "record", record, "numbers, one for each update or sample", remedy)
+    return "numbers", numbers
+
+
+def _behind(staleness: float, request: Request) -> np.ndarray:
+    return np.maximum(request.train_version - staleness, 0)[:, None, None]
+
+
+def _per(per: str, request: Request, version_of: Callable[[int, int, np.ndarray], np.ndarray]) -> np.ndarray:
+    """Versions `[M, B, G or 1, N or 1]`, cut at 0, from `version_of(batch, trained version, numbers of its units)`."""
+    groups = 1 if per == "update" else request.groups
+    samples = request.samples if per == "trajectory" else 1
+    unit = np.arange(groups * samples).reshape(groups, samples)
+    version = np.empty((request.realizations, request.train_version.size, groups, samples), dtype=np.int32)
+    for batch, current in enumerate(request.train_version):
+        version[:, batch] = np.maximum(version_of(batch, current, batch * unit.size + unit), 0)
+    return version
 
 
 def _drawn(law: tuple[float, ...], per: str, request: Request) -> np.ndarray:
-    groups = 1 if per == "update" else request.groups
-    samples = request.samples if per == "trajectory" else 1
     # Rounding may leave the last sum below one, or a uniform above it: the last possible value takes the rest.
     support = np.flatnonzero(law)
     cumulative = np.cumsum(np.take(law, support))[:-1]
     stream = rng.Stream(request.seed, f"staleness per {per}")
     realization = np.arange(request.realizations)[:, None, None]
-    unit = np.arange(groups * samples).reshape(groups, samples)
-    version = np.empty((request.realizations, request.train_version.size, groups, samples), dtype=np.int32)
-    for batch, current in enumerate(request.train_version):
-        uniform = stream.uniform(realization, batch * unit.size + unit)
-        staleness = support[np.searchsorted(cumulative, uniform, side="right")]
-        version[:, batch] = np.maximum(current - staleness, 0)
-    return version
+
+    def version_of(batch: int, current: int, unit: np.ndarray) -> np.ndarray:
+        return current - support[np.searchsorted(cumulative, stream.uniform(realization, unit), side="right")]
+
+    return _per(per, request, version_of)
+
+
+def _replayed(record: np.ndarray, per: str, start: str, parts: int, request: Request) -> np.ndarray:
+    """`parts`: batches to a publish where delays count batches, else 1."""
+    first = np.zeros(request.realizations, dtype=np.int64)
+    if start == "random":
+        draw = rng.Stream(request.seed, "start of the delays").uniform(np.arange(request.realizations), 0)
+        first = (draw * len(record)).astype(np.int64)
+
+    def version_of(batch: int, current: int, unit: np.ndarray) -> np.ndarray:
+        delay = record[(first[:, None, None] + unit) % len(record)]
+        return current - delay if parts == 1 else (batch - delay) // parts
+
+    return _per(per, request, version_of)

@@ -65,7 +65,6 @@ def replay(
     from asyncsim.schedules import _log
     from asyncsim.schedules._log_table import Declared
 
-    # Check the arguments.
     conventions = stacks.stack_of(stack)
     checks.one_of("unknown", unknown, ("refuse", "keep", "even"), "say what becomes of missing versions")
     first_version = checks.integer("first_version", first_version, 0, "count publishes", checks.LARGEST)
@@ -73,17 +72,11 @@ def replay(
         if value is not None:
             checks.integer(name, value, -checks.LARGEST, "give what is added to a version", checks.LARGEST)
     start_is = checks.one_of("start_is", start_is or conventions.start_is, stacks.STARTS, "say which stamp it is")
-    # Declare how to read the log.
-    units = _units(
-        unit if unit is not None or stack is None else conventions.unit,
-        batches_per_publish,
-        updates_per_batch,
-        samples_per_publish,
-    )
+    unit = conventions.unit if unit is None and stack is not None else unit
+    units = _units(unit, batches_per_publish, updates_per_batch, samples_per_publish)
     declared = Declared(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
-    # Read it.
     where, counts = files.named("path", path), (batches_per_publish, samples_per_publish)
     log = _log.import_log(where, stack, declared, *counts, first_version)
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
@@ -93,14 +86,12 @@ def _units(unit: str | None, publish: int | None, updates: int | None, samples: 
     """What a publish and a batch are in the unit of a log."""
     from asyncsim.schedules._log_versions import Units
 
-    # Check the counts.
     counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
     for name, value in counts.items():
         if value is not None:
             checks.integer(name, value, 1, "count from one", checks.LARGEST)
     remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
     checks.one_of("unit", unit, stacks.UNITS, remedy)
-    # Require the counts of this unit.
     required = {
         "publishes": [],
         "batches": ["batches_per_publish"],
@@ -109,13 +100,10 @@ def _units(unit: str | None, publish: int | None, updates: int | None, samples: 
     }[str(unit)]
     for name in required:
         checks.require(counts[name] is not None, name, None, f"given where versions count {unit}", remedy)
-    # Convert the unit to publishes.
     if unit == "samples":
         samples_between, parts = int(samples or 1), int(publish or 1)
-        fits = samples_between % parts == 0
-        checks.require(
-            fits, "samples_per_publish", samples_between, f"a multiple of batches_per_publish = {parts}", remedy
-        )
+        fits, bound = samples_between % parts == 0, f"a multiple of batches_per_publish = {parts}"
+        checks.require(fits, "samples_per_publish", samples_between, bound, remedy)
         return Units("samples", samples_between, samples_between // parts)
     each = int(updates or 1) if unit == "updates" else 1
     return Units(str(unit), 1, 0) if unit == "publishes" else Units(str(unit), int(publish or 1) * each, each)
@@ -182,7 +170,6 @@ class Replay(Source):
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
         """The schedule value of the first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
-        # Check the request against the log.
         log = self.log
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
@@ -190,14 +177,12 @@ class Replay(Source):
         bound = f"{log.grid.shape[2]}, as in the log"
         remedy = "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups")
         checks.require(samples_per_group == log.grid.shape[2], "samples_per_group", samples_per_group, bound, remedy)
-        # Take versions and works.
         version = log.versions(batches, tokens, self.unknown == "even")
         self._refuse_unknown(version)
         if (version == version[..., :1]).all():
             version = version[..., :1]
         index = log.grid[:batches]
         work = log.steps.length[index].astype(np.float64)
-        # Repeat them for every realization.
         shape = (realizations, *index.shape)
         return records.Schedule(
             np.broadcast_to(version, (realizations, *version.shape)),

@@ -8,27 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from asyncsim.base.rng_compiled import uniform_at
+from asyncsim.systems import _state
 from asyncsim.systems._compile import compiled
 from asyncsim.systems._heaps import heapify, line_of, ring_end, ring_put, sift_down, sift_up, sort
-from asyncsim.systems._state import (
-    AT_END,
-    AT_SUBMIT,
-    CANCELLED,
-    DONE_FIRST,
-    DROPPED_AGE,
-    DROPPED_OVERFLOW,
-    FRESHEST,
-    IN_BUFFER,
-    IN_PACK,
-    LEFT,
-    NOW_BACK,
-    OLDEST,
-    PUBLISH_BACK,
-    RANDOM,
-    REJECTED,
-    STRICT,
-    TARGETED_ORDER,
-)
 
 
 @compiled
@@ -60,13 +42,13 @@ def rank_of(state, row):
     """Sort key of the buffer, smallest first."""
     settings, group = state.settings, state.group[row]
     order = settings.order
-    if order == OLDEST:
+    if order == _state.OLDEST:
         return np.int64(group.number)
-    if order == STRICT:
+    if order == _state.STRICT:
         return (np.int64(group.v_submit) << 32) | np.int64(group.entry)
-    if order == TARGETED_ORDER:
+    if order == _state.TARGETED_ORDER:
         return np.int64(group.target)
-    if order == FRESHEST:
+    if order == _state.FRESHEST:
         return -np.int64(group.number)
     return np.int64(group.entry)
 
@@ -75,7 +57,7 @@ def rank_of(state, row):
 def show(state, row):
     """A group becomes visible to the order."""
     settings, run = state.settings, state.run
-    if settings.order == RANDOM:
+    if settings.order == _state.RANDOM:
         state.picks[run.visible] = row
     else:
         sift_up(state.ranks, state.picks, 0, run.visible, rank_of(state, row), row)
@@ -89,7 +71,7 @@ def enter(state, row, now):
     settings, run, group = state.settings, state.run, state.group[row]
     unlink(state, row)
     group.entry = run.entries
-    group.stage = IN_BUFFER
+    group.stage = _state.IN_BUFFER
     state.moment[row].t_ready = now
     run.entries += 1
     run.ready += 1
@@ -108,27 +90,27 @@ def discard(state, row, fate, now):
     """A group leaves without (further) training: its ticket, target and prompt go where the settings say."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
     # Record an untrained group's fate and work.
-    group.stage = LEFT
+    group.stage = _state.LEFT
     if group.used == 0:
         group.fate, group.v_left, state.moment[row].t_left = fate, run.installed, now
         run.gone += 1
         for code in range(row * settings.samples, (row + 1) * settings.samples):
             # The work of a cancelled sample was wasted before.
-            if settings.redundant == 0 or state.sample[code].phase != CANCELLED:
+            if settings.redundant == 0 or state.sample[code].phase != _state.CANCELLED:
                 sums.wasted_work += state.sample[code].done
         if run.started >= settings.warm_up:
-            sums.dropped_age += fate == DROPPED_AGE
-            sums.dropped_overflow += fate == DROPPED_OVERFLOW
-            sums.rejected += fate == REJECTED
+            sums.dropped_age += fate == _state.DROPPED_AGE
+            sums.dropped_overflow += fate == _state.DROPPED_OVERFLOW
+            sums.rejected += fate == _state.REJECTED
         # Return its ticket, target and prompt.
-        if settings.returns == NOW_BACK:
+        if settings.returns == _state.NOW_BACK:
             run.tickets += 1
-        elif settings.returns == PUBLISH_BACK:
+        elif settings.returns == _state.PUBLISH_BACK:
             run.later_tickets += 1
-        if settings.order == TARGETED_ORDER:
+        if settings.order == _state.TARGETED_ORDER:
             ring_put(state.targets, 0, state.targets.shape[0], run.targets_head, run.targets, group.target)
             run.targets += 1
-        if settings.requeues and fate == DROPPED_AGE:
+        if settings.requeues and fate == _state.DROPPED_AGE:
             again = state.again[ring_end(len(state.again), run.again_head, run.again)]
             again.prompt, again.factor = group.prompt, state.moment[row].factor
             run.again += 1
@@ -142,7 +124,7 @@ def discard(state, row, fate, now):
 def drop_first_entered(state, now):
     """The group that entered the buffer first leaves it."""
     settings, run = state.settings, state.run
-    if settings.order == DONE_FIRST and run.visible > 0:
+    if settings.order == _state.DONE_FIRST and run.visible > 0:
         oldest = 0
     else:
         oldest = -1
@@ -158,7 +140,7 @@ def drop_first_entered(state, now):
     else:
         row = state.picks[oldest]
         take_out(state, oldest)
-    discard(state, row, DROPPED_OVERFLOW, now)
+    discard(state, row, _state.DROPPED_OVERFLOW, now)
 
 
 @compiled
@@ -167,7 +149,7 @@ def take_out(state, i):
     settings, run = state.settings, state.run
     last = run.visible - 1
     run.untrained -= state.group[state.picks[i]].used == 0
-    if settings.order == RANDOM:
+    if settings.order == _state.RANDOM:
         for j in range(i, last):
             state.picks[j] = state.picks[j + 1]
     else:
@@ -186,7 +168,7 @@ def first_end(state, row):
     """Version at which the first of a group's samples ended, -1 while others are written."""
     settings, version = state.settings, np.int64(state.group[row].v_done)
     for code in range(row * settings.samples, (row + 1) * settings.samples):
-        if version >= 0 and state.sample[code].phase != CANCELLED:
+        if version >= 0 and state.sample[code].phase != _state.CANCELLED:
             version = min(version, np.int64(state.sample[code].v_end))
     return version
 
@@ -195,10 +177,10 @@ def first_end(state, row):
 def over_age(state, row, planned):
     """Whether a group is older than the age rule allows at the planned version; missing stamps are not."""
     settings, group = state.settings, state.group[row]
-    if settings.age_reference == AT_SUBMIT:
+    if settings.age_reference == _state.AT_SUBMIT:
         version = group.v_submit
     else:
-        version = first_end(state, row) if settings.age_reference == AT_END else group.v_head
+        version = first_end(state, row) if settings.age_reference == _state.AT_END else group.v_head
     return version >= 0 and planned - version > settings.max_age
 
 
@@ -231,13 +213,13 @@ def cut_buffer(state, planned, now):
         return False
     # Restore the heap of visible groups.
     run.visible, run.hidden, run.ready = visible, hidden, visible + hidden
-    if settings.order != RANDOM:
+    if settings.order != _state.RANDOM:
         heapify(state.ranks, state.picks, 0, visible)
     # Discard old groups in order of entry.
     sort(state.scratch, count)
     for i in range(count):
         row = state.scratch[i] & 0xFFFFFFFF
-        discard(state, row, DROPPED_AGE, now)
+        discard(state, row, _state.DROPPED_AGE, now)
     return True
 
 
@@ -246,13 +228,13 @@ def eligible(state, row, batch_index):
     """Whether the order allows the group that comes next."""
     settings, run, group = state.settings, state.run, state.group[row]
     first = run.first_row
-    if settings.order == TARGETED_ORDER:
+    if settings.order == _state.TARGETED_ORDER:
         return group.target < (batch_index + 1) * settings.groups_per_batch
     if first < 0:
         return True
-    if settings.order == OLDEST:
+    if settings.order == _state.OLDEST:
         return group.number - state.group[first].number < settings.window
-    if settings.order == STRICT:
+    if settings.order == _state.STRICT:
         return group.v_submit <= state.group[first].v_submit
     return True
 
@@ -271,7 +253,7 @@ def hopeless(state):
         and run.packs // settings.batches_per_publish - state.group[first].v_submit >= settings.max_age
     ):
         return True
-    if settings.order == OLDEST and settings.window < (1 << 31):
+    if settings.order == _state.OLDEST and settings.window < (1 << 31):
         older = max(0, state.group[first].number - state.group[state.picks[0]].number)
         return older + settings.window - 1 < settings.groups_per_batch
     return False
@@ -286,7 +268,7 @@ def choose(state):
     # Choose at random where the order says so.
     size = settings.groups_per_batch
     line = line_of(run.packs, len(state.taken))
-    if settings.order == RANDOM:
+    if settings.order == _state.RANDOM:
         choose_random(state, line)
         return True
     # Pop groups while the order allows them.
@@ -308,7 +290,7 @@ def choose(state):
             sift_up(state.ranks, state.picks, 0, run.visible, rank_of(state, row), row)
             run.visible += 1
         else:
-            state.group[row].stage = IN_PACK
+            state.group[row].stage = _state.IN_PACK
             run.ready -= 1
     return count == size
 
@@ -320,7 +302,7 @@ def drop_rest(state, now):
     while run.visible > 0:
         row = state.picks[run.visible - 1]
         take_out(state, run.visible - 1)
-        discard(state, row, DROPPED_OVERFLOW, now)
+        discard(state, row, _state.DROPPED_OVERFLOW, now)
 
 
 @compiled
@@ -372,13 +354,13 @@ def choose_random(state, line):
         group.references += 1
         run.untrained -= group.used == 1
         if group.used >= settings.max_uses:
-            group.stage = IN_PACK
+            group.stage = _state.IN_PACK
             exhausted += 1
     # Remove groups without uses left.
     if exhausted:
         end = 0
         for i in range(run.visible):
-            if state.group[state.picks[i]].stage == IN_BUFFER:
+            if state.group[state.picks[i]].stage == _state.IN_BUFFER:
                 state.picks[end] = state.picks[i]
                 end += 1
         run.visible = end

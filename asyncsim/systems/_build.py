@@ -1,19 +1,23 @@
-"""From a system to the kernel's arrays: the state at time 0, room for more, further draws."""
+"""From a system to the kernel's arrays: the state at time 0, room for more, further draws.
+
+Everything random is keyed by (seed, purpose; realization, entity), so that no draw depends on another.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, rng
-from asyncsim.systems import _checking as names
-from asyncsim.systems import _draws, _limits
+from asyncsim.base import checks, rng, rng_compiled
+from asyncsim.base.laws import Law
+from asyncsim.systems import _limits
+from asyncsim.systems import _settings as names
 from asyncsim.systems import _state as k
 from asyncsim.systems._settings import Plan, Settings
 from asyncsim.systems._state import State
 
+FAILURE, CHOICE = "failure", "choice"
 CELLS = 4097
 """Cells of the staleness histogram; the last one counts everything beyond."""
 DRAWN = 1 << 16
@@ -26,7 +30,6 @@ PATIENCE = 100_000
 
 def new_state(system: Settings, plan: Plan) -> State:
     """State at time 0 under version 0, before the first admission."""
-    # Size the tables.
     s, places = system, len(system.rates)
     batches, samples, record = plan.batches, plan.samples + s.redundant, plan.record
     groups = _rows(system, batches, record)
@@ -34,7 +37,6 @@ def new_state(system: Settings, plan: Plan) -> State:
     room = -(-places // s.servers) * samples
     timed = places * (samples + 1) + places + 16 + room * s.servers
     segments = 6 * room * s.servers + 16 if record and _has_stretches(system) else 1
-    # Set clocks and counters.
     settings = _settings(system, plan, room)
     run, sums = _records(1, k.RUN, np.zeros), _records(1, k.SUMS, np.zeros)
     run.point = k.ADMIT
@@ -46,13 +48,11 @@ def new_state(system: Settings, plan: Plan) -> State:
     # Without a record tables of batches and publishes are rings: at most one publish is on its way.
     versions = batches // s.batches_per_publish + 1 if record else 2
     lines = batches if record else min(batches, s.prefetch + 2)
-    # Prepare servers and batches.
     server = _records(s.servers, k.SERVER, np.zeros)
     server.speed = 1.0 if s.decode is None else s.decode[0]
     batch = _records(batches if record else min(batches, BATCHES), k.BATCH, np.zeros)
     for name in ("train_time", "t_pack", "t_start", "t_end"):
         batch[name] = np.nan
-    # Allocate heaps, queues and tables.
     integer, small = np.int64, np.int32
     state = State(
         settings=settings,
@@ -64,7 +64,8 @@ def new_state(system: Settings, plan: Plan) -> State:
         keys=np.empty(room * s.servers),
         codes=np.empty(room * s.servers, dtype=integer),
         queue=np.empty(room * s.servers, dtype=integer),
-        tree=_records(_nodes(places) if k.of_workers(settings) else 1, k.NODE),
+        # A tree with a leaf for each place, and 0 before its root.
+        tree=_records(2 << (places - 1).bit_length() if k.of_workers(settings) else 1, k.NODE),
         timed=_records(timed, k.TIMED),
         ranks=np.empty(groups, dtype=integer),
         picks=np.empty(groups, dtype=small),
@@ -90,26 +91,19 @@ def new_state(system: Settings, plan: Plan) -> State:
         prompts=_records(chunk, k.PROMPT),
         scratch=np.empty(max(groups, timed, s.groups_per_batch), dtype=integer),
     )
-    # Open the places and draw training times.
     _open_places(system, state)
     _draw_times(system, state, plan.seed)
     return state
 
 
-def _nodes(places: int) -> int:
-    """Nodes of a tree with a leaf for each place, and 0 before its root."""
-    return 2 << (places - 1).bit_length()
-
-
 def _records(count: int, kind: np.dtype, allocate: Any = np.empty) -> Any:
-    """A table of so many records."""
     return allocate(count, dtype=kind).view(np.recarray)
 
 
 def _settings(s: Settings, plan: Plan, room: int) -> np.record:
     """Constants of a run; `room`: samples of a server."""
     batches, samples, realization, seed, drawn, record, warm = plan
-    failure, choice = rng.Stream(seed, _draws.FAILURE).key, rng.Stream(seed, _draws.CHOICE).key
+    failure, choice = rng.Stream(seed, FAILURE).key, rng.Stream(seed, CHOICE).key
     cuts = s.max_age is not None and s.age_action != "wait"
     limits = ("lead", "max_uses", "window", "max_age", "slots", "epoch", "permits")
     values = {
@@ -198,7 +192,7 @@ def _draw_times(system: Settings, state: State, seed: int) -> None:
     first, total = int(run.times_drawn), int(settings.batches)
     count = min(len(state.batch), total - first)
     samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
-    state.batch.train_time[:count] = _draws.train_times(system, count, samples, realization, seed, first)
+    state.batch.train_time[:count] = train_times(system, count, samples, realization, seed, first)
     drawn = first + count
     run.times_drawn = drawn if drawn < total else k.UNLIMITED
 
@@ -213,13 +207,13 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     groups = np.arange(first, first + chunk)
     ids = np.arange(first * samples, (first + chunk) * samples)
     entities = ids if system.work_by == "sample" else np.repeat(groups, samples)
-    state.prompts.factor[:] = _draws.difficulties(system, groups, realization, seed)
-    state.prompts.accept[:] = _draws.acceptances(groups, realization, seed) if system.accept < 1.0 else 0.0
+    state.prompts.factor[:] = difficulties(system, groups, realization, seed)
+    state.prompts.accept[:] = acceptances(groups, realization, seed) if system.accept < 1.0 else 0.0
     supply, steps = state.supply, state.supply_steps
-    supply.work[:] = _draws.works(system, entities, realization, seed) if drawn else np.nan
-    supply.reward[:] = _draws.rewards(system, ids, realization, seed)
+    supply.work[:] = works(system, entities, realization, seed) if drawn else np.nan
+    supply.reward[:] = rewards(system, ids, realization, seed)
     for turn in range(1, system.turns):
-        steps[:, turn - 1] = _draws.environments(system, ids, np.array(turn), realization, seed)
+        steps[:, turn - 1] = environments(system, ids, np.array(turn), realization, seed)
     finite = not drawn or all(bool(np.isfinite(draws).all()) for draws in (supply.work, supply.reward, steps))
     checks.require(
         finite, "length", str(system.length), "finite in every draw", "choose a distribution of a lighter tail"
@@ -235,7 +229,6 @@ _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "step
 def grow(state: State) -> State:
     """The same state with twice the room for what has run out of it."""
     settings, run = state.settings, state.run
-    # List the tables that are nearly full.
     tables: list[str] = []
     if run.timed + state.codes.size >= len(state.timed):
         tables += ["timed"]
@@ -246,11 +239,13 @@ def grow(state: State) -> State:
         tables += _GROUP_TABLES
     # Growth beyond the estimate is bounded too.
     checks.memory({"events": (3 * sum(getattr(state, name).nbytes for name in tables), _limits.LOWER)})
-    # Double them, and the scratch space.
-    arrays = {name: _double(getattr(state, name)) for name in tables}
+    arrays = {}
+    for name in tables:
+        table = getattr(state, name)
+        # Joining records gives a plain array.
+        arrays[name] = np.concatenate([table, np.empty_like(table)]).view(type(table))
     longest = 2 * max(len(state.group), len(state.timed)) + settings.groups_per_batch
     arrays["scratch"] = np.empty(longest, dtype=np.int64)
-    # Offer the new rows to later groups.
     if "group" in arrays and not settings.records:
         old = len(state.group)
         rows = np.empty(2 * old, dtype=np.int32)
@@ -258,15 +253,53 @@ def grow(state: State) -> State:
         rows[run.rows : run.rows + old] = np.arange(2 * old - 1, old - 1, -1)
         run.rows += old
         arrays["rows"] = rows
-    # Lay out growing rings from their head.
     if "again" in arrays:
         for name in ("again", "targets"):
             old, head, count = getattr(state, name), run[f"{name}_head"], run[name]
             arrays[name][:count] = old[(head + np.arange(count)) % len(old)]
             run[f"{name}_head"] = 0
-    return replace(state, **arrays)
+    return state.replace(**arrays)
 
 
-def _double(array: np.ndarray) -> Any:
-    # Joining records gives a plain array.
-    return np.concatenate([array, np.empty_like(array)]).view(type(array))
+def works(system: Settings, entities: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Work of samples, or of groups whose samples have the same, before the difficulty of their prompt."""
+    return system.length.sample(rng.Stream(seed, "work"), realization, entities, compiled=True)
+
+
+def train_times(
+    system: Settings, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0
+) -> np.ndarray:
+    """Seconds of training on each batch from `first` on but for those of its tokens, float64 `[B]`."""
+    if isinstance(system.train_time, Law):
+        stream = rng.Stream(seed, "train_time")
+        return system.train_time.sample(stream, realization, np.arange(first, first + batches), compiled=True)
+    whole = system.mean_train_time(samples_per_group) if system.load is not None else float(system.train_time or 0.0)
+    return np.full(batches, whole)
+
+
+def rewards(system: Settings, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Seconds from the end of samples to their rewards."""
+    return _of(system.reward, seed, "reward seconds", realization, samples)
+
+
+def environments(system: Settings, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Seconds of the environment's step after the given turn, counted from 1."""
+    return _of(system.environment, seed, "environment", realization, samples, turns)
+
+
+def difficulties(system: Settings, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Factor on the work of the first prompts of the groups with these numbers."""
+    if system.difficulty is None:
+        return np.ones(np.shape(groups))
+    return system.difficulty.sample(rng.Stream(seed, "difficulty"), realization, groups, compiled=True)
+
+
+def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
+    """Uniform numbers; a group is accepted where its number is below the probability of acceptance."""
+    return rng_compiled.uniform(rng.Stream(seed, "accept"), realization, groups)
+
+
+def _of(law: Law | None, seed: int, name: str, realization: int, first: np.ndarray, second: Any = 0) -> np.ndarray:
+    if law is None:
+        return np.zeros(np.broadcast_shapes(np.shape(first), np.shape(second)))
+    return law.sample(rng.Stream(seed, name), realization, first, second, compiled=True)

@@ -1,9 +1,18 @@
-"""How the kernel's functions are compiled and cached.
+"""How compiled code sees the state, as one pointer to a list of addresses, and how it is compiled and cached.
+
+numba passes an array as seven values and names a record by all its fields. With some thirty tables every function had
+two hundred parameters and a name of a hundred kilobytes, and compiling took most of a minute. Here a table, a record
+and the state are a pointer each, and an access is a load at a known distance. Settings, counts and sums stand behind
+the list, at known distances from the state itself.
+
+LLVM is told what holds for the whole kernel. Addresses, lengths and settings do not change within a call. Fields of
+different names lie in different places, and so do tables of different kinds. So what is loaded once need not be loaded
+again after each store. Integers are int64 in compiled code, however narrow they are kept. No index is negative, and
+none is checked.
 
 numba optimizes and assembles a function with all that it calls, and again for each of its callers. With a hundred
 functions, ten calls deep, most is done ten times. Here only entry points are (`_Whole`), and what they call is handed
 on as it is (`_Part`). Settings that an entry point takes for granted are numbers in it, and what they exclude is gone.
-
 Functions allocate nothing, so that none is compiled with numba's counting of references.
 
 numba caches compiled code until the file of the cached function changes, even where functions that it calls have
@@ -13,18 +22,284 @@ changed. So only entry points are cached, under a key with a digest of all their
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.extending import lower_builtin, lower_getattr_generic, lower_setattr_generic, models, register_model
 
-from asyncsim.base import compiling
-from asyncsim.systems._state import PLAIN, WORKERS
-from asyncsim.systems._tables import setting_readers
+from asyncsim.base import compiling, rng_compiled
+from asyncsim.systems import _state
+from asyncsim.systems._state import LAYOUT, PLAIN, RECORDS, SETTINGS, SLOT, WORKERS
+
+_intrinsic: Any = numba.extending.intrinsic
+_Attributes: Any = AttributeTemplate
+WORD, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
+NAMES = tuple(LAYOUT)
+SETTING = "asyncsim.setting."
+"""Settings are read by functions of these names; every entry point has its own (`setting_readers`)."""
+
+
+class StateType(types.Type):
+    """The state; its value is where the list of addresses begins."""
+
+    def __init__(self) -> None:
+        super().__init__(name="State")
+
+
+class TableType(types.Type):
+    """A table; its value is where its address and lengths stand in the list."""
+
+    def __init__(self, dtype: np.dtype, axes: int) -> None:
+        self.dtype, self.axes = dtype, axes
+        super().__init__(name=f"Table({_name_of(dtype)},{axes})")
+
+
+class RowType(types.Type):
+    """A record; its value is where it begins."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Row({_name_of(dtype)})")
+
+
+for _kind in (StateType, TableType, RowType):
+    register_model(_kind)(models.OpaqueModel)
+STATE = StateType()
+
+
+def _name_of(dtype: np.dtype) -> str:
+    """A short name: that of the table which has records of this kind."""
+    return dtype.name if dtype.names is None else next(name for name, (kind, _) in LAYOUT.items() if kind is dtype)
+
+
+def _field(dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
+    """The kind of a field and the bytes before it."""
+    fields: Any = dtype.fields
+    return fields[name][:2]
+
+
+def _type_of(dtype: np.dtype) -> types.Type:
+    """The type that an element has in compiled code."""
+    return types.float64 if dtype.kind == "f" else types.int64
+
+
+# Types of what is written in the kernel: `state.group`, `state.group[row]`, `group.place`, `state.steps.shape`.
+
+
+@infer_getattr
+class _StateFields(_Attributes):
+    key = StateType
+
+    def generic_resolve(self, state: StateType, name: str) -> types.Type | None:
+        if name not in LAYOUT:
+            return None
+        dtype, axes = LAYOUT[name]
+        return TableType(dtype, axes) if axes else RowType(dtype)
+
+
+@infer_getattr
+class _TableFields(_Attributes):
+    key = TableType
+
+    def generic_resolve(self, table: TableType, name: str) -> types.Type | None:
+        if name == "shape":
+            return types.UniTuple(types.int64, table.axes)
+        return types.int64 if name == "size" and table.axes == 1 else None
+
+
+@infer_getattr
+class _RowFields(_Attributes):
+    key = RowType
+
+    def generic_resolve(self, row: RowType, name: str) -> types.Type | None:
+        return _type_of(_field(row.dtype, name)[0]) if name in (row.dtype.names or ()) else None
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        table = arguments[0]
+        if not isinstance(table, TableType):
+            return None
+        item = RowType(table.dtype) if table.dtype.names else _type_of(table.dtype)
+        return signature(item, table, _index_of(table))
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        table = arguments[0]
+        if not isinstance(table, TableType) or table.dtype.names:
+            return None
+        return signature(types.none, table, _index_of(table), _type_of(table.dtype))
+
+
+@infer_global(len)
+class _Length(AbstractTemplate):
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        return signature(types.int64, *arguments) if isinstance(arguments[0], TableType) else None
+
+
+def _index_of(table: TableType) -> types.Type:
+    return types.int64 if table.axes == 1 else types.UniTuple(types.int64, 2)
+
+
+# How memory is read and written. Without a tag it stays as it is for the whole call.
+
+
+def _load(builder: Any, place: Any, kind: Any, tag: str | None) -> Any:
+    value = builder.load(builder.bitcast(place, kind.as_pointer()))
+    if tag is None:
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    else:
+        value.set_metadata("tbaa", _alias(builder, tag))
+    return value
+
+
+def _alias(builder: Any, tag: str) -> Any:
+    """What LLVM calls the type of an access: accesses of different types never meet."""
+    module = builder.module
+    root = module.add_metadata(["asyncsim"])
+    name = module.add_metadata([tag, root, WORD(0)])
+    return module.add_metadata([name, name, WORD(0)])
+
+
+def _kept_as(dtype: np.dtype) -> Any:
+    """What an element is in memory."""
+    return ir.DoubleType() if dtype.kind == "f" else ir.IntType(8 * dtype.itemsize)
+
+
+def _is_narrow(dtype: np.dtype) -> bool:
+    return dtype.kind != "f" and dtype.itemsize < 8
+
+
+def _read(builder: Any, place: Any, dtype: np.dtype, tag: str) -> Any:
+    value = _load(builder, place, _kept_as(dtype), tag)
+    return builder.sext(value, WORD) if _is_narrow(dtype) else value
+
+
+def _write(builder: Any, value: Any, place: Any, dtype: np.dtype, tag: str) -> None:
+    value = builder.trunc(value, _kept_as(dtype)) if _is_narrow(dtype) else value
+    store = builder.store(value, builder.bitcast(place, value.type.as_pointer()))
+    store.set_metadata("tbaa", _alias(builder, tag))
+
+
+def _at(builder: Any, place: Any, offset: Any) -> Any:
+    """The place so many bytes further."""
+    return builder.gep(place, [WORD(offset) if isinstance(offset, int) else offset])
+
+
+def _in_slot(builder: Any, table: Any, number: int) -> Any:
+    """A table's address (0) or length (1, 2)."""
+    return _load(builder, _at(builder, table, 8 * number), WORD, None)
+
+
+def _element(builder: Any, kind: TableType, table: Any, index: Any) -> Any:
+    """Where an element stands."""
+    if kind.axes == 2:
+        row, column = cgutils.unpack_tuple(builder, index)
+        index = builder.add(builder.mul(row, _in_slot(builder, table, 2)), column)
+    start = builder.inttoptr(_in_slot(builder, table, 0), BYTES)
+    return _at(builder, start, builder.mul(index, WORD(kind.dtype.itemsize)))
+
+
+# What numba asks for where it meets them.
+
+
+@lower_getattr_generic(StateType)
+def _get_table(context: Any, builder: Any, kind: StateType, state: Any, name: str) -> Any:
+    return _at(builder, state, RECORDS[name] if name in RECORDS else 8 * SLOT * NAMES.index(name))
+
+
+@lower_getattr_generic(TableType)
+def _get_lengths(context: Any, builder: Any, kind: TableType, table: Any, name: str) -> Any:
+    lengths = [_in_slot(builder, table, 1 + axis) for axis in range(kind.axes)]
+    return cgutils.pack_array(builder, lengths) if name == "shape" else lengths[0]
+
+
+@lower_builtin(len, TableType)
+def _get_length(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+    return _in_slot(builder, arguments[0], 1)
+
+
+@lower_getattr_generic(RowType)
+def _get_field(context: Any, builder: Any, kind: RowType, row: Any, name: str) -> Any:
+    dtype, offset = _field(kind.dtype, name)
+    if kind.dtype is not SETTINGS:
+        return _read(builder, _at(builder, row, offset), dtype, f"{kind.name}.{name}")
+    reader = ir.FunctionType(_kept_as(dtype), [BYTES])
+    return builder.call(cgutils.get_or_insert_function(builder.module, reader, f"{SETTING}{name}"), [row])
+
+
+@lower_setattr_generic(RowType)
+def _set_field(context: Any, builder: Any, sig: Any, arguments: Any, name: str) -> None:
+    kind, (row, value) = sig.args[0], arguments
+    dtype, offset = _field(kind.dtype, name)
+    _write(builder, value, _at(builder, row, offset), dtype, f"{kind.name}.{name}")
+
+
+@lower_builtin(operator.getitem, TableType, types.Any)
+def _get_item(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+    kind, (table, index) = sig.args[0], arguments
+    place = _element(builder, kind, table, index)
+    return place if kind.dtype.names else _read(builder, place, kind.dtype, kind.name)
+
+
+@lower_builtin(operator.setitem, TableType, types.Any, types.Any)
+def _set_item(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+    kind, (table, index, value) = sig.args[0], arguments
+    _write(builder, value, _element(builder, kind, table, index), kind.dtype, kind.name)
+    return context.get_dummy_value()
+
+
+@_intrinsic
+def state_at(typing: Any, addresses: Any) -> Any:
+    """The state whose addresses an array of int64 lists."""
+
+    def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, arguments[0])
+        return builder.bitcast(array.data, BYTES)
+
+    return STATE(addresses), lower
+
+
+@_intrinsic
+def clear(typing: Any, row: Any) -> Any:
+    """Set all fields of a record to 0."""
+
+    def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        kind = sig.args[0]
+        for name in kind.dtype.names:
+            zero = context.get_constant(_type_of(_field(kind.dtype, name)[0]), 0)
+            _set_field(context, builder, sig, (arguments[0], zero), name)
+        return context.get_dummy_value()
+
+    return types.none(row), lower
+
+
+def setting_readers(constants: Mapping[str, float]) -> str:
+    """The functions that read a setting, as LLVM's text; those of constants do not look."""
+    module = ir.Module()
+    for name in SETTINGS.names:
+        dtype, offset = _field(SETTINGS, name)
+        kind = _kept_as(dtype)
+        reader = ir.Function(module, ir.FunctionType(kind, [BYTES]), f"{SETTING}{name}")
+        reader.linkage = "linkonce_odr"
+        reader.attributes.add("alwaysinline")
+        builder = ir.IRBuilder(reader.append_basic_block())
+        place = _at(builder, reader.args[0], offset)
+        builder.ret(kind(constants[name]) if name in constants else _load(builder, place, kind, None))
+    return str(module)
 
 
 class _Part(JITCodeLibrary):
@@ -83,10 +358,13 @@ def _into(library: type[JITCodeLibrary]) -> type[Compiler]:
 _njit: Any = numba.njit
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 _PART = _into(_Part)
+_SOURCES = {__file__, str(_state.__file__), str(rng_compiled.__file__)}
+"""Files of the kernel, as far as their functions have been read."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """A function of the kernel. It is compiled once for integers, not again for every constant that is passed."""
+    _SOURCES.add(function.__code__.co_filename)
     dispatcher = _njit(no_cpython_wrapper=True, pipeline_class=_PART, **_OPTIONS)(function)
     resolve = dispatcher.get_call_template
 
@@ -104,28 +382,13 @@ plain_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_WholePlain)
 workers_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_WholeWorkers), **_OPTIONS)
 """The same for states whose settings are those of `WORKERS`."""
 
-_SOURCES = (
-    "_compile",
-    "_state",
-    "_tables",
-    "_heaps",
-    "_engine",
-    "_buffer",
-    "_leaving",
-    "_groups",
-    "_weights",
-    "_workers",
-    "_kernel",
-)
-
 
 def digest() -> int:
     """A number that changes with every source of the kernel; 1 where the sources are missing.
 
     Entry points hold it in their closure, which is part of numba's cache key.
     """
-    folder = Path(__file__).parent
-    paths = [folder / f"{name}.py" for name in _SOURCES] + [folder.parent / "base" / "rng_compiled.py"]
+    paths = [Path(name) for name in sorted(_SOURCES)]
     if not all(path.is_file() for path in paths):
         return 1
     text = b"".join(path.read_bytes() for path in paths)

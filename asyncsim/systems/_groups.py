@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from asyncsim.systems import _state
 from asyncsim.systems._buffer import discard, drop_first_entered, enter, free_place, unlink
 from asyncsim.systems._compile import compiled
 from asyncsim.systems._engine import put_event, row_of, server_of, submit, version_of
 from asyncsim.systems._heaps import line_of, ring_next, ring_put
 from asyncsim.systems._leaving import cancel_rest, end_generation
-from asyncsim.systems._state import (
-    CANCELLED,
-    EVENT_REWARD,
-    IN_GENERATION,
-    IN_PACK,
-    IN_QUEUE,
-    LEFT,
-    OUTSIDE,
-    OVER_SAMPLE,
-    PIN,
-    REJECTED,
-    REWARDED,
-    TARGETED_ORDER,
-    TRAINED,
-    UNLIMITED,
-    UNSTARTED,
-)
 
 
 @compiled
@@ -45,7 +29,7 @@ def new_sample(state, code, line, factor):
     sample.v_start = sample.v_end = -1
     sample.attempt = 0
     sample.turn = 1
-    sample.phase = OUTSIDE
+    sample.phase = _state.OUTSIDE
 
 
 @compiled
@@ -71,7 +55,7 @@ def new_group(state, now):
     group.v_submit = run.installed
     group.v_head = group.v_done = group.after = -1
     group.fate = group.used = group.references = 0
-    group.stage = IN_GENERATION
+    group.stage = _state.IN_GENERATION
     # Link it behind the latest group.
     group.before = run.last_row
     if run.last_row >= 0:
@@ -95,7 +79,7 @@ def new_group(state, now):
     else:
         group.prompt, moment.factor = number, prompt.factor
     # Assign the batch it is meant for.
-    if settings.order == TARGETED_ORDER:
+    if settings.order == _state.TARGETED_ORDER:
         if run.targets > 0:
             group.target = state.targets[run.targets_head]
             run.targets_head = ring_next(state.targets.shape[0], run.targets_head)
@@ -128,7 +112,9 @@ def leads(state):
     """Whether packed batches are so far ahead of the generators' version that no sample begins."""
     settings, run = state.settings, state.run
     # The limit first: where there is none the rest is left out.
-    return settings.lead < UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead
+    return (
+        settings.lead < _state.UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead
+    )
 
 
 @compiled
@@ -139,7 +125,7 @@ def dispatch(state, now):
         code = run.outside_from
         run.outside_from = code + 1
         run.permitted += 1
-        state.sample[code].phase = UNSTARTED
+        state.sample[code].phase = _state.UNSTARTED
         submit(state, code, server_of(state, code), now)
 
 
@@ -173,7 +159,7 @@ def admit(state, now):
             leads(state)
             or run.permitted >= permits_of(state)
             or run.ready >= settings.closes_at
-            or (settings.epoch < UNLIMITED and epoch_is_full(state))
+            or (settings.epoch < _state.UNLIMITED and epoch_is_full(state))
             or (settings.rounds and round_is_on(state))
         ):
             break
@@ -217,13 +203,13 @@ def refuse_group(state, row, now):
         unlink(state, row)
         if settings.place_holds:
             free_place(state, row, now)
-        discard(state, row, REJECTED, now)
+        discard(state, row, _state.REJECTED, now)
     elif settings.drops_oldest:
         drop_first_entered(state, now)
         enter(state, row, now)
     else:
         ring_put(state.blocked, 0, state.blocked.shape[0], run.blocked_head, run.blocked, row)
-        group.stage = IN_QUEUE
+        group.stage = _state.IN_QUEUE
         run.blocked += 1
 
 
@@ -251,8 +237,8 @@ def end_sample(state, code, now):
     if sample.reward == 0.0 or not settings.reward_holds:
         run.permitted -= 1
     if sample.reward > 0.0:
-        sample.phase = REWARDED
-        put_event(state, now + sample.reward, 0, code * 4 + EVENT_REWARD)
+        sample.phase = _state.REWARDED
+        put_event(state, now + sample.reward, 0, code * 4 + _state.EVENT_REWARD)
         return False
     return True
 
@@ -262,7 +248,7 @@ def score_sample(state, code, now):
     """A sample has its reward; True where its group is finished by it."""
     sample = state.sample[code]
     sample.scored = now
-    sample.phase = OVER_SAMPLE
+    sample.phase = _state.OVER_SAMPLE
     row = row_of(state, code)
     state.group[row].unscored -= 1
     return state.group[row].unscored == 0
@@ -280,12 +266,12 @@ def train(state, now):
         row = state.taken[line, k]
         group_work = 0.0
         for j in range(samples):
-            if settings.redundant == 0 or state.sample[row * samples + j].phase != CANCELLED:
+            if settings.redundant == 0 or state.sample[row * samples + j].phase != _state.CANCELLED:
                 group_work += state.sample[row * samples + j].work
         work += group_work
         # Record the first use of a group.
-        if state.group[row].fate != TRAINED:
-            state.group[row].fate, state.group[row].batch, state.moment[row].t_left = TRAINED, number, now
+        if state.group[row].fate != _state.TRAINED:
+            state.group[row].fate, state.group[row].batch, state.moment[row].t_left = _state.TRAINED, number, now
             state.group[row].v_left, state.group[row].v_trained = run.installed, version
             run.gone += 1
             sums.trained_work += group_work
@@ -296,9 +282,9 @@ def train(state, now):
             summarize(state, row, version)
         # Release rows that are used up.
         state.group[row].references -= 1
-        if state.group[row].stage == IN_PACK:
-            state.group[row].stage = LEFT
-        if not settings.records and state.group[row].references == 0 and state.group[row].stage == LEFT:
+        if state.group[row].stage == _state.IN_PACK:
+            state.group[row].stage = _state.LEFT
+        if not settings.records and state.group[row].references == 0 and state.group[row].stage == _state.LEFT:
             state.rows[run.rows] = row
             run.rows += 1
     # Start the trainer.
@@ -323,9 +309,9 @@ def summarize(state, row, version):
     sums.trained_samples += settings.samples - settings.redundant
     for j in range(settings.samples):
         code = row * settings.samples + j
-        if settings.redundant > 0 and state.sample[code].phase == CANCELLED:
+        if settings.redundant > 0 and state.sample[code].phase == _state.CANCELLED:
             continue
         sums.token_staleness += version * state.sample[code].work - state.sample[code].versions
         sums.tokens += state.sample[code].work
-        newest = state.sample[code].v_start if settings.mode == PIN else state.sample[code].v_end
+        newest = state.sample[code].v_start if settings.mode == _state.PIN else state.sample[code].v_end
         sums.newest += version - newest

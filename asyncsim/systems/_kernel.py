@@ -10,55 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.systems import _engine
+from asyncsim.systems import _engine, _state
 from asyncsim.systems._buffer import choose, drop_rest
-from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, workers_entry_point
-from asyncsim.systems._engine import (
-    ROW_MASK,
-    account,
-    completion,
-    end_of_turn,
-    fail,
-    pop_key,
-    push_key,
-    put_event,
-    resume,
-    serve,
-    server_of,
-    set_speed,
-    submit,
-    target_of,
-    write,
-)
+from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, state_at, workers_entry_point
 from asyncsim.systems._groups import admit, dispatch, end_sample, finish_group, permits_of, score_sample, train, unblock
 from asyncsim.systems._heaps import line_of, ring_put, timed_move, timed_sift
 from asyncsim.systems._leaving import cut
-from asyncsim.systems._state import (
-    ADMIT,
-    DONE_RUN,
-    DRAIN,
-    EVENT_PLACE,
-    EVENT_REPAIR,
-    EVENT_STEP,
-    EVENTS,
-    FULL,
-    GOING,
-    KEEP,
-    PUBLISHED,
-    QUEUED,
-    REACH_NONE,
-    REPREFILL,
-    RESTART,
-    SETTLE,
-    STALLED,
-    STARTS,
-    STARVED,
-    STEPPING,
-    SUPPLY,
-    TRAINING,
-    State,
-)
-from asyncsim.systems._tables import state_at
+from asyncsim.systems._state import State
 from asyncsim.systems._weights import begin_roll, install, pause, roll, train_end
 from asyncsim.systems._workers import run_workers
 
@@ -81,7 +39,7 @@ def _next_time(state):
     time = np.inf
     for s in range(settings.servers):
         if state.server[s].heap > 0 and state.server[s].speed > 0.0:
-            time = min(time, completion(state, s))
+            time = min(time, _engine.completion(state, s))
     if run.timed > 0:
         time = min(time, state.timed[0].time)
     if run.busy:
@@ -114,31 +72,31 @@ def _complete(state, s, now):
     """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
     settings, run, server = state.settings, state.run, state.server[s]
     # Find the sample and count its work.
-    code, at = state.codes[s * settings.room] & ROW_MASK, state.keys[s * settings.room]
+    code, at = state.codes[s * settings.room] & _engine.ROW_MASK, state.keys[s * settings.room]
     if state.decode.size > 0:
         server.w_zero, server.t_zero = at, now
-    done = target_of(state, code)
-    account(state, code, s, at, done)
-    pop_key(state, s)
+    done = _engine.target_of(state, code)
+    _engine.account(state, code, s, at, done)
+    _engine.pop_key(state, s)
     server.active -= 1
     run.active -= 1
     # Handle a failure.
     turn = state.sample[code].turn
     complete = -1
-    if settings.failure_rate > 0.0 and done < end_of_turn(state, code):
-        if fail(state, code, now):
-            resume(state, code, s, now)
+    if settings.failure_rate > 0.0 and done < _engine.end_of_turn(state, code):
+        if _engine.fail(state, code, now):
+            _engine.resume(state, code, s, now)
     # Begin the environment step or next turn.
     elif turn < settings.turns:
         state.sample[code].turn = turn + 1
         seconds = state.steps[code, turn - 1]
         if seconds > 0.0:
-            state.sample[code].phase = STEPPING
-            put_event(state, now + seconds, 0, code * 4 + EVENT_STEP)
+            state.sample[code].phase = _state.STEPPING
+            _engine.put_event(state, now + seconds, 0, code * 4 + _state.EVENT_STEP)
             if not settings.environment_holds:
                 _release(state, s)
         else:
-            write(state, code, s, now)
+            _engine.write(state, code, s, now)
     else:
         # End the sample; release its slot.
         if not (settings.reward_holds and state.sample[code].reward > 0.0):
@@ -147,8 +105,8 @@ def _complete(state, s, now):
             complete = code
     # Serve waiting samples.
     if server.waiting > 0:
-        serve(state, s, now)
-    set_speed(state, s, now)
+        _engine.serve(state, s, now)
+    _engine.set_speed(state, s, now)
     return complete
 
 
@@ -163,29 +121,29 @@ def _next_wall_clock_event(state, now):
     run.timed = last
     timed_sift(state.timed, last, 0)
     # Open a place.
-    if kind == EVENT_PLACE:
+    if kind == _state.EVENT_PLACE:
         ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, code)
         run.free += 1
         return -1
     # Return a sample from its environment.
-    s = server_of(state, code)
-    if kind == EVENT_STEP:
+    s = _engine.server_of(state, code)
+    if kind == _state.EVENT_STEP:
         if settings.environment_holds:
-            write(state, code, s, now)
+            _engine.write(state, code, s, now)
         else:
-            state.sample[code].phase = QUEUED
-            submit(state, code, s, now)
+            state.sample[code].phase = _state.QUEUED
+            _engine.submit(state, code, s, now)
         return -1
     # Resume a repaired sample.
-    if kind == EVENT_REPAIR:
-        resume(state, code, s, now)
+    if kind == _state.EVENT_REPAIR:
+        _engine.resume(state, code, s, now)
         return -1
     # Release the slot of a scored sample.
     if settings.reward_holds:
         run.permitted -= 1
         _release(state, s)
-        serve(state, s, now)
-        set_speed(state, s, now)
+        _engine.serve(state, s, now)
+        _engine.set_speed(state, s, now)
     return code
 
 
@@ -195,7 +153,7 @@ def _launch(state):
     run = state.run
     for i in range(run.pending):
         code = state.pending[i]
-        push_key(state, code, server_of(state, code))
+        _engine.push_key(state, code, _engine.server_of(state, code))
     run.pending = 0
 
 
@@ -211,26 +169,26 @@ def _go_to_next(state):
     settings, run = state.settings, state.run
     # Until the next event every sample in flight may enter one.
     if run.timed + state.codes.size >= state.timed.size:
-        return FULL
+        return _state.FULL
     time = _next_time(state)
     if time == np.inf:
-        return STALLED
+        return _state.STALLED
     _integrate_to(state, max(time, run.now))
     run.idle_events += 1
     if run.idle_events > settings.patience:
         if not run.busy and not run.syncing:
-            return STARVED
+            return _state.STARVED
         run.idle_events = 0
-    return GOING
+    return _state.GOING
 
 
 @compiled
 def _run_events(state, now):
     """All events of this time in their order; only the first where training takes no time."""
     settings, run = state.settings, state.run
-    run.point = SETTLE
+    run.point = _state.SETTLE
     for s in range(settings.servers):
-        while state.server[s].heap > 0 and state.server[s].speed > 0.0 and completion(state, s) <= now:
+        while state.server[s].heap > 0 and state.server[s].speed > 0.0 and _engine.completion(state, s) <= now:
             code = _complete(state, s, now)
             if code >= 0 and score_sample(state, code, now):
                 finish_group(state, code, now)
@@ -252,7 +210,7 @@ def _run_events(state, now):
 def _publish_waits(state):
     """Whether weights stay where they are until generation has drained, or the next batch is packed."""
     settings, run = state.settings, state.run
-    if settings.mode == DRAIN and run.in_flight > 0:
+    if settings.mode == _state.DRAIN and run.in_flight > 0:
         return True
     return settings.publish_waits and run.packs == run.started and run.packs < settings.batches
 
@@ -285,7 +243,7 @@ def _pack(state, can_train, now):
     waiting = run.packs - run.started
     if run.packs == settings.batches or not (waiting < settings.prefetch or (waiting == 0 and can_train)):
         return False
-    changed = settings.age_at_pack > REACH_NONE and cut(state, settings.age_at_pack, now)
+    changed = settings.age_at_pack > _state.REACH_NONE and cut(state, settings.age_at_pack, now)
     if choose(state):
         state.batch[line_of(run.packs, len(state.batch))].t_pack = now
         run.packs += 1
@@ -315,26 +273,30 @@ def _settle(state, stop_started, stop_finished, now):
     """One pass over all that takes no time, except admission; sets the next point, returns the reason to stop."""
     settings, run = state.settings, state.run
     if run.started >= run.times_drawn:
-        return SUPPLY
+        return _state.SUPPLY
     if _synchronize(state, now):
-        return PUBLISHED if settings.external_work and settings.mode in (KEEP, RESTART, REPREFILL) else GOING
+        return (
+            _state.PUBLISHED
+            if settings.external_work and settings.mode in (_state.KEEP, _state.RESTART, _state.REPREFILL)
+            else _state.GOING
+        )
     if run.finished >= stop_finished and not run.wanted and not run.syncing:
-        return DONE_RUN
-    run.point = ADMIT
+        return _state.DONE_RUN
+    run.point = _state.ADMIT
     if run.inline == 1:
         run.inline = 2
-        return GOING
+        return _state.GOING
     if run.blocked > 0:
         unblock(state, now)
     can_train = not run.busy and not run.due and not (settings.trainer_waits and (run.wanted or run.syncing))
     if _pack(state, can_train, now):
-        run.point = SETTLE
+        run.point = _state.SETTLE
     if can_train and run.packs > run.started:
         _start_training(state, now)
-        run.point = SETTLE
+        run.point = _state.SETTLE
         if run.started >= stop_started:
-            return TRAINING
-    return GOING
+            return _state.TRAINING
+    return _state.GOING
 
 
 @compiled
@@ -343,15 +305,15 @@ def _admit(state, now):
     settings, run = state.settings, state.run
     if run.outside_from < run.outside_to and run.permitted < permits_of(state):
         dispatch(state, now)
-    closed = run.paused or (settings.mode == DRAIN and (run.wanted or run.syncing))
+    closed = run.paused or (settings.mode == _state.DRAIN and (run.wanted or run.syncing))
     if not closed and admit(state, now):
-        return SUPPLY if run.admitted + settings.quantum - run.supplied > state.prompts.shape[0] else FULL
-    run.point = SETTLE if run.inline == 2 else EVENTS
+        return _state.SUPPLY if run.admitted + settings.quantum - run.supplied > state.prompts.shape[0] else _state.FULL
+    run.point = _state.SETTLE if run.inline == 2 else _state.EVENTS
     run.inline = 0
     if run.pending > 0:
         run.launch_due = 1
-        return STARTS
-    return GOING
+        return _state.STARTS
+    return _state.GOING
 
 
 @compiled
@@ -367,15 +329,15 @@ def _advance(state, stop_started, stop_finished):
         # The caller has supplied the work of the samples that started.
         run.launch_due = 0
         _launch(state)
-    reason = GOING
-    while reason == GOING:
+    reason = _state.GOING
+    while reason == _state.GOING:
         if _is_full(state):
-            return FULL
-        if run.point == EVENTS:
+            return _state.FULL
+        if run.point == _state.EVENTS:
             reason = _go_to_next(state)
-            if reason == GOING:
+            if reason == _state.GOING:
                 _run_events(state, run.now)
-        elif run.point == SETTLE:
+        elif run.point == _state.SETTLE:
             reason = _settle(state, stop_started, stop_finished, run.now)
         else:
             reason = _admit(state, run.now)
@@ -386,19 +348,19 @@ def _entry_points(sources: int) -> tuple[Any, ...]:
     @entry_point
     def advance_at(addresses, stop_started, stop_finished):
         if sources == 0:
-            return GOING
+            return _state.GOING
         return _advance(state_at(addresses), stop_started, stop_finished)
 
     @plain_entry_point
     def advance_plain_at(addresses, stop_started, stop_finished):
         if sources == 0:
-            return GOING
+            return _state.GOING
         return _advance(state_at(addresses), stop_started, stop_finished)
 
     @workers_entry_point
     def advance_workers_at(addresses, stop_started, stop_finished):
         if sources == 0:
-            return GOING
+            return _state.GOING
         return run_workers(state_at(addresses), stop_started, stop_finished)
 
     @entry_point
@@ -426,7 +388,7 @@ def advance(state: State, stop_started: int, stop_finished: int) -> int:
 def _places_are_right(state: State) -> bool:
     """Whether each place is free or taken, and once: the loop of workers counts on it, and a changed state may not."""
     run, heap = state.run, int(state.server[0].heap)
-    taken = state.group.place[state.codes[:heap] & ROW_MASK]
+    taken = state.group.place[state.codes[:heap] & _engine.ROW_MASK]
     ring = state.free[(run.free_head + np.arange(run.free)) % state.free.size]
     places = np.sort(np.concatenate([taken, ring]))
     return bool(np.array_equal(places, np.arange(state.free.size)))

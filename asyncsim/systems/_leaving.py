@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from asyncsim.systems import _engine, _state
 from asyncsim.systems._buffer import cut_buffer, discard, free_place, over_age, unlink
 from asyncsim.systems._compile import compiled
-from asyncsim.systems._engine import (
-    ROW_MASK,
-    account,
-    clock,
-    serve,
-    server_of,
-    set_speed,
-    target_of,
-    version_of,
-    work_written,
-)
 from asyncsim.systems._heaps import heapify, ring_put, timed_heapify, timed_move
-from asyncsim.systems._state import (
-    CANCELLED,
-    CUT_SAMPLE,
-    DROPPED_AGE,
-    EVENT_PLACE,
-    IN_GENERATION,
-    IN_QUEUE,
-    IN_SCORING,
-    OUTSIDE,
-    OVER_SAMPLE,
-    REACH_ALL,
-    REPAIRING,
-    REWARDED,
-    STARTING,
-    STEPPING,
-    WRITING,
-)
 
 
 @compiled
 def end_generation(state, row, now):
     """All samples of a group have ended, or as many as it needs are in."""
     settings, run, group = state.settings, state.run, state.group[row]
-    group.v_done = version_of(state, server_of(state, row * settings.samples))
+    group.v_done = _engine.version_of(state, _engine.server_of(state, row * settings.samples))
     state.moment[row].t_done = now
-    group.stage = IN_SCORING
+    group.stage = _state.IN_SCORING
     run.in_flight -= 1
     run.scoring += 1
     if not settings.place_holds:
@@ -54,33 +27,35 @@ def end_generation(state, row, now):
 def leave_server(state, code, now):
     """A sample of a group that is cut gives up what it holds; heaps and queues are cleaned afterwards."""
     settings, run, sample = state.settings, state.run, state.sample[code]
-    s, phase = server_of(state, code), sample.phase
-    holds = phase in (WRITING, STARTING, REPAIRING)
+    s, phase = _engine.server_of(state, code), sample.phase
+    holds = phase in (_state.WRITING, _state.STARTING, _state.REPAIRING)
     # Account for what it has written.
-    if phase in (WRITING, STARTING):
-        at = clock(state, s, now)
-        done = min(work_written(state, code, at), target_of(state, code))
-        if phase == WRITING:
-            account(state, code, s, at, done)
+    if phase in (_state.WRITING, _state.STARTING):
+        at = _engine.clock(state, s, now)
+        done = min(_engine.work_written(state, code, at), _engine.target_of(state, code))
+        if phase == _state.WRITING:
+            _engine.account(state, code, s, at, done)
         state.server[s].active -= 1
         run.active -= 1
     # Release its slot.
-    if (phase == STEPPING and settings.environment_holds) or (phase == REWARDED and settings.reward_holds):
+    if (phase == _state.STEPPING and settings.environment_holds) or (
+        phase == _state.REWARDED and settings.reward_holds
+    ):
         holds = True
     if holds:
         state.server[s].held -= 1
         run.holding -= 1
     # Release its permit.
-    if phase == OUTSIDE:
+    if phase == _state.OUTSIDE:
         # Only the group that was admitted last has samples outside.
         run.outside_from = run.outside_to
-    elif phase < REWARDED or (phase == REWARDED and settings.reward_holds):
+    elif phase < _state.REWARDED or (phase == _state.REWARDED and settings.reward_holds):
         run.permitted -= 1
     # Mark the sample as cut.
-    if phase < OVER_SAMPLE:
-        if phase != REWARDED:
+    if phase < _state.OVER_SAMPLE:
+        if phase != _state.REWARDED:
             sample.wasted += sample.done
-        sample.phase = CUT_SAMPLE
+        sample.phase = _state.CUT_SAMPLE
 
 
 @compiled
@@ -90,7 +65,7 @@ def sweep_server(state, s):
     o, end = s * settings.room, 0
     # Compact the heap of completions.
     for i in range(server.heap):
-        if state.sample[state.codes[o + i] & ROW_MASK].phase < CUT_SAMPLE:
+        if state.sample[state.codes[o + i] & _engine.ROW_MASK].phase < _state.CUT_SAMPLE:
             state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
             end += 1
     server.heap = end
@@ -99,7 +74,7 @@ def sweep_server(state, s):
     end = 0
     for i in range(server.waiting):
         code = state.queue[o + (server.waiting_head + i) % settings.room]
-        if state.sample[code].phase < CUT_SAMPLE:
+        if state.sample[code].phase < _state.CUT_SAMPLE:
             state.scratch[end] = code
             end += 1
     for i in range(end):
@@ -114,14 +89,17 @@ def sweep_clock(state):
     # Compact samples that await their work.
     end = 0
     for i in range(run.pending):
-        if state.sample[state.pending[i]].phase < CUT_SAMPLE:
+        if state.sample[state.pending[i]].phase < _state.CUT_SAMPLE:
             state.pending[end] = state.pending[i]
             end += 1
     run.pending = end
     # Compact the events of the wall clock.
     end = 0
     for i in range(run.timed):
-        if state.timed[i].what & 3 == EVENT_PLACE or state.sample[state.timed[i].what >> 2].phase < CUT_SAMPLE:
+        if (
+            state.timed[i].what & 3 == _state.EVENT_PLACE
+            or state.sample[state.timed[i].what >> 2].phase < _state.CUT_SAMPLE
+        ):
             timed_move(state.timed, end, i)
             end += 1
     run.timed = end
@@ -136,13 +114,13 @@ def cancel_rest(state, row, now):
     for code in range(row * settings.samples, (row + 1) * settings.samples):
         sample = state.sample[code]
         phase = sample.phase
-        if phase == OVER_SAMPLE:
+        if phase == _state.OVER_SAMPLE:
             head = min(head, np.int64(sample.v_start))
         else:
             leave_server(state, code, now)
             sums.wasted_work += sample.done
-            sample.phase = CANCELLED
-            timed += phase >= STEPPING or phase == STARTING
+            sample.phase = _state.CANCELLED
+            timed += phase >= _state.STEPPING or phase == _state.STARTING
     # The group has the head of those that it keeps.
     group.v_head = head
     if group.missing > 0:
@@ -153,8 +131,8 @@ def cancel_rest(state, row, now):
     sweep_server(state, s)
     if timed > 0:
         sweep_clock(state)
-    set_speed(state, s, now)
-    serve(state, s, now)
+    _engine.set_speed(state, s, now)
+    _engine.serve(state, s, now)
 
 
 @compiled
@@ -164,15 +142,15 @@ def cut_group(state, row, now):
     for code in range(row * settings.samples, (row + 1) * settings.samples):
         leave_server(state, code, now)
     stage = group.stage
-    if stage == IN_GENERATION or settings.place_holds:
+    if stage == _state.IN_GENERATION or settings.place_holds:
         free_place(state, row, now)
-    if stage == IN_GENERATION:
+    if stage == _state.IN_GENERATION:
         run.in_flight -= 1
         run.unstarted -= group.v_head < 0
-    elif stage == IN_SCORING:
+    elif stage == _state.IN_SCORING:
         run.scoring -= 1
     unlink(state, row)
-    discard(state, row, DROPPED_AGE, now)
+    discard(state, row, _state.DROPPED_AGE, now)
 
 
 @compiled
@@ -182,7 +160,7 @@ def cut(state, reach, now):
     # Cut finished groups.
     planned = run.packs // settings.batches_per_publish
     changed = cut_buffer(state, planned, now)
-    if reach < REACH_ALL:
+    if reach < _state.REACH_ALL:
         return changed
     # Cut groups blocked before the buffer.
     dropped, waiting = 0, run.blocked
@@ -199,7 +177,7 @@ def cut(state, reach, now):
     row = run.first_row
     while row >= 0:
         after = state.group[row].after
-        if state.group[row].stage != IN_QUEUE and over_age(state, row, planned):
+        if state.group[row].stage != _state.IN_QUEUE and over_age(state, row, planned):
             cut_group(state, row, now)
             dropped += 1
         row = after
@@ -209,6 +187,6 @@ def cut(state, reach, now):
     sweep_clock(state)
     for s in range(settings.servers):
         sweep_server(state, s)
-        set_speed(state, s, now)
-        serve(state, s, now)
+        _engine.set_speed(state, s, now)
+        _engine.serve(state, s, now)
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 from asyncsim.base import checks
@@ -38,28 +37,23 @@ class Size(NamedTuple):
     tables: float
 
 
-def refuse_endless(s: Settings, batches: int, samples: int, record: bool) -> None:
-    """Raise `InputError` for more events than `EVENTS`, or for more bytes than the arrays of a run may take."""
-    _refuse(s, batches, samples, "events", lambda size: size.recorded if record else size.summed)
+def refuse(s: Settings, batches: int, samples: int, what: str) -> None:
+    """Raise `InputError` for more events than `EVENTS`, or more bytes than may be taken: those of `Size` under `what`.
 
-
-def refuse_tables(s: Settings, batches: int, samples: int) -> None:
-    """The same for a record and the tables of a timeline that are made from it."""
+    "recorded" and "summed" are the arrays of a run, "tables" a record with the tables of a timeline made from it.
+    """
     samples = checks.integer("samples_per_group", samples, 1, "a group has at least one sample")
     batches = checks.integer("batches", batches, 1, "ask for at least one batch")
-    _refuse(s, batches, samples, "tables", lambda size: size.tables)
-
-
-def _refuse(s: Settings, batches: int, samples: int, what: str, bytes_of: Callable[[Size], float]) -> None:
     size = expected(s, batches, samples, sharp=False)
-    if size.events > EVENTS or not checks.fits(bytes_of(size)):
+    if size.events > EVENTS or not checks.fits(getattr(size, what)):
         size = expected(s, batches, samples)
     bound = f"at most {EVENTS:.0e} in a realization"
     remedy = (
         f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length"
     )
     checks.require(size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), bound, remedy)
-    checks.memory({what: (int(min(bytes_of(size), 1e30)), LOWER)})
+    name = "tables" if what == "tables" else "events"
+    checks.memory({name: (int(min(getattr(size, what), 1e30)), LOWER)})
 
 
 def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: int) -> None:
@@ -74,21 +68,17 @@ def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Siz
 
     Lengths enter by their means. With `sharp` false the rate is that of groups of one sample.
     """
-    # Count the groups generated.
     started = samples + s.redundant
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses
     required = batches * s.groups_per_batch / s.accept / uses
     generated, seconds = generation(s, batches, publishes, samples, sharp)
     groups = max(required, min(required + _held_back(s, publishes), generated)) + len(s.rates)
-    # Count the groups outstanding.
     scoring = 0.0 if s.reward is None or seconds == 0.0 else generated / seconds * mean(s.reward)
     outstanding = min(groups, _outstanding(s, generated / max(publishes, 1)) + scoring)
-    # Count the events.
     events_per_sample = 2 * s.turns - 1 + (s.reward is not None)
     restarts = publishes * len(s.rates) * started if s.mode in ("restart", "reprefill") else 0
     events = groups * started * events_per_sample + _failures(s, groups, started, seconds) + restarts + 2 * batches
-    # Count the bytes.
     row = started * (k.SAMPLE.itemsize + 8 * (s.turns - 1)) + k.GROUP.itemsize + k.MOMENT.itemsize + 40
     recorded = groups * (row + _STRETCH * started) + batches * 150.0
     tables = recorded + groups * (_TABLES * started + 184.0) + batches * 136.0

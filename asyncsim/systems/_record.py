@@ -1,4 +1,4 @@
-"""From the kernel's arrays to the records that leave this folder: schedules, timelines, heads of groups."""
+"""From the kernel's arrays to the records that leave this folder: schedules, timelines, versions of single tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from asyncsim.base import records
 from asyncsim.base.columns import CANCELLED
 from asyncsim.base.compiling import kept
 from asyncsim.systems import _state as k
-from asyncsim.systems import _tokens
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State, Table
 
@@ -35,7 +34,7 @@ def trained(state: State, tokens: int) -> Trained:
     work = state.sample.work[code]
     moving = state.settings.mode in (k.KEEP, k.REPREFILL)
     changes = moving and tokens > 1 and bool((end > start).any())
-    version = _tokens.versions_of_tokens(state, code, work, tokens) if changes else start[..., None]
+    version = versions_of_tokens(state, code, work, tokens) if changes else start[..., None]
     return Trained(version, code, work, state.batch.t_start[: len(code)].copy())
 
 
@@ -44,15 +43,9 @@ def join(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> 
     parts = list(parts)
     tokens = max(part.version.shape[-1] for part in parts)
     version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
-    return records.Schedule(
-        version,
-        np.stack([p.trajectory for p in parts]),
-        system.batches_per_publish,
-        system.random,
-        np.stack([p.work for p in parts]),
-        header,
-        np.stack([p.seconds for p in parts]),
-    )
+    trajectory, work, seconds = (np.stack([getattr(p, n) for p in parts]) for n in ("trajectory", "work", "seconds"))
+    publish, random = system.batches_per_publish, system.random
+    return records.Schedule(version, trajectory, publish, random, work, header, seconds)
 
 
 def groups_of_batches(state: State) -> np.ndarray:
@@ -87,24 +80,29 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     seconds = float(state.run.now)
     header = {**header, "seconds": seconds}
     members = groups_of_batches(state)
-    batches, publishes, groups = _batches(state), _publishes(state), _groups(state, members)
+    table, count = state.batch[: state.run.started], int(state.run.installed)
+    times = _columns(table, ("version", "installed", "t_pack", "t_start", "t_end"))
+    batches = {"batch": np.arange(len(table)), **times}
+    clocks = {f"clock_{s}": state.marks[:count, s].copy() for s in range(state.marks.shape[1])}
+    levels = _columns(state.publish[:count], k.PUBLISH.names)
+    publishes = {"version": np.arange(1, count + 1), **levels, **clocks}
+    groups = _groups(state, members)
     samples = _samples(state, groups, batches)
     uses = {"batch": np.repeat(batches["batch"], members.shape[1]), "group": members.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
-    return records.Timeline(samples, groups, batches, publishes, resources, header, uses, _stretches(state))
+    stretches = _columns(state.stretch[: state.run.stretches], ("sample", "version", "clock", "done"))
+    return records.Timeline(samples, groups, batches, publishes, resources, header, uses, stretches)
 
 
 def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    # Repeat group columns for each sample.
     size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
     names = ("attempt", "work", "done", "wasted", "start", "end", "scored", "v_start", "v_end", "clock", "phase")
-    sample = columns_of(state.sample[: code.size], names)
+    sample = _columns(state.sample[: code.size], names)
 
     def shared(name: str) -> np.ndarray:
         return groups[name] if size == 1 else np.repeat(groups[name], size)
 
-    # Look up places, servers, times and fates.
     place, batch, v_start, v_ready = shared("place"), shared("batch"), sample["v_start"], sample["v_end"]
     fate = shared("fate")
     if state.settings.redundant > 0:
@@ -150,27 +148,12 @@ def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:
     count = int(state.run.admitted)
     versions = ("v_submit", "v_head", "v_done", "v_left", "v_trained")
     names = ("place", "prompt", "target", *versions, "entry", "batch", "fate")
-    group = columns_of(state.group[:count], names)
+    group = _columns(state.group[:count], names)
     fate = FATES.take(group.pop("fate"))
     group = {{"v_head": "v_start", "v_trained": "v_train"}.get(name, name): column for name, column in group.items()}
     uses = np.bincount(members.reshape(-1), minlength=count)
-    times = columns_of(state.moment[:count], k.MOMENT.names)
+    times = _columns(state.moment[:count], k.MOMENT.names)
     return {"group": np.arange(count), "uses": uses, **group, **times, "fate": fate}
-
-
-def _batches(state: State) -> dict[str, np.ndarray]:
-    table = state.batch[: state.run.started]
-    return {"batch": np.arange(len(table)), **columns_of(table, ("version", "installed", "t_pack", "t_start", "t_end"))}
-
-
-def _publishes(state: State) -> dict[str, np.ndarray]:
-    count = int(state.run.installed)
-    clocks = {f"clock_{s}": state.marks[:count, s].copy() for s in range(state.marks.shape[1])}
-    return {"version": np.arange(1, count + 1), **columns_of(state.publish[:count], k.PUBLISH.names), **clocks}
-
-
-def _stretches(state: State) -> dict[str, np.ndarray]:
-    return columns_of(state.stretch[: state.run.stretches], ("sample", "version", "clock", "done"))
 
 
 def _resources(
@@ -186,11 +169,9 @@ def _resources(
     A place is busy with a group's generation, blocked by a finished group that keeps it, syncing while generators stand
     still for an install. A trainer that awaits a publish is syncing.
     """
-    # Find when places became free.
     size = state.rate.size
     done = _before(groups["t_done"], groups["t_left"], seconds)
     free = np.maximum(_before(groups["t_free"], groups["t_free"], seconds), done)
-    # Measure pauses of the generators.
     ends = publishes["t_install"]
     pauses = system.sync_time > 0.0 and system.generator_pauses and ends.size > 0
 
@@ -211,11 +192,9 @@ def _resources(
         # Seconds inside a pause are equal but for rounding.
         return np.bincount(groups["place"], weights=np.maximum(end - start, 0.0), minlength=size)
 
-    # Sum the states of the trainer.
     pause = float(pause_before(np.array([seconds]), np.zeros(1))[0])
     trainer = float(np.nansum(batches["t_end"] - batches["t_start"]))
     waiting = float((ends - publishes["t_snapshot"]).sum()) if system.trainer_waits else 0.0
-    # Sum the states of every place.
     busy = np.append(sum_by_place(groups["t_submit"], done), trainer)
     blocked = np.append(sum_by_place(done, free), 0.0)
     syncing = np.append(np.full(size, pause), waiting)
@@ -239,30 +218,96 @@ def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
     return times
 
 
-@kept(nogil=True)
-def _copy(words, size, places, columns):
-    """Of records of so many words the words at these places, one column behind the other."""
-    count = words.size // size
-    for i in range(count):
-        for j in range(places.size):
-            # Unsigned: no index is looked at for its sign.
-            columns[np.uint64(j * count + i)] = words[np.uint64(i * size + places[j])]
+def _columns(table: Table, names: Iterable[str]) -> dict[str, np.ndarray]:
+    return {name: table[name].copy() for name in names}
 
 
-def columns_of(table: Table, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Copies of fields of a table, each in one piece.
+class Writing(NamedTuple):
+    """How samples are written: their server [s] and rate [s], first and last version [s], and their stretches.
 
-    >>> from asyncsim.systems._state import NODE
-    >>> columns_of(np.array([(0.5, 3), (1.5, 4)], dtype=NODE).view(np.recarray), ["code"])
-    {'code': array([3, 4])}
+    Stretches `first_stretch[s] .. first_stretch[s + 1]` of sample s begin at server clock `clock` with `done` units of
+    work written; `marks` `[V, servers]` are the clocks at the installs.
     """
-    kinds = {name: table.dtype.fields[name][:2] for name in names}
-    found: dict[str, np.ndarray] = {}
-    for word in (np.dtype(np.int64), np.dtype(np.int32)):
-        chosen = [name for name, (kind, _) in kinds.items() if kind.itemsize == word.itemsize]
-        columns = np.empty((len(chosen), len(table)), dtype=word)
-        if chosen:
-            places = np.array([kinds[name][1] // word.itemsize for name in chosen])
-            _copy(table.view(np.ndarray).view(word), table.itemsize // word.itemsize, places, columns.reshape(-1))
-        found |= {name: column.view(kinds[name][0]) for name, column in zip(chosen, columns, strict=True)}
-    return {name: found[name] for name in kinds}
+
+    server: np.ndarray
+    rate: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    first_stretch: np.ndarray
+    clock: np.ndarray
+    done: np.ndarray
+    marks: np.ndarray
+
+
+@kept(nogil=True, error_model="numpy")
+def _emit(writing, whole, version):
+    """Versions of the tokens of samples, into `version` int32 [s, T]: token t when `whole * t / T` is done."""
+    server, rate, first, last, first_stretch, clock, done, marks = writing
+    tokens = version.shape[1]
+    for i in range(version.shape[0]):
+        stretch, current = first_stretch[i], first[i]
+        version[i, 0] = current
+        for t in range(1, tokens):
+            target = whole[i] * t / tokens
+            while stretch + 1 < first_stretch[i + 1] and done[stretch + 1] <= target:
+                stretch += 1
+            emission = clock[stretch] + (target - done[stretch]) / rate[i]
+            while current < last[i] and marks[current, server[i]] <= emission:
+                current += 1
+            version[i, t] = current
+
+
+def emit(writing: Writing, whole: np.ndarray, tokens: int) -> np.ndarray:
+    """Version of every token, int32 `[s, T]`; a token emitted exactly at an install has the new version."""
+    version = np.empty((whole.size, tokens), dtype=np.int32)
+    _emit(writing, whole, version)
+    return version
+
+
+def stretches_of(
+    code: np.ndarray, sample: np.ndarray, clock: np.ndarray, done: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Stretches (first_stretch [s + 1], clock, done) of the given samples' last attempts, from a log in time order."""
+    rank = np.zeros(int(max(code.max(initial=-1), sample.max(initial=-1))) + 2, dtype=np.int64)
+    rank[code] = np.arange(1, code.size + 1)
+    entries = np.flatnonzero(rank[sample] > 0)
+    owner = rank[sample[entries]] - 1
+    order = entries[np.argsort(owner, kind="stable")]
+    owner, done, clock = np.sort(owner), done[order], clock[order]
+    # Stretches before the last one that begins without work belong to attempts that were thrown away. An attempt may
+    # begin so twice: after a failure before its first token, or an install right at its start. The last one counts.
+    position = np.arange(owner.size)
+    fresh = np.full(code.size, 0)
+    np.maximum.at(fresh, owner[done == 0.0], position[done == 0.0])
+    in_last_attempt = position >= fresh[owner]
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner[in_last_attempt], minlength=code.size))])
+    return first, clock[in_last_attempt], done[in_last_attempt]
+
+
+def writing_of(state: State, code: np.ndarray) -> Writing:
+    """How the samples of the given rows are written; those in flight as if no install followed."""
+    row = code // state.settings.samples
+    place = state.group.place[row]
+    first, last = state.sample.v_start[code], state.sample.v_end[code]
+    if state.settings.stretched:
+        count = int(state.run.stretches)
+        log = state.stretch[:count]
+        stretches = stretches_of(code, log.sample, log.clock, log.done)
+    else:
+        stretches = np.arange(code.size + 1), state.sample.clock[code], np.zeros(code.size)
+    server = place % int(state.settings.servers)
+    # Of samples in flight the last version so far is that of their server.
+    version = state.server.version if state.settings.rolling else np.full(len(state.server), state.run.installed)
+    last = np.where(last < 0, version.astype(np.int32)[server], last)
+    return Writing(server, state.rate[place], first, last, *stretches, state.marks)
+
+
+def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
+    """Version of every token of samples, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
+
+    A token emitted exactly at an install has the new version; the first is emitted at the start, whatever is installed
+    at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.
+    """
+    flat = code.reshape(-1)
+    version = emit(writing_of(state, flat), np.ascontiguousarray(whole).reshape(-1), tokens)
+    return version.reshape(*code.shape, tokens)

@@ -1,24 +1,80 @@
-"""The settings of a system, checked: one point of the event model."""
+"""The settings of a system, each declared and checked, alone and together: one point of the event model."""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self
 
 from asyncsim.base import checks, records
 from asyncsim.base.feeds import Source
 from asyncsim.base.laws import Law, as_law
-from asyncsim.systems import _checking
 
 REALIZATIONS = 64
 """Default number of independent realizations of a random event system."""
 
 PLACES = 1 << 20
 """Places of a system at most: each is an entry of `rates`."""
+
+MODES = ("drain", "keep", "restart", "pin", "reprefill")
+RELEASES = ("dequeue", "publish")
+RETURNS = ("now", "publish", "never")
+ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
+REACHES = ("none", "ready", "all")
+REFERENCES = ("submit", "start", "end")
+
+
+def _checked(usual: Any, check: Callable[[str, Any], Any]) -> Any:
+    """A setting that is checked and kept as it was given: 1 stays 1 in a header."""
+
+    def read(name: str, value: Any) -> Any:
+        check(name, value)
+        return value
+
+    return field(default=usual, metadata={"read": read})
+
+
+def _one(allowed: tuple[str, ...], usual: str, remedy: str) -> Any:
+    return _checked(usual, lambda name, value: checks.one_of(name, value, allowed, remedy))
+
+
+def _real(usual: float, high: float = math.inf, remedy: str = "give a number", **more: Any) -> Any:
+    return _checked(usual, lambda name, value: checks.real(name, value, remedy, 0.0, high, **more))
+
+
+def _flag(usual: bool) -> Any:
+    return _checked(usual, lambda name, value: checks.boolean(name, value, "say whether"))
+
+
+def _count(low: int) -> Any:
+    """A count from 0 or 1 on, which is also its default."""
+    remedy = f"count from {('zero', 'one')[low]}"
+    return _checked(low, lambda name, value: checks.integer(name, value, low, remedy, checks.LARGEST))
+
+
+def _limit(low: int, usual: int | None = None) -> Any:
+    """A count, or None (or infinity) for no limit."""
+
+    def read(name: str, value: Any) -> Any:
+        if value is None or (isinstance(value, float) and value == math.inf):
+            return None
+        checks.integer(name, value, low, "count, or give None for no limit", checks.LARGEST)
+        return value
+
+    return field(default=usual, metadata={"read": read})
+
+
+def _law(name: str, value: Any) -> Law | None:
+    """A distribution, from whatever describes one; None or 0 for none."""
+    return None if value is None or (not isinstance(value, (str, Law)) and value == 0) else as_law(name, value)
+
+
+def _length(name: str, value: Any) -> Law:
+    checks.require(value is not None, name, value, "a distribution", "make one with asyncsim.base.laws")
+    return as_law(name, value)
 
 
 class Plan(NamedTuple):
@@ -43,77 +99,72 @@ class Settings(Source):
 
     name: str
     knobs: Mapping[str, Any]
-    length: Law
+    length: Law = field(metadata={"read": _length})
     rates: tuple[float, ...]
-    groups_per_batch: int = 1
-    batches_per_publish: int = 1
-    difficulty: Law | None = None
-    work_by: str = "sample"
-    accept: float = 1.0
-    redundant: int = 0
-    prompt: float = 0.0
-    servers: int = 1
-    slots: int | None = None
+    groups_per_batch: int = _count(1)
+    batches_per_publish: int = _count(1)
+    difficulty: Law | None = field(default=None, metadata={"read": _law})
+    work_by: str = _one(("sample", "group"), "sample", "say whose work is drawn")
+    accept: float = _real(1.0, 1.0, open_low=True)
+    redundant: int = _count(0)
+    prompt: float = _real(0.0)
+    servers: int = _count(1)
+    slots: int | None = _limit(1)
     decode: tuple[float, ...] | None = None
     offsets: tuple[float, ...] | None = None
-    reward: Law | None = None
-    reward_holds: bool = False
-    turns: int = 1
-    environment: Law | None = None
-    environment_holds: bool = True
+    reward: Law | None = field(default=None, metadata={"read": _law})
+    reward_holds: bool = _flag(False)
+    turns: int = _count(1)
+    environment: Law | None = field(default=None, metadata={"read": _law})
+    environment_holds: bool = _flag(True)
     train_time: Law | float | str | None = None
     load: float | None = None
-    token_time: float = 0.0
-    prefetch: int = 0
-    tickets: int | None = None
-    release: str = "publish"
-    release_dropped: str = "now"
-    quantum: int = 1
-    lead: int | None = None
-    epoch: int | None = None
-    permits: int | None = None
+    token_time: float = _real(0.0)
+    prefetch: int = _count(0)
+    tickets: int | None = _limit(1)
+    release: str = _one(RELEASES, "publish", "say when the permit of a trained group returns")
+    release_dropped: str = _one(RETURNS, "now", "say when the permit of a dropped group returns")
+    quantum: int = _count(1)
+    lead: int | None = _limit(0)
+    epoch: int | None = _limit(1)
+    permits: int | None = _limit(1)
     target_staleness: float | None = None
-    rounds: bool = False
-    capacity: int | None = None
-    overflow: str = "block"
-    visible: str = "completion"
-    initial_fill: int = 0
-    max_uses: int | None = 1
-    order: str = "done"
-    window: int | None = None
-    recent: float = 0.0
-    max_age: int | None = None
-    age_action: str = "drop"
-    age_at_pack: str = "ready"
-    age_at_publish: str = "none"
-    age_reference: str = "start"
-    mode: str = "keep"
-    sync_time: float = 0.0
-    trainer_waits: bool = True
-    publish_waits: bool = False
-    generator_pauses: bool = True
-    rolling: bool = False
-    prefill_speedup: float = math.inf
-    failure_rate: float = 0.0
-    restart_delay: float = 0.0
-    failure_keeps: bool = False
+    rounds: bool = _flag(False)
+    capacity: int | None = _limit(1)
+    overflow: str = _one(("block", "close", "drop_oldest"), "block", "say what happens to a group at a full buffer")
+    visible: str = _one(("completion", "publish"), "completion", "say when a finished group can be chosen")
+    initial_fill: int = _count(0)
+    max_uses: int | None = _limit(1, 1)
+    order: str = _one(ORDERS, "done", "say which ready groups go first")
+    window: int | None = _limit(1)
+    recent: float = _real(0.0, 1.0)
+    max_age: int | None = _limit(0)
+    age_action: str = _one(("drop", "requeue", "wait"), "drop", "say what happens to a group that is too old")
+    age_at_pack: str = _one(REACHES, "ready", "say which groups are looked at when a batch is packed")
+    age_at_publish: str = _one(REACHES, "none", "say which groups are looked at at an install")
+    age_reference: str = _one(REFERENCES, "start", "say which version stamp counts")
+    mode: str = _one(MODES, "keep", "say what an install does to samples in flight")
+    sync_time: float = _real(0.0)
+    trainer_waits: bool = _flag(True)
+    publish_waits: bool = _flag(False)
+    generator_pauses: bool = _flag(True)
+    rolling: bool = _flag(False)
+    prefill_speedup: float = _real(
+        math.inf, remedy="give tokens read while one is written", open_low=True, finite=False
+    )
+    failure_rate: float = _real(0.0)
+    restart_delay: float = _real(0.0)
+    failure_keeps: bool = _flag(False)
     recommended: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a `Spec` that the trainer states, such as its epochs; they do not affect the events."""
 
     def __post_init__(self) -> None:
-        for name in ("length", "difficulty", "reward", "environment"):
-            value: Any = getattr(self, name)
-            if value is not None and not isinstance(value, Law):
-                zero = name != "length" and not isinstance(value, str) and value == 0
-                object.__setattr__(self, name, None if zero else as_law(name, value))
-        for name in _checking.LIMITS:
-            value = getattr(self, name)
-            if isinstance(value, float) and value == math.inf:
-                object.__setattr__(self, name, None)
-        time: Any = self.train_time
-        if isinstance(time, str):
-            object.__setattr__(self, "train_time", as_law("train_time", time))
-        _checking.check(self)
+        for each in _DECLARED:
+            object.__setattr__(self, each.name, each.metadata["read"](each.name, getattr(self, each.name)))
+        if isinstance(self.train_time, str):
+            object.__setattr__(self, "train_time", as_law("train_time", self.train_time))
+        for check in (_times, _generator, _buffer, _age, _admission):
+            check(self)
 
     def __repr__(self) -> str:
         """Name, length, places, and the settings that differ from their defaults; 400 characters at most."""
@@ -223,23 +274,22 @@ class Settings(Source):
         limits += [math.inf if self.permits is None else self.permits / self.servers]
         writing = min(active, *limits)
         speed = 1.0 if self.decode is None else self.decode[min(max(round(writing), 1), len(self.decode)) - 1]
-        by_places = self._by_places(samples_per_group, Counter(self.rates[:busy]), speed)
+        # Groups a second of so many places of each rate, none of which ever waits.
+        work = self._last_work(samples_per_group)
+        environment = 0.0 if self.environment is None else (self.turns - 1) * self.environment.mean()
+        reward = self.reward.mean() if self.reward_holds and self.reward is not None else 0.0
+        places = Counter(self.rates[:busy])
+        by_places = sum(count / (work / (rate * speed) + environment + reward) for rate, count in places.items())
         if writing == active:
             return by_places
         rate = float(sum(self.rates[:busy])) / busy * speed
         written = self.kept_work(samples_per_group)
         if self.redundant > 0:
-            written += self.redundant * self._last_work(samples_per_group)
+            written += self.redundant * work
         return min(by_places, self.servers * writing * rate / written)
 
-    def _by_places(self, samples_per_group: int, places: Mapping[float, int], speed: float) -> float:
-        """Groups a second of so many places of each rate, none of which ever waits."""
-        work = self._last_work(samples_per_group)
-        environment = 0.0 if self.environment is None else (self.turns - 1) * self.environment.mean()
-        reward = self.reward.mean() if self.reward_holds and self.reward is not None else 0.0
-        return sum(count / (work / (rate * speed) + environment + reward) for rate, count in places.items())
 
-
+_DECLARED = tuple(each for each in fields(Settings) if each.metadata)
 FIXED = ("name", "knobs", "recommended")
 """Fields of a system that are no settings of the event model."""
 
@@ -251,3 +301,149 @@ def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
         near = difflib.get_close_matches(name, settings, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]}? " if near else ""
         checks.one_of(field, name, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")
+
+
+def _times(s: Any) -> None:
+    fits = (s.train_time is None) != (s.load is None)
+    bound = "exactly one number and one None"
+    checks.require(fits, "load, train_time", (s.load, s.train_time), bound, "give exactly one of load, train_time")
+    if s.load is not None:
+        checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
+        checks.require(
+            s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", "give train_time instead of load"
+        )
+    elif not isinstance(s.train_time, Law):
+        checks.real("train_time", s.train_time, "give seconds for a batch", 0.0)
+
+
+def _generator(s: Any) -> None:
+    rates = checks.finite_array("rates", s.rates, (None,), "give each generator slot its work per second")
+    checks.require(bool((rates > 0).all()), "rates", float(rates.min()), "positive", "leave stopped slots out")
+    if s.offsets is not None:
+        offsets = checks.finite_array("offsets", s.offsets, (rates.size,), "give each generator slot its first second")
+        checks.require(bool((offsets >= 0).all()), "offsets", float(offsets.min()), ">= 0", "the run starts at 0")
+    if s.decode is not None:
+        decode = checks.finite_array("decode", s.decode, (None,), "give the speed with 1, 2, ... active samples")
+        checks.require(bool((decode > 0).all()), "decode", float(decode.min()), "positive", "let samples go on")
+    checks.integer("servers", s.servers, 1, "give every server a generator slot", rates.size)
+    if s.rolling:
+        _rolling(s)
+    bound, remedy = f"a distribution with turns = {s.turns}", "say how long a step between turns takes"
+    checks.require(s.turns == 1 or s.environment is not None, "environment", s.environment, bound, remedy)
+    bound, remedy = "False in mode restart", "a restart throws tokens away that a failure would keep"
+    checks.require(not (s.failure_keeps and s.mode == "restart"), "failure_keeps", s.failure_keeps, bound, remedy)
+
+
+def _rolling(s: Any) -> None:
+    """Refuse a rolling install that has nothing to roll over, or that the next weights would always wait for."""
+    checks.integer("servers", s.servers, 2, "one server has no other to wait for; leave rolling out")
+    checks.real("sync_time", s.sync_time, "give the seconds of one server's install", 0.0, open_low=True)
+    remedy = "a drain stops all servers at once; choose keep, reprefill, restart or pin"
+    checks.require(s.mode != "drain", "mode", s.mode, "another where servers take weights in turn", remedy)
+    known = s.train_time is not None and not isinstance(s.train_time, Law) and s.token_time == 0.0
+    if not s.trainer_waits and known:
+        seconds, period = s.servers * s.sync_time, float(s.train_time) * s.batches_per_publish
+        bound = f"at most {period / s.servers:.6g}, so that {s.servers} servers are through before the next publish"
+        remedy = "the next weights would wait for every install; lower it, publish less often, or let the trainer wait"
+        checks.require(seconds <= period, "sync_time", s.sync_time, bound, remedy)
+
+
+def _buffer(s: Any) -> None:
+    if s.capacity is not None:
+        bound, remedy = f"at least groups_per_batch = {s.groups_per_batch}", "a batch has to fit into the buffer"
+        checks.require(s.capacity >= s.groups_per_batch, "capacity", s.capacity, bound, remedy)
+    if s.visible == "publish":
+        bound = f"at least groups_per_batch = {s.groups_per_batch} where groups become visible at a publish"
+        remedy = "without a first batch there is no first publish"
+        checks.require(s.initial_fill >= s.groups_per_batch, "initial_fill", s.initial_fill, bound, remedy)
+        bound = "None where groups become visible at a publish"
+        remedy = "a trainer that has used all visible groups waits for its own publish; let groups be used again"
+        checks.require(s.max_uses is None, "max_uses", s.max_uses, bound, remedy)
+        keeps = s.max_age is None and (s.capacity is None or s.overflow != "drop_oldest")
+        bound = "None, and block or close, where groups become visible at a publish"
+        remedy = "visible groups could leave before a publish shows more; keep them"
+        checks.require(keeps, "max_age, overflow", (s.max_age, s.overflow), bound, remedy)
+    bound, remedy = f"None with max_uses = {s.max_uses}", "replay returns no permits; leave tickets out"
+    checks.require(s.max_uses == 1 or s.tickets is None, "tickets", s.tickets, bound, remedy)
+    remedy = "a group belongs to one batch; choose another order for replay"
+    checks.require(s.max_uses == 1 or s.order != "target", "max_uses", s.max_uses, "1 with order = target", remedy)
+    strict = s.window is not None or s.order in ("version_strict", "target") or s.age_action == "wait"
+    if s.capacity is not None and s.overflow != "drop_oldest" and strict:
+        bound = f"at least tickets = {s.tickets} where a batch waits for certain groups"
+        remedy = "the awaited group would be blocked by a full buffer; raise the capacity or drop_oldest"
+        checks.require(s.tickets is not None and s.capacity >= s.tickets, "capacity", s.capacity, bound, remedy)
+    fits = s.window is None or s.order == "oldest_start"
+    checks.require(fits, "window", s.window, f"None with order = {s.order}", "a window belongs to oldest_start")
+    remedy = "recent groups are preferred by order random only"
+    checks.require(s.recent == 0.0 or s.order == "random", "recent", s.recent, f"0 with order = {s.order}", remedy)
+
+
+def _age(s: Any) -> None:
+    looks = s.max_age is None or s.age_at_pack != "none" or s.age_at_publish != "none"
+    remedy = "ready, or all for groups in generation too"
+    checks.require(looks, "age_at_pack, age_at_publish", "none", f"another beside max_age = {s.max_age}", remedy)
+    starts = s.max_age is None or s.max_age >= 1 or not s.publish_waits or s.age_at_pack == "none"
+    remedy = "a batch that a publish waits for is packed a version before it is trained; raise the bound"
+    checks.require(starts, "max_age", s.max_age, "at least 1 with publish_waits", remedy)
+    if s.age_action != "wait":
+        return
+    checks.require(s.max_age is not None, "max_age", None, "a number where age_action is wait", "give the bound")
+    bound = "oldest_start where age_action is wait"
+    checks.require(s.order == "oldest_start", "order", s.order, bound, "waiting for the oldest means taking it first")
+    remedy = "an open loop always has a group to wait for; set tickets"
+    checks.require(s.tickets is not None, "tickets", None, "a number where age_action is wait", remedy)
+    least = math.ceil(s.tickets / (s.groups_per_batch * s.batches_per_publish)) - 1
+    remedy = "so many versions pass before the last of the tickets is trained; raise the bound or lower the tickets"
+    checks.require(s.max_age >= least, "max_age", s.max_age, f"at least {least} with {s.tickets} tickets", remedy)
+
+
+def _admission(s: Any) -> None:
+    """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
+    checks.integer("quantum", s.quantum, 1, "a quantum larger than the generator slots is never admitted", len(s.rates))
+    remedy = "a group begins with the first permit that is free; admit one at a time"
+    checks.require(s.permits is None or s.quantum == 1, "quantum", s.quantum, f"1 with permits = {s.permits}", remedy)
+    if s.rounds:
+        # Nothing lets groups in or out between rounds.
+        alone: dict[str, Any] = dict.fromkeys(("tickets", "capacity", "epoch", "permits", "max_age", "window", "lead"))
+        alone |= {"max_uses": 1, "prefetch": 0, "visible": "completion"}
+        for name, value in alone.items():
+            remedy = "a round ends with all of its groups; leave the other setting out, or rounds"
+            checks.require(getattr(s, name) == value, name, getattr(s, name), f"{value} in rounds", remedy)
+        first = ("done", "oldest_start")
+        checks.one_of("order", s.order, first, "a round has all of its groups; take the first of them")
+    if s.publish_waits:
+        open_ahead = s.prefetch > 0 and s.mode != "drain" and s.epoch is None and s.lead != 0
+        remedy = "the batch that a publish waits for has to be generated and packed before it"
+        bound = f"False with prefetch = {s.prefetch}, mode = {s.mode}, epoch = {s.epoch}, lead = {s.lead}"
+        checks.require(open_ahead, "publish_waits", True, bound, remedy)
+    if s.target_staleness is not None:
+        checks.real("target_staleness", s.target_staleness, "give a mean staleness in versions, or None", 0.0)
+        remedy = "permits are the upper bound below which concurrency adapts"
+        checks.require(s.permits is not None, "permits", None, "a number beside target_staleness", remedy)
+    cuts = s.max_age is not None and s.age_action != "wait"
+    loses = s.accept < 1.0 or cuts or (s.capacity is not None and s.overflow == "drop_oldest")
+    if s.epoch is not None:
+        remedy = "an epoch uses every prompt once; choose one of them"
+        checks.require(s.max_uses == 1, "max_uses", s.max_uses, "1 in epochs", remedy)
+        groups = s.epoch * s.groups_per_batch
+        bound = f"a divisor of the {groups} groups of an epoch, and 1 where groups are lost"
+        remedy = "the rest of a quantum would wait for the next epoch for ever; change one of them"
+        checks.require(groups % s.quantum == 0 and (s.quantum == 1 or not loses), "quantum", s.quantum, bound, remedy)
+    if s.tickets is None:
+        return
+    at_publish = s.release == "publish"
+    unit = s.groups_per_batch * (s.batches_per_publish + s.publish_waits if at_publish else 1)
+    # Groups out are whole quanta, so up to quantum - 1 tickets lie idle, how many depends on the returns so far.
+    idle = max((s.tickets + returns * unit) % s.quantum for returns in range(s.quantum))
+    if loses:
+        # Tickets of groups that are lost return one by one.
+        idle = s.quantum - 1
+    bound = f"now or publish with accept = {s.accept}"
+    remedy = "every rejected group would keep its permit, until none is left"
+    checks.require(s.accept == 1.0 or s.release_dropped != "never", "release_dropped", s.release_dropped, bound, remedy)
+    bound = (
+        f"at least {unit + idle}, the groups of a {'publish' if at_publish else 'batch'} and those a quantum of "
+        f"{s.quantum} leaves idle"
+    )
+    remedy = "with fewer the run comes to a standstill; raise the tickets"
+    checks.require(s.tickets - idle >= unit, "tickets", s.tickets, bound, remedy)

@@ -8,7 +8,6 @@ are reused after a group has left. Sample k of the group in row r has row r * N 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -139,97 +138,58 @@ LAYOUT: dict[str, tuple[np.dtype, int]] = {
     **dict.fromkeys(("picks", "hidden", "blocked", "rows"), (_SMALL, 1)),
     **dict.fromkeys(("steps", "marks", "supply_steps"), (_REAL, 2)),
     "taken": (_SMALL, 2),
-    "server": (SERVER, 1),
-    "tree": (NODE, 1),
-    "timed": (TIMED, 1),
-    "again": (AGAIN, 1),
-    "sample": (SAMPLE, 1),
-    "group": (GROUP, 1),
-    "moment": (MOMENT, 1),
-    "batch": (BATCH, 1),
-    "publish": (PUBLISH, 1),
-    "stretch": (STRETCH, 1),
-    "supply": (SUPPLIED, 1),
-    "prompts": (PROMPT, 1),
+    **{name: (kind, 1) for name, kind in (("server", SERVER), ("tree", NODE), ("timed", TIMED), ("again", AGAIN))},
+    **{name: (kind, 1) for name, kind in (("sample", SAMPLE), ("group", GROUP), ("moment", MOMENT), ("batch", BATCH))},
+    **{name: (kind, 1) for name, kind in (("publish", PUBLISH), ("stretch", STRETCH))},
+    **{name: (kind, 1) for name, kind in (("supply", SUPPLIED), ("prompts", PROMPT))},
 }
 """Kind and number of axes of every table of `State`, in the order in which compiled code finds their addresses."""
 SLOT = 3
 """Numbers that stand for a table in the list of addresses: where it begins, and two lengths."""
 
 
-def _behind_addresses() -> dict[str, int]:
-    """Bytes from the first address to each record that is no table; they follow the list one after the other."""
-    places, end = {}, 8 * SLOT * len(LAYOUT)
-    for name, (kind, axes) in LAYOUT.items():
-        if axes == 0:
-            places[name], end = end, end + kind.itemsize
-    return places
-
-
-RECORDS = _behind_addresses()
+RECORDS: dict[str, int] = {}
+for _name, (_kind, _axes) in LAYOUT.items():
+    # One after the other behind the list.
+    if _axes == 0:
+        RECORDS[_name] = 8 * SLOT * len(LAYOUT) + sum(LAYOUT[each][0].itemsize for each in RECORDS)
 """Where settings, run and sums stand, in bytes: compiled code reaches them without a look into the list."""
 
 
-@dataclass(frozen=True, eq=False)
 class State:
-    """One realization: settings, where it stands, sums; tables; heaps, queues and rings.
+    """One realization: its tables under the names of `LAYOUT`, which do not change; `replace` makes another state.
 
-    `decode` and `rate`: speeds by active samples and of places. `keys`, `codes` (a heap) and `queue` belong to the
-    servers, one behind the other; `tree` stands for the heap in the loop of workers. `timed` is the heap of the wall
-    clock; `ranks`, `picks` that of finished groups. `steps` `[samples, turns - 1]`: seconds of environments; `marks`
-    `[V, servers]`: clocks at installs; `taken` `[B, G]`: rows of batches. `supply`, `supply_steps` and `prompts` are
-    draws for groups to be admitted.
-
-    `addresses` `[tables, SLOT]` is what compiled code takes of it; `plain`, `workers`: whether the settings
-    are those of `PLAIN`, of `WORKERS`.
+    `settings`, `run`, `sums`: constants, where it stands, sums. `decode` and `rate`: speeds by active samples and of
+    places. `keys`, `codes` (a heap) and `queue` belong to the servers, one behind the other; `tree` stands for the heap
+    in the loop of workers. `timed` is the heap of the wall clock; `ranks`, `picks` that of finished groups. `steps`
+    `[samples, turns - 1]`: seconds of environments; `marks` `[V, servers]`: clocks at installs; `taken` `[B, G]`: rows
+    of batches. `supply`, `supply_steps` and `prompts` are draws for groups to be admitted. `addresses` `[tables, SLOT]`
+    is what compiled code takes of it; `plain`, `workers`: whether the settings are those of `PLAIN`, of `WORKERS`.
     """
 
-    settings: Table
-    run: Table
-    sums: Table
-    rate: np.ndarray
-    decode: np.ndarray
-    server: Table
-    keys: np.ndarray
-    codes: np.ndarray
-    queue: np.ndarray
-    tree: Table
-    timed: Table
-    ranks: np.ndarray
-    picks: np.ndarray
-    hidden: np.ndarray
-    blocked: np.ndarray
-    free: np.ndarray
-    rows: np.ndarray
-    again: Table
-    targets: np.ndarray
-    pending: np.ndarray
-    sample: Table
-    steps: np.ndarray
-    group: Table
-    moment: Table
-    batch: Table
-    taken: np.ndarray
-    publish: Table
-    marks: np.ndarray
-    stretch: Table
-    histogram: np.ndarray
-    supply: Table
-    supply_steps: np.ndarray
-    prompts: Table
-    scratch: np.ndarray
-    addresses: np.ndarray = field(init=False, repr=False)
-    plain: bool = field(init=False, repr=False)
-    workers: bool = field(init=False, repr=False)
+    addresses: np.ndarray
+    plain: bool
+    workers: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "addresses", _gathered(self))
-        object.__setattr__(self, "plain", has(self.settings, PLAIN))
-        object.__setattr__(self, "workers", of_workers(self.settings))
+    def __init__(self, **tables: Table) -> None:
+        vars(self).update({name: tables.pop(name) for name in LAYOUT})
+        if tables:
+            raise TypeError(f"a state has no {', '.join(tables)}")
+        vars(self).update(addresses=_gathered(self), plain=has(self.settings, PLAIN), workers=of_workers(self.settings))
+
+    def __getattr__(self, name: str) -> Table:
+        raise AttributeError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name} of a state is not assigned: compiled code has the addresses of its tables")
+
+    def replace(self, **tables: Table) -> State:
+        """A state with other tables."""
+        return State(**{name: vars(self)[name] for name in LAYOUT} | tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has addresses of its own."""
-        return _restored, tuple(getattr(self, each.name) for each in fields(self) if each.init)
+        return _restored, ({name: vars(self)[name] for name in LAYOUT},)
 
 
 def _gathered(state: State) -> np.ndarray:
@@ -240,16 +200,17 @@ def _gathered(state: State) -> np.ndarray:
         kind = LAYOUT[name][0]
         place = block[begin : begin + kind.itemsize]
         place[:] = np.frombuffer(getattr(state, name), np.uint8)
-        object.__setattr__(state, name, place.view(kind).view(np.recarray)[0])
+        vars(state)[name] = place.view(kind).view(np.recarray)[0]
         slots[list(LAYOUT).index(name), 0] = place.ctypes.data
     addresses = block[: slots.nbytes].view(np.int64).reshape(slots.shape)
     addresses[:] = slots
     return addresses
 
 
-def _restored(*tables: Any) -> State:
+def _restored(tables: dict[str, Any]) -> State:
     """A state of copied tables. Records that were read from a file do not share their memory; rows of a table do."""
-    return State(*(np.array([table]).view(np.recarray)[0] if table.ndim == 0 else table for table in tables))
+    rows = {name: np.array([tables[name]]).view(np.recarray)[0] for name in RECORDS}
+    return State(**tables | rows)
 
 
 def _slot(state: State, name: str) -> tuple[int, int, int]:

@@ -27,17 +27,13 @@ def ramp(system: Settings, samples: int) -> int:
     size, out, fill = system.groups_per_batch, system.tickets, 0.0
     if out is None:
         out = len(system.rates) + min(system.capacity or 0, len(system.rates)) + system.prefetch * size
-        fill = _filling(system, samples)
+        # The buffer is full after C / ((load - 1) P) batches, by chance alone C^2 / 2 P; 0 where it need not fill up.
+        span = system.batches_per_publish
+        room = min(system.capacity or 0, math.inf if system.max_age is None else (system.max_age + 1) * size * span)
+        used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
+        excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
+        fill = room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
     return max(2 * math.ceil(out / (size * system.batches_per_publish)), math.ceil(2.0 * fill))
-
-
-def _filling(system: Settings, samples: int) -> float:
-    """Batches until the buffer is full, C / ((load - 1) P), by chance alone C^2 / 2 P; 0 where it need not fill up."""
-    size, span = system.groups_per_batch, system.batches_per_publish
-    room = min(system.capacity or 0, math.inf if system.max_age is None else (system.max_age + 1) * size * span)
-    used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
-    excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
-    return room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:
@@ -56,11 +52,9 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     whether the warm-up that the system needs fits into the run.
     """
     settings, run, sums = state.settings, state.run, state.sums
-    # Average staleness over trained groups.
     groups = float(sums.groups)
     cells = state.histogram[: int(np.flatnonzero(state.histogram)[-1]) + 1]
     mean = sums.staleness / groups
-    # Count seconds, batches and losses.
     seconds = float(sums.seconds)
     batches = int(run.finished - settings.warm_up)
     lost = float(sums.dropped_age + sums.dropped_overflow)

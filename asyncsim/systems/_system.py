@@ -1,4 +1,4 @@
-"""The system value: settings of the event model that can be run."""
+"""The system value: settings of the event model that can be run, and the kernel driven and fed until the run ends."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, records
+from asyncsim.base import checks, memory, records
 from asyncsim.base.feeds import EagerFeed
-from asyncsim.systems import _simulating
+from asyncsim.systems import _state
 from asyncsim.systems._settings import PLACES as PLACES
 from asyncsim.systems._settings import Plan, Settings
-from asyncsim.systems._simulating import StalledError as StalledError
 from asyncsim.systems._state import State
+
+_RETAINED = 8 << 20
+"""Arrays up to so many bytes keep their memory in the process for the next simulation."""
+
+
+class StalledError(checks.RunError):
+    """No event is left, or events go on without a batch; the message names who waits for what."""
 
 
 class System(Settings):
@@ -35,13 +41,27 @@ class System(Settings):
         warm: int = 0,
     ) -> State:
         """Kernel state at time 0; with `drawn` false the caller supplies the work of every start."""
-        return _simulating.start(self, Plan(batches, samples_per_group, realization, seed, drawn, record, warm))
+        from asyncsim.systems import _build, _limits
+
+        memory.keep(_RETAINED)
+        checks.integer("batches", batches, 1, "ask for at least one batch")
+        samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
+        bound = "1 where lengths come from the policy"
+        remedy = "a length that changes has no turns; give the system one turn"
+        checks.require(drawn or self.turns == 1, "turns", self.turns, bound, remedy)
+        if drawn:
+            _refuse_divergence(self, samples)
+            _limits.refuse(self, batches, samples, "recorded" if record else "summed")
+        return _build.new_state(self, Plan(batches, samples, realization, seed, drawn, record, warm))
 
     def simulate(
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
     ) -> State:
         """The finished kernel state of one realization, run until the last batch has trained and been published."""
-        return _simulating.simulate(self, Plan(batches, samples_per_group, realization, seed, True, record, warm))
+        state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
+        state, reason = stepped(self, state, _state.UNLIMITED, batches, seed)
+        refuse_standstill(self, state, reason)
+        return state
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
@@ -72,7 +92,7 @@ class System(Settings):
 
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realization", realization, 0, "count realizations from zero")
-        _limits.refuse_tables(self, batches, samples_per_group)
+        _limits.refuse(self, batches, samples_per_group, "tables")
         state = self.simulate(batches, samples_per_group, realization, seed)
         return _record.timeline(self, state, self._header(samples_per_group, tokens, seed, realization))
 
@@ -101,7 +121,7 @@ class System(Settings):
         """`summary` and `timeline` of one realization."""
         from asyncsim.systems import _limits, _record, _summary
 
-        _limits.refuse_tables(self, batches, samples_per_group)
+        _limits.refuse(self, batches, samples_per_group, "tables")
         state = self.simulate(batches, samples_per_group, realization, seed, warm=warm)
         record = _record.timeline(self, state, self._header(samples_per_group, 1, seed, realization))
         return _summary.summary(self, state), record
@@ -123,3 +143,87 @@ class System(Settings):
 
         states = (self.simulate(batches, samples_per_group, m, seed) for m in range(realizations))
         return np.stack([_record.head_staleness(state) for state in states])
+
+
+def _refuse_divergence(s: Settings, samples_per_group: int) -> None:
+    bounded = s.tickets is not None or s.capacity is not None or s.lead is not None or s.rounds
+    if bounded or s.max_age is not None or s.max_uses != 1:
+        return
+    generated, seconds = s.generation_rate(samples_per_group), s.mean_train_time(samples_per_group)
+    ratio = generated * s.accept * seconds / s.groups_per_batch
+    bound = f"a number where {ratio:.4g} groups are generated for each one trained"
+    remedy = "the buffer of an open loop grows without end; set tickets, capacity, max_age or a shorter train_time"
+    checks.require(ratio <= 1.0, "tickets", None, bound, remedy)
+
+
+def stepped(system: Settings, state: State, stop_started: int, stop_finished: int, seed: int) -> tuple[State, int]:
+    """Advance until the kernel needs more than room or draws; the state and the reason."""
+    from asyncsim.systems import _build, _kernel
+
+    while True:
+        reason = _kernel.advance(state, stop_started, stop_finished)
+        if reason == _state.FULL:
+            state = _build.grow(state)
+        elif reason == _state.SUPPLY:
+            _build.refill(system, state, seed)
+        else:
+            return state, reason
+
+
+def refuse_standstill(system: Settings, state: State, reason: int) -> None:
+    """Raise `StalledError` where no event is left, or events go on without training; it says who waits for what."""
+    if reason not in (_state.STALLED, _state.STARVED):
+        return
+    run, now = state.run, float(state.run.now)
+    what = "starved: events go on, but no batch is formed," if reason == _state.STARVED else "stalled"
+    head = f"{system.name}: {what} after {int(run.finished)} batches at {now:g} s"
+    groups = {
+        "in generation": run.in_flight,
+        "await rewards": run.scoring,
+        "await the buffer": run.blocked,
+        "become visible at the next publish": run.hidden,
+    }
+    waiting = [f"{int(count)} groups {words}" for words, count in groups.items() if count]
+    parts = [head, _trainer(system, run), _admission(system, run), *waiting, _remedy(system, run)]
+    raise StalledError("; ".join(parts))
+
+
+def _trainer(s: Settings, run: Any) -> str:
+    if run.wanted and s.mode == "drain":
+        return f"the publish waits for {int(run.in_flight)} groups in generation to drain"
+    return (
+        f"the trainer waits for {s.groups_per_batch} groups that order {s.order} lets it take together, "
+        f"{int(run.ready)} are finished"
+    )
+
+
+def _admission(s: Settings, run: Any) -> str:
+    tickets, free = int(run.tickets), int(run.free)
+    if s.tickets is not None and tickets < s.quantum:
+        out = int(run.admitted - run.gone)
+        lost = s.tickets - tickets - out
+        back = "the next publish" if s.release == "publish" else "the next dequeue"
+        missing = f", {lost} are not with any of them" if lost > 0 else ""
+        return (
+            f"generators wait for {s.quantum} group permits, {tickets} of {s.tickets} are free and {out} are out with "
+            f"groups{missing}; permits return at {back}, those of dropped groups: {s.release_dropped}"
+        )
+    if s.permits is not None and int(run.permitted) >= s.permits:
+        return f"generators wait for a sample permit, all {s.permits} are with samples under way"
+    if free < s.quantum:
+        return f"generators wait for {s.quantum} generator slots, {free} of {len(s.rates)} are free"
+    if s.overflow == "close" and s.capacity is not None and int(run.ready) >= s.capacity:
+        return f"admission is closed while the buffer holds its capacity, {s.capacity} groups"
+    ahead = int(run.packs // s.batches_per_publish - run.installed)
+    if s.lead is not None and ahead > s.lead:
+        return f"generators wait for a publish: {ahead} packed versions ahead, lead = {s.lead}"
+    return "generators are free to go on"
+
+
+def _remedy(s: Settings, run: Any) -> str:
+    out = int(run.admitted - run.gone)
+    if s.tickets is not None and s.release_dropped != "now" and s.tickets - int(run.tickets) > out:
+        return "set release_dropped to now, or drop and reject less"
+    if s.failure_rate > 0.0 and s.failure_rate * s.mean_work() > 1.0 and not s.failure_keeps:
+        return "samples fail before they end: lower failure_rate or set failure_keeps"
+    return "raise tickets, capacity or max_age, or take another order"

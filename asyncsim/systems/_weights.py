@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
+from asyncsim.systems import _engine
 from asyncsim.systems._buffer import show
-from asyncsim.systems._compile import compiled
-from asyncsim.systems._engine import (
-    ROW_MASK,
-    area_to,
-    begin_stretch,
-    clock,
-    heap_code,
-    rate_of,
-    rekey,
-    server_of,
-    set_speed,
-    stamp_start,
-    submit,
-    version_of,
-    waste,
-    work_written,
-    write,
-)
+from asyncsim.systems._compile import clear, compiled
 from asyncsim.systems._groups import adapt
 from asyncsim.systems._heaps import line_of, sort, timed_heapify, timed_move
 from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import EVENT_STEP, QUEUED, REACH_NONE, RESTART, UNSTARTED
-from asyncsim.systems._tables import clear
 
 
 @compiled
 def begin_again(state, code, s, now, at):
     """A sample in a slot throws its tokens away and starts anew."""
-    waste(state, code)
+    _engine.waste(state, code)
     state.sample[code].attempt += 1
-    stamp_start(state, code, now)
-    begin_stretch(state, code, s, at)
+    _engine.stamp_start(state, code, now)
+    _engine.begin_stretch(state, code, s, at)
 
 
 @compiled
@@ -43,8 +26,8 @@ def leave_steps(state, first, last):
     run = state.run
     count = end = 0
     for i in range(run.timed):
-        if state.timed[i].what & 3 == EVENT_STEP and first <= server_of(state, state.timed[i].what >> 2) < last:
-            state.scratch[count] = heap_code(state, state.timed[i].what >> 2)
+        if state.timed[i].what & 3 == EVENT_STEP and first <= _engine.server_of(state, state.timed[i].what >> 2) < last:
+            state.scratch[count] = _engine.heap_code(state, state.timed[i].what >> 2)
             count += 1
         else:
             timed_move(state.timed, end, i)
@@ -60,11 +43,11 @@ def restart(state, first, last, now):
     """Mode restart at an install on servers: whoever has begun there begins again."""
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(first, last):
-        at = clock(state, s, now)
+        at = _engine.clock(state, s, now)
         # Restart samples that write.
         for i in range(state.server[s].heap):
-            code = state.codes[s * settings.room + i] & ROW_MASK
-            done = work_written(state, code, at)
+            code = state.codes[s * settings.room + i] & _engine.ROW_MASK
+            done = _engine.work_written(state, code, at)
             sums.generated += done - state.sample[code].done
             state.sample[code].done = done
             begin_again(state, code, s, now, at)
@@ -72,28 +55,28 @@ def restart(state, first, last, now):
         for i in range(state.server[s].waiting):
             code = state.queue[s * settings.room + (state.server[s].waiting_head + i) % settings.room]
             if state.sample[code].phase == QUEUED:
-                waste(state, code)
+                _engine.waste(state, code)
                 state.sample[code].attempt += 1
                 state.sample[code].phase = UNSTARTED
     # Restart samples that await their work.
     for i in range(run.pending):
         code = state.pending[i]
-        s = server_of(state, code)
+        s = _engine.server_of(state, code)
         if first <= s < last:
-            begin_again(state, code, s, now, clock(state, s, now))
-    rekey(state, now)
+            begin_again(state, code, s, now, _engine.clock(state, s, now))
+    _engine.rekey(state, now)
     # Restart samples in environment steps.
     for i in range(leave_steps(state, first, last)):
-        code = state.scratch[i] & ROW_MASK
-        waste(state, code)
+        code = state.scratch[i] & _engine.ROW_MASK
+        _engine.waste(state, code)
         state.sample[code].attempt += 1
-        s = server_of(state, code)
+        s = _engine.server_of(state, code)
         if settings.environment_holds:
-            stamp_start(state, code, now)
-            write(state, code, s, now)
+            _engine.stamp_start(state, code, now)
+            _engine.write(state, code, s, now)
         else:
             state.sample[code].phase = UNSTARTED
-            submit(state, code, s, now)
+            _engine.submit(state, code, s, now)
 
 
 @compiled
@@ -101,8 +84,8 @@ def read_again(state, code, s, at):
     """One sample's stretch begins anew after what it has to read."""
     settings = state.settings
     cost = (settings.prompt + state.sample[code].done) / settings.prefill_speedup
-    base = at + cost / rate_of(state, code)
-    begin_stretch(state, code, s, base)
+    base = at + cost / _engine.rate_of(state, code)
+    _engine.begin_stretch(state, code, s, base)
 
 
 @compiled
@@ -110,20 +93,20 @@ def prefill_again(state, first, last, now):
     """Mode reprefill at an install on servers: active samples read prompt and tokens again before they go on."""
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(first, last):
-        at = clock(state, s, now)
+        at = _engine.clock(state, s, now)
         for i in range(state.server[s].heap):
-            code = state.codes[s * settings.room + i] & ROW_MASK
-            done = work_written(state, code, at)
+            code = state.codes[s * settings.room + i] & _engine.ROW_MASK
+            done = _engine.work_written(state, code, at)
             sums.generated += done - state.sample[code].done
             # The version has just changed: these tokens are of the one before.
-            state.sample[code].versions += (version_of(state, s) - 1) * (done - state.sample[code].done)
+            state.sample[code].versions += (_engine.version_of(state, s) - 1) * (done - state.sample[code].done)
             state.sample[code].done = done
             read_again(state, code, s, at)
     for i in range(run.pending):
-        s = server_of(state, state.pending[i])
+        s = _engine.server_of(state, state.pending[i])
         if first <= s < last:
-            read_again(state, state.pending[i], s, clock(state, s, now))
-    rekey(state, now)
+            read_again(state, state.pending[i], s, _engine.clock(state, s, now))
+    _engine.rekey(state, now)
 
 
 @compiled
@@ -132,7 +115,7 @@ def pause(state, paused, now):
     settings, run = state.settings, state.run
     run.paused = paused
     for s in range(settings.servers):
-        set_speed(state, s, now)
+        _engine.set_speed(state, s, now)
 
 
 @compiled
@@ -195,17 +178,17 @@ def begin_roll(state, s, now):
     run.install_at = now + settings.sync_time
     if settings.generator_pauses:
         state.server[s].paused = 1
-        set_speed(state, s, now)
+        _engine.set_speed(state, s, now)
 
 
 @compiled
 def roll(state, now):
     """The next server takes over the trainer's weights; whether others are left."""
     settings, s = state.settings, state.run.rolled
-    area_to(state, s, now)
+    _engine.area_to(state, s, now)
     state.server[s].version += 1
     state.server[s].paused = 0
-    set_speed(state, s, now)
+    _engine.set_speed(state, s, now)
     if settings.interrupts:
         switch(state, s, s + 1, now)
     if s + 1 == settings.servers:
@@ -224,7 +207,7 @@ def install(state, now):
     note_levels(state)
     if not settings.rolling:
         for s in range(settings.servers):
-            area_to(state, s, now)
+            _engine.area_to(state, s, now)
     # Move to the new version.
     run.installed = version + 1
     run.syncing = 0

@@ -9,24 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from asyncsim.systems import _state
 from asyncsim.systems._buffer import choose, enter
 from asyncsim.systems._compile import compiled
 from asyncsim.systems._engine import ROW_MASK, account, begin_stretch, heap_code, key_of, stamp_start
 from asyncsim.systems._groups import end_sample, new_group, new_sample, score_sample, train
 from asyncsim.systems._heaps import heapify, line_of
-from asyncsim.systems._state import (
-    ADMIT,
-    DONE_RUN,
-    EVENTS,
-    FULL,
-    GOING,
-    SETTLE,
-    STALLED,
-    STARVED,
-    SUPPLY,
-    TRAINING,
-    WRITING,
-)
 from asyncsim.systems._weights import install, train_end
 
 
@@ -37,7 +25,7 @@ def _next(state):
     if run.busy:
         time = min(time, run.train_end)
     if time == np.inf:
-        return STALLED
+        return _state.STALLED
     time = max(time, run.now)
     seconds = time - run.now
     sums.in_flight += run.in_flight * seconds
@@ -48,9 +36,9 @@ def _next(state):
     run.idle_events += 1
     if run.idle_events > state.settings.patience:
         if not run.busy:
-            return STARVED
+            return _state.STARVED
         run.idle_events = 0
-    return GOING
+    return _state.GOING
 
 
 @compiled
@@ -133,18 +121,18 @@ def _settle(state, stop_started, stop_finished, now):
     """Install and train; the reason to stop."""
     run = state.run
     if run.started >= run.times_drawn:
-        return SUPPLY
+        return _state.SUPPLY
     if run.wanted:
         run.wanted = 0
         install(state, now)
     if run.finished >= stop_finished:
-        return DONE_RUN
+        return _state.DONE_RUN
     if not run.busy and _start_training(state, now):
         if run.started >= stop_started:
-            return TRAINING
+            return _state.TRAINING
         if run.started >= run.times_drawn:
-            return SUPPLY
-    return GOING
+            return _state.SUPPLY
+    return _state.GOING
 
 
 @compiled
@@ -167,7 +155,7 @@ def _admit(state, now, over):
         new_sample(state, code, run.admitted - 1 - run.supplied, state.moment[code].factor)
         stamp_start(state, code, now)
         begin_stretch(state, code, 0, now)
-        state.sample[code].phase = WRITING
+        state.sample[code].phase = _state.WRITING
         place = np.int64(state.group[code].place)
         _put(state, place, key_of(state, code), heap_code(state, code))
         over = -1 if place == over else over
@@ -195,23 +183,23 @@ def _run_events(state, now):
 def _loop(state, stop_started, stop_finished):
     run, over = state.run, -1
     while True:
-        if run.point == EVENTS:
+        if run.point == _state.EVENTS:
             reason = _next(state)
-            if reason != GOING:
+            if reason != _state.GOING:
                 return reason
-            run.point = SETTLE
+            run.point = _state.SETTLE
             over = _run_events(state, run.now)
-        if run.point == SETTLE:
+        if run.point == _state.SETTLE:
             reason = _settle(state, stop_started, stop_finished, run.now)
-            if reason != GOING:
+            if reason != _state.GOING:
                 if over >= 0:
                     _put(state, over, np.inf, 0)
                 return reason
-            run.point = ADMIT
+            run.point = _state.ADMIT
         if not _admit(state, run.now, over):
-            return SUPPLY if run.admitted + 1 - run.supplied > state.prompts.shape[0] else FULL
+            return _state.SUPPLY if run.admitted + 1 - run.supplied > state.prompts.shape[0] else _state.FULL
         over = -1
-        run.point = EVENTS
+        run.point = _state.EVENTS
 
 
 @compiled

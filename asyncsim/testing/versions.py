@@ -14,7 +14,7 @@ from asyncsim.base.checks import ShortRunWarning
 from asyncsim.base.feeds import Source
 from asyncsim.base.laws import empirical, gamma, lognormal
 from asyncsim.base.records import Schedule
-from asyncsim.systems._checking import RELEASES
+from asyncsim.systems._settings import RELEASES
 from asyncsim.systems._system import System
 
 KINDS = ("fixed", "sawtooth", "random", "frozen", "system")

@@ -46,7 +46,7 @@ def test_modules_form_no_circle():
         ("asyncsim.base.showing", "def f():\n    from asyncsim.base import records", 2),
         ("asyncsim.base.showing", "def f():\n    from .records import Estimate", 2),
         ("asyncsim.methods._given", "if TYPE_CHECKING:\n    from asyncsim.methods._method import Method", 2),
-        ("asyncsim.schedules._stepped", "from asyncsim.schedules.coupled import Coupled", 2),
+        ("asyncsim.schedules._delay_report", "from asyncsim.schedules.imposed import Delays", 2),
         ("asyncsim.claims._openloop", "def f():\n    from asyncsim.claims.staleness_rules import _predicted", 3),
     ],
 )

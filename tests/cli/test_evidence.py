@@ -222,7 +222,7 @@ def test_a_digest_follows_the_code_of_trial_and_formula_and_what_they_run_not_it
         "docstring": (own, '"""', '"""Other words. '),
         "a number of the trial": (own, "_ROUNDING = 1e-10", "_ROUNDING = 1e-9"),
         "what it imports": ("asyncsim.claims._trial", "FALSE_FAIL, FALSE_PASS = 1e-3", "FALSE_FAIL, FALSE_PASS = 1e-4"),
-        "what it does not reach": ("asyncsim.systems.verl", "return", "assert True; return"),
+        "what it does not reach": ("asyncsim.systems.families", "return", "assert True; return"),
     }
     digests = {name: edited(change, lambda: fresh(CLAIM)) for name, change in changes.items()}
     same = {name for name, digest in digests.items() if digest == fresh(CLAIM)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asyncsim.app import commands, judgments, page, reporting, verdicts, verifying
+from asyncsim.app import commands, judgments, reporting, verdicts, verifying
 from asyncsim.base import records
 from tests.cli.test_cli import call
 from tests.test_reporting import Page, verdict
@@ -23,9 +23,9 @@ def of(*words: str) -> list[records.Verdict]:
     return [dataclasses.replace(verdict(f"family/{k}"), verdict=word) for k, word in enumerate(words)]
 
 
-def whole(verdicts: list[records.Verdict], seed: int = 0, size: str = "quick", at: Any = None) -> page.Page:
+def whole(verdicts: list[records.Verdict], seed: int = 0, size: str = "quick", at: Any = None) -> judgments.Page:
     """A page of verdicts."""
-    return page.Page(verdicts, {"spec": {"size": size}, "seed": seed}, at)
+    return judgments.Page(verdicts, {"spec": {"size": size}, "seed": seed}, at)
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,16 @@ def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch:
     for each in (loose, curve):
         assert LOOSE in plot(each).get_suptitle()
     assert LOOSE in [text.get_text() for text in plot(curve).axes[0].get_legend().get_texts()]
-    path = reporting.write_report([made, loose], {"seed": 0}, tmp_path / "r.html")
+    path = reporting.write_page(judgments.Page([made, loose], {"seed": 0}), tmp_path / "r.html")
     page = Page(path.read_text(encoding="utf-8"))
     assert f"1 {LOOSE}" in page.text and "1 held" in page.text and "has a term that could be lower" in page.text
     console = commands.console()
     with console.capture() as printed:
         console.print(judgments.table([made, loose], False))
     assert LOOSE in printed.get()
-    plain = Page(reporting.write_report([made], {"seed": 0}, tmp_path / "p.html").read_text(encoding="utf-8"))
+    plain = Page(
+        reporting.write_page(judgments.Page([made], {"seed": 0}), tmp_path / "p.html").read_text(encoding="utf-8")
+    )
     assert "1 held 0 violated 0 inconclusive" in plain.text and f"0 {LOOSE}" not in plain.text
 
 

@@ -85,7 +85,7 @@ slip(171, "systems", "training time per token forgotten in the expected one",
 slip(172, "systems", "staleness from the version at the end of a response", f"{S}._record:head_staleness",
      "state.group.v_head", "state.group.v_done",
      killer="systems/test_contract.py::test_a_preset_follows_its_law[update_on_arrival-trainer]")  # fmt: skip
-slip(173, "systems", "tokens stamped by the version of the token behind them", f"{S}._tokens:_emit",
+slip(173, "systems", "tokens stamped by the version of the token behind them", f"{S}._record:_emit",
      "whole[i] * t / tokens", "whole[i] * (t + 1) / tokens",
      killer="schedules/test_replay.py"
      "::test_fewer_tokens_than_logged_are_those_at_the_same_fractions")  # fmt: skip
@@ -112,24 +112,24 @@ slip(179, "schedules", "fixed: one version too stale", f"{H}.imposed:_behind",
 slip(180, "schedules", "sawtooth: publishes one batch late", f"{H}.imposed:sawtooth",
      "batches_per_publish=every", "batches_per_publish=every + 1",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
-slip(181, "schedules", "random: draws shared between batches", f"{H}.imposed:_drawn",
+slip(181, "schedules", "random: draws shared between batches", f"{H}.imposed:_per",
      "batch * unit.size + unit", "0 * batch + unit",
      killer="comparing/test_attacked.py"
      "::test_every_replicate_has_a_schedule_of_its_own_at_every_look[random]")  # fmt: skip
 slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.imposed:_drawn",
-     "np.searchsorted(cumulative, uniform, side=\"right\")",
-     "np.maximum(np.searchsorted(cumulative, uniform, side=\"right\") - 1, 0)",
+     "np.searchsorted(cumulative, stream.uniform(realization, unit), side=\"right\")",
+     "np.maximum(np.searchsorted(cumulative, stream.uniform(realization, unit), side=\"right\") - 1, 0)",
      killer="schedules/test_imposed.py"
      "::test_random_staleness_has_its_law_and_its_sharing[update]")  # fmt: skip
-slip(183, "schedules", "frozen: weights are renewed", f"{H}.imposed:_first",
-     "np.zeros_like(request.train_version)", "request.train_version",
+slip(183, "schedules", "frozen: weights are renewed", f"{H}.imposed:frozen",
+     "math.inf", "0",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
 slip(184, "schedules", "replay: offset of stamps forgotten", f"{H}._log_versions:Units.stamps",
      "np.where(known, values + offset, 0)", "np.where(known, values, 0)",
      killer="schedules/test_replay.py"
      "::test_a_wrong_offset_or_unit_of_the_table_is_caught[nemo_rl-changes7]")  # fmt: skip
 slip(185, "schedules", "the first batch of a publish is stamped with the publish before",
-     f"{H}._imposed:Imposed.schedule",
+     f"{H}.imposed:Imposed.schedule",
      "np.arange(batches) // self.", "(np.arange(batches) - 1).clip(0) // self.",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
 slip(186, "schedules", "coupled: padded lengths are told to the system", "asyncsim.sampling.drawing:Late.lengths",
@@ -148,7 +148,7 @@ slip(189, "lengths", "exponential: its mean taken for a rate", f"{B}.laws:_value
 slip(190, "lengths", "order statistics counted from the largest", f"{B}.laws:Law.expected_least",
      "_least(self, k, n)", "_least(self, n - k + 1, n)",
      killer="systems/test_redundant.py::test_a_load_counts_the_redundant_samples[places]")  # fmt: skip
-slip(191, "draws", "delays of rewards from the draws of lengths", f"{S}._draws:rewards",
+slip(191, "draws", "delays of rewards from the draws of lengths", f"{S}._build:rewards",
      '"reward seconds"', '"work"',
      killer="systems/test_draws.py::test_no_two_purposes_share_a_draw")  # fmt: skip
 slip(192, "draws", "streams do not depend on their names", f"{B}.rng:Stream.key",

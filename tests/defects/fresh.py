@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from asyncsim.app import page, verifying
+from asyncsim.app import judgments, verifying
 from asyncsim.base import manifest
 from asyncsim.base.files import write_atomically
 from tests.mutation.equivalent import EQUIVALENT
@@ -32,7 +32,7 @@ from tests.mutation.operators import Mutant, mutants, mutated
 from tests.mutation.patching import ROOT
 
 PACKAGE = ROOT / "asyncsim"
-COVERAGE = PACKAGE / "app" / page.COVERAGE
+COVERAGE = PACKAGE / "app" / judgments.COVERAGE
 SLIPS, SECONDS = 40, 300.0
 """Slips that are drawn, and processor seconds after which no further claim is tried on one."""
 WORKERS = int(os.environ.get("WORKERS", "2"))

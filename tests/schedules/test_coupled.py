@@ -13,7 +13,7 @@ from asyncsim.base import rng
 from asyncsim.base.checks import InputError
 from asyncsim.base.feeds import EagerFeed
 from asyncsim.base.laws import constant, empirical, exponential
-from asyncsim.systems import _draws
+from asyncsim.systems import _build
 from asyncsim.systems._system import StalledError
 from tests.systems.settings import FEATURES, systems
 
@@ -80,7 +80,7 @@ def test_given_lengths_give_the_schedule_of_these_lengths(system, batches, seed)
 
     def law(realization, trajectory, version):
         pairs = zip(realization, trajectory, strict=True)
-        works = [_draws.works(system, np.array([t]), int(m), seed)[0] for m, t in pairs]
+        works = [_build.works(system, np.array([t]), int(m), seed)[0] for m, t in pairs]
         return np.array(works)
 
     record = drive(schedules.coupled(system).feed(batches, 2, TOKENS, 2, seed), batches, law)

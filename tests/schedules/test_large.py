@@ -18,9 +18,8 @@ from pyarrow import csv
 
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_read, replay
-from asyncsim.schedules._log_arrow import of_arrow
-from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, ranked, seconds
+from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_table, replay
+from asyncsim.schedules._log_cells import MISSING, Coded, codes, empty, integers, listed, of_arrow, ranked, seconds
 from asyncsim.schedules._log_files import read
 from asyncsim.schedules._log_places import Place, digest, found
 from tests.refusals import refused
@@ -293,7 +292,7 @@ def id_columns(kind: str) -> list[Any]:
 def test_joined_ids_are_numbered_as_tuples_are(kind: str) -> None:
     table = dict(zip("abc", id_columns(kind), strict=False))
     name = "+".join(table)
-    number, tuples = _log_read.cells(table, "sample_id", name), _log_read.cells(table, "batch", name)
+    number, tuples = _log_table._cells(table, "sample_id", name), _log_table._cells(table, "batch", name)
     assert isinstance(number, np.ndarray) and isinstance(tuples, list)
     assert np.array_equal(codes("sample_id", number), codes("sample_id", tuples))
     # A planted defect: numbers joined without a gap between them fall together.

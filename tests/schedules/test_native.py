@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from asyncsim.app import cli, logs
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.schedules import _log_files, _log_pickles, _log_places, _log_rows, _log_stacks, replay
+from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_places, _log_stacks, replay
 from asyncsim.schedules._log_stacks import STACKS
 from asyncsim.schedules._log_writers import WRITERS
 from tests.refusals import refused
@@ -297,11 +297,11 @@ def test_a_single_file_lacks_the_step_of_its_folder(tmp_path: Path) -> None:
 
 def test_names_with_dots() -> None:
     record = {"a": {"b": 1, "c.d": 2}, "a.b": 9, "turns": [{"v": 1}, {"v": 2}], "empty": [], "mixed": [{"v": 1}, {}]}
-    assert _log_rows.inner(record, "a.b") == 9, "a name as it stands comes first"
-    assert _log_rows.inner({"a": {"b": 1}}, "a.b") == 1
-    assert _log_rows.inner(record, "turns.v") == [1, 2]
+    assert _log_cells.inner(record, "a.b") == 9, "a name as it stands comes first"
+    assert _log_cells.inner({"a": {"b": 1}}, "a.b") == 1
+    assert _log_cells.inner(record, "turns.v") == [1, 2]
     for name in ("a.x", "x.y", "turns.w", "empty.v", "mixed.v", "turns.v.w"):
-        assert _log_rows.inner(record, name) is _log_rows.LACKING, name
+        assert _log_cells.inner(record, name) is _log_cells.LACKING, name
 
 
 PLAIN = "sample_id={0}id,start_version={0}v,train_version={0}t"
@@ -425,10 +425,10 @@ def test_a_pickle_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: 
 
 
 def test_names_that_a_pickle_may_have_build_nothing_else() -> None:
-    for module, name in _log_pickles.PLAIN:
+    for module, name in _log_lines.PLAIN:
         assert module.split(".")[0] in ("collections", "numpy", "builtins") and name not in ("eval", "exec", "getattr")
-    with pytest.raises(_log_pickles._Refused):
-        _log_pickles._Plain(io.BytesIO(pickle.dumps(Path("x")))).load()
+    with pytest.raises(_log_lines._Refused):
+        _log_lines._Plain(io.BytesIO(pickle.dumps(Path("x")))).load()
 
 
 def test_a_folder_without_logs_and_a_pattern_that_nothing_fits(tmp_path: Path) -> None:

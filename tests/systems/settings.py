@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 from hypothesis import strategies as st
 
+from asyncsim.base import rng, rng_compiled
 from asyncsim.base.laws import empirical
-from asyncsim.systems import _draws
-from asyncsim.systems._checking import RELEASES
+from asyncsim.systems import _build
+from asyncsim.systems._settings import RELEASES
 from asyncsim.systems._system import System
 from asyncsim.testing.versions import MODES, SMOOTH, plain_systems
 
@@ -260,6 +262,24 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
     return System("random", {}, **found)
 
 
+@numba.njit
+def exponential_of(draw, rate):
+    return -np.log1p(-draw) / rate
+
+
+def failures_of(system, samples, attempts, realization, seed):
+    """Units of work that attempts write before they fail, by the kernel's expression, to the bit."""
+    if system.failure_rate == 0.0:
+        return np.full(np.broadcast_shapes(np.shape(samples), np.shape(attempts)), np.inf)
+    draw = rng_compiled.uniform(rng.Stream(seed, _build.FAILURE), realization, samples, attempts)
+    return exponential_of(draw, system.failure_rate)
+
+
+def choices_of(batches, draws, realization, seed):
+    """Uniform numbers of the choice of batches under order random."""
+    return rng_compiled.uniform(rng.Stream(seed, _build.CHOICE), realization, batches, 0, draws)
+
+
 def draws_of(system, batches, samples, seed, realization=0):
     """The draws of a system as the functions that the twin asks."""
     at = {"realization": realization, "seed": seed}
@@ -272,14 +292,14 @@ def draws_of(system, batches, samples, seed, realization=0):
 
     size = samples + system.redundant if system.work_by == "group" else 1
     return SimpleNamespace(
-        work=lambda sample: one(of(_draws.works), sample // size),
-        reward=lambda sample: one(of(_draws.rewards), sample),
-        environment=lambda sample, turn: one(of(_draws.environments), sample, turn),
-        failure=lambda sample, attempt: one(of(_draws.failures), sample, attempt),
-        difficulty=lambda group: one(of(_draws.difficulties), group),
-        accepted=lambda group: system.accept == 1.0 or one(_draws.acceptances, group) < system.accept,
-        uniform=lambda batch, draw: one(_draws.choices, batch, draw),
-        train_times=_draws.train_times(system, batches, samples, realization, seed).tolist(),
+        work=lambda sample: one(of(_build.works), sample // size),
+        reward=lambda sample: one(of(_build.rewards), sample),
+        environment=lambda sample, turn: one(of(_build.environments), sample, turn),
+        failure=lambda sample, attempt: one(of(failures_of), sample, attempt),
+        difficulty=lambda group: one(of(_build.difficulties), group),
+        accepted=lambda group: system.accept == 1.0 or one(_build.acceptances, group) < system.accept,
+        uniform=lambda batch, draw: one(choices_of, batch, draw),
+        train_times=_build.train_times(system, batches, samples, realization, seed).tolist(),
     )
 
 

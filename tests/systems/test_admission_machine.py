@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from asyncsim.base.laws import empirical, lognormal
-from asyncsim.systems import _draws, _kernel
+from asyncsim.systems import _build, _kernel
 from asyncsim.systems import _state as k
-from asyncsim.systems._simulating import stepped
-from asyncsim.systems._system import System
+from asyncsim.systems._system import System, stepped
 from tests.systems.recount import LAWS, Counted, broken, may_stall
 from tests.systems.settings import systems
 
@@ -51,7 +50,7 @@ class Stepper:
             codes = self.state.pending[: self.state.run.pending]
             row, inside = np.divmod(codes, self.state.settings.samples)
             number = self.state.group.number[row].astype(np.int64) * self.state.settings.samples + inside
-            self.state.sample.work[codes] = _draws.works(self.system, number, 0, self.seed)
+            self.state.sample.work[codes] = _build.works(self.system, number, 0, self.seed)
         elif self.why == k.PUBLISHED:
             _kernel.rekey(self.state)
 

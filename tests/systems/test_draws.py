@@ -9,8 +9,9 @@ import pytest
 
 from asyncsim.base import rng
 from asyncsim.base.laws import exponential
-from asyncsim.systems import _draws
+from asyncsim.systems import _build
 from asyncsim.systems._system import System
+from tests.systems import settings
 
 COUNT = 400
 ONE = exponential(1.0)
@@ -32,14 +33,14 @@ SYSTEM = System(
 """Everything random has one law, so that equal numbers come from equal draws."""
 
 PURPOSES = {
-    "work": lambda s, numbers: _draws.works(s, numbers, 0, 7),
-    "reward": lambda s, numbers: _draws.rewards(s, numbers, 0, 7),
-    "environment": lambda s, numbers: _draws.environments(s, numbers, np.array(1), 0, 7),
-    "difficulty": lambda s, numbers: _draws.difficulties(s, numbers, 0, 7),
-    "failure": lambda s, numbers: _draws.failures(s, numbers, np.array(0), 0, 7),
-    "training": lambda s, numbers: _draws.train_times(s, len(numbers), 1, 0, 7),
-    "order": lambda s, numbers: -np.log1p(-_draws.choices(numbers, np.array(0), 0, 7)),
-    "acceptance": lambda s, numbers: -np.log1p(-_draws.acceptances(numbers, 0, 7)),
+    "work": lambda s, numbers: _build.works(s, numbers, 0, 7),
+    "reward": lambda s, numbers: _build.rewards(s, numbers, 0, 7),
+    "environment": lambda s, numbers: _build.environments(s, numbers, np.array(1), 0, 7),
+    "difficulty": lambda s, numbers: _build.difficulties(s, numbers, 0, 7),
+    "failure": lambda s, numbers: settings.failures_of(s, numbers, np.array(0), 0, 7),
+    "training": lambda s, numbers: _build.train_times(s, len(numbers), 1, 0, 7),
+    "order": lambda s, numbers: -np.log1p(-settings.choices_of(numbers, np.array(0), 0, 7)),
+    "acceptance": lambda s, numbers: -np.log1p(-_build.acceptances(numbers, 0, 7)),
 }
 
 
@@ -62,13 +63,13 @@ def test_no_two_purposes_share_a_draw():
 def test_draws_depend_on_realization_and_seed(purpose):
     numbers = np.arange(50)
     draw = {
-        "work": partial(_draws.works, SYSTEM),
-        "reward": partial(_draws.rewards, SYSTEM),
-        "difficulty": partial(_draws.difficulties, SYSTEM),
-        "environment": lambda n, m, seed: _draws.environments(SYSTEM, n, np.array(1), m, seed),
-        "failure": lambda n, m, seed: _draws.failures(SYSTEM, n, np.array(0), m, seed),
-        "training": lambda n, m, seed: _draws.train_times(SYSTEM, len(n), 1, m, seed),
-        "order": lambda n, m, seed: _draws.choices(n, np.array(0), m, seed),
+        "work": partial(_build.works, SYSTEM),
+        "reward": partial(_build.rewards, SYSTEM),
+        "difficulty": partial(_build.difficulties, SYSTEM),
+        "environment": lambda n, m, seed: _build.environments(SYSTEM, n, np.array(1), m, seed),
+        "failure": lambda n, m, seed: settings.failures_of(SYSTEM, n, np.array(0), m, seed),
+        "training": lambda n, m, seed: _build.train_times(SYSTEM, len(n), 1, m, seed),
+        "order": lambda n, m, seed: settings.choices_of(n, np.array(0), m, seed),
     }[purpose]
     first = draw(numbers, 0, 0)
     assert common(first, draw(numbers, 1, 0)) == common(first, draw(numbers, 0, 1)) == 0
@@ -85,5 +86,5 @@ def test_a_run_trains_for_seconds_that_are_no_works():
 
 
 def test_training_times_from_a_later_batch_are_those_of_one_draw():
-    whole = _draws.train_times(SYSTEM, 50, 1, 0, 3)
-    assert np.array_equal(whole[20:], _draws.train_times(SYSTEM, 30, 1, 0, 3, 20))
+    whole = _build.train_times(SYSTEM, 50, 1, 0, 3)
+    assert np.array_equal(whole[20:], _build.train_times(SYSTEM, 30, 1, 0, 3, 20))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from asyncsim import systems as presets
 from asyncsim.base.laws import Law, constant, empirical, lognormal
 from asyncsim.systems._system import StalledError, System
-from asyncsim.systems._tokens import token_versions
 from tests.systems import processes
 from tests.systems.histories import differences, of_timeline, of_twin, select
+from tests.systems.recount import token_versions
 from tests.systems.settings import CORNERS, FEATURES, corners, draws_of, shared_systems, systems
 from tests.systems.twin import Endless, Stalled, Twin
 

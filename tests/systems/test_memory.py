@@ -232,5 +232,5 @@ def test_the_estimate_is_not_far_below_what_happens(system, batches, samples, se
 @pytest.mark.parametrize("configuration", range(3))
 def test_no_preset_is_refused_at_ten_thousand_batches(case, configuration):
     built, samples = case_system(case, configuration)
-    _limits.refuse_endless(built, 10_000, 16, record=False)
-    _limits.refuse_endless(built, 1_000, samples, record=True)
+    _limits.refuse(built, 10_000, 16, "summed")
+    _limits.refuse(built, 1_000, samples, "recorded")

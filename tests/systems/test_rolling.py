@@ -12,8 +12,8 @@ from asyncsim import claims
 from asyncsim.base import laws
 from asyncsim.schedules import coupled
 from asyncsim.systems._system import System
-from asyncsim.systems._tokens import token_versions
 from tests.refusals import refused
+from tests.systems.recount import token_versions
 from tests.systems.test_twin import by_hand
 
 

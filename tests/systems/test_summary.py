@@ -12,7 +12,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems import _summary
 from asyncsim.systems._system import StalledError, System
-from asyncsim.systems._tokens import token_versions
+from tests.systems.recount import token_versions
 from tests.systems.settings import MODES, systems
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from asyncsim import claims
-from asyncsim.app.formulas import GREEK, rendered
+from asyncsim.app.reporting import GREEK, rendered
 from asyncsim.claims.staleness_rules import _unticketed
 from asyncsim.plotting import plot
 from tests.test_reporting import verdict

@@ -11,9 +11,8 @@ from functools import wraps
 import numpy as np
 
 from asyncsim.systems import _state as k
-from asyncsim.systems._simulating import refuse_standstill, stepped
 from asyncsim.systems._state import State
-from asyncsim.systems._system import System
+from asyncsim.systems._system import System, refuse_standstill, stepped
 
 
 @dataclass(frozen=True)

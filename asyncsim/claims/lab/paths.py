@@ -15,7 +15,7 @@ from asyncsim.claims.lab.runs import descent, run
 from asyncsim.claims.lab.threshold import crossing, grown
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running.spec import Spec
-from asyncsim.schedules._imposed import Imposed
+from asyncsim.schedules.imposed import Imposed
 
 ITERATE = Metric("iterate", lambda step: step.weights["parameters"][:, 0])
 """First coordinate of the iterate that the update finds, `[R]`."""

@@ -13,7 +13,7 @@ from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
-from asyncsim.schedules._imposed import Imposed, Request
+from asyncsim.schedules.imposed import Imposed, Request
 
 GRID = 48
 _GROWTH = 1e4

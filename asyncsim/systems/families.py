@@ -1,0 +1,387 @@
+"""Trainers of a family: those of the PyTorch team, ROLL, slime with miles, verl with VCPO's setting of it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+from asyncsim.base import checks
+from asyncsim.systems._knobs import (
+    ALONE,
+    ahead,
+    choice,
+    count,
+    given,
+    groups_of,
+    limit,
+    optional,
+    preset,
+    samples,
+    settings,
+    share,
+    source,
+    whether,
+)
+
+
+@source("meta-pytorch/torchforge@6e77f0b", "2025-11-15", "src/forge/actors/replay_buffer.py")
+@preset("torchforge", "rollout_threads")
+def torchforge(
+    batch_size: int = count("P in groups"),
+    max_policy_age: int = count("m in versions", 1, "count versions", 0),
+    max_buffer_size: int | None = given("in groups, P at least, or None", None),
+    max_resample_count: int = count("how often a group may be used again", 0, "count further uses", 0),
+    rollout_threads: int = count("C in groups", 1),
+) -> dict[str, Any]:
+    """torchforge: a replay buffer sampled at random, from which what is older than a step or so is evicted.
+
+    An open loop of C groups, random batches of what is at most m versions old: staleness 0 .. m, hard.
+
+    With a slow trainer all of a default run is 1 version old; law `systems/mean-staleness-identity` with drops. A full
+    buffer loses its oldest; in the revision read it forgets its size at the first eviction. The stamp is the
+    generator's version, in publishes; a generator finishes its requests before it takes new weights (drain), so all
+    tokens of a sample have it.
+
+    >>> torchforge(2, rollout_threads=2, length=1.0, train_time=2.5).staleness(5, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    return settings(
+        rollout_threads,
+        batch_size,
+        capacity=optional("max_buffer_size", max_buffer_size, batch_size, f"hold a batch of batch_size = {batch_size}"),
+        overflow="drop_oldest",
+        max_uses=1 + max_resample_count,
+        order="random",
+        max_age=max_policy_age,
+        mode="drain",
+    )
+
+
+_FRACTION = 0.3
+
+
+@source("pytorch/torchtitan@b5bcd76", "2026-08-21", "torchtitan/experiments/rl/controller.py")
+@preset("torchtitan; the window is that of MiniMax (2605.26494)", "target_offpolicy_steps")
+def torchtitan(
+    num_prompts_per_train_step: int = count("P in groups"),
+    target_offpolicy_steps: int = count("S' in steps", remedy="count steps", low=0),
+    window_fraction: float | None = given("f in 0 .. 1, or None", _FRACTION),
+    windowed_fifo_batches: int | str | None = given(
+        'w in batches, or None, or "unset" for the earlier revision, beside which f has its default', "unset"
+    ),
+) -> dict[str, Any]:
+    """torchtitan RL: an active buffer sized by the target staleness, consumed first in first out within a window.
+
+    K = (S' + 1) P tickets back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
+
+    Laws `systems/cap-binds` and `systems/hard-bounds`. A window that is a share f of the buffer has W = max(1, floor(f
+    K)). Without f the order is strict, W = 1: exactly S'. Later revisions have a window of w batches instead, W = w P,
+    bound S' + w, and None means no window: soft. Torchtitan stamps the oldest version of a sample; a step is a publish.
+    Groups that are filtered out give their slot back at once.
+
+    >>> torchtitan(4, 2, None, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, target = num_prompts_per_train_step, target_offpolicy_steps
+    window = _window(window_fraction, windowed_fifo_batches, batch, (target + 1) * batch)
+    return ahead(batch, target, order="oldest_start", window=window)
+
+
+def _window(fraction: float | None, batches: int | str | None, batch: int, tickets: int) -> int | None:
+    """Groups of the window in either revision."""
+    if batches != "unset":
+        bound, remedy = "left out beside windowed_fifo_batches", "no revision has both; choose one window"
+        checks.require(fraction == _FRACTION, "window_fraction", fraction, bound, remedy)
+        number = optional("windowed_fifo_batches", batches, 1, "count batches")
+        return None if number is None else number * batch
+    if fraction is None:
+        return 1
+    remedy = "give a share of the buffer, or None for strict order"
+    return max(1, math.floor(checks.real("window_fraction", fraction, remedy, 0.0, 1.0, open_low=True) * tickets))
+
+
+_SOURCE = "ROLL Flash (2510.11345)"
+
+
+@source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/generate_scheduler.py")
+@preset(_SOURCE, "async_generation_ratio")
+def roll_single_turn(
+    rollout_batch_size: int = count("P in groups"),
+    async_generation_ratio: float = share("a >= 1 in batches", 1, "0 is synchronous; give batches ahead", 1.0),
+    is_use_additional_prompts: bool = whether("additional groups run", False, "say whether more prompts run"),
+    max_additional_running_prompts: int = count("how many", 16, low=0),
+) -> dict[str, Any]:
+    """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted.
+
+    K = P + ceil(a P) tickets back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
+
+    No group of a later step is trained while one of an earlier step runs (`systems/hard-bounds`). With an integer a all
+    mass is on a when generation is ahead. At every install what is older than ceil(a) is cut, ready or running; that
+    happens with additional prompts only, which K grows by. There they start while fewer than so many run, however many
+    are finished. ROLL stamps the step at which sampling was asked for.
+
+    >>> roll_single_turn(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    batch, extra = rollout_batch_size, max_additional_running_prompts * is_use_additional_prompts
+    tickets, oldest = batch + math.ceil(batch * async_generation_ratio) + extra, math.ceil(async_generation_ratio)
+    age = {"max_age": oldest, "age_at_pack": "none", "age_at_publish": "all", "age_reference": "submit"}
+    return settings(tickets, batch, tickets=tickets, order="version_strict", mode="reprefill", **age)
+
+
+@source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/rollout_scheduler.py")
+@preset(_SOURCE, "num_env_groups")
+def roll_environment_groups(
+    num_env_groups: int = count("E"),
+    max_traj_per_env: int = count("T, episodes of an environment in a batch", 1, "count episodes"),
+    async_generation_ratio: int = count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
+    group_size_redundancy: int = count(
+        "samples of an episode beyond those of a group", 0, "count samples beyond those of a group", 0
+    ),
+) -> dict[str, Any]:
+    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps.
+
+    E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
+
+    Every environment group plays its episodes one after the other, and a batch takes T of each in their order. No
+    episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode is stamped with
+    the step that created it. It is cut when that is more than a steps ago: ready at the dequeue, running or ready at
+    the install. With whole batches that never happens. With a redundancy so many samples more are started, and the
+    first that are in are kept (`systems/first-k-length-bias`). In ROLL the others run on in vain, here they are
+    cancelled.
+
+    >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    age: dict[str, Any] = {"max_age": async_generation_ratio, "age_at_publish": "all", "age_reference": "submit"}
+    batch, extra = num_env_groups * max_traj_per_env, group_size_redundancy
+    return ahead(batch, async_generation_ratio, num_env_groups, redundant=extra, order="target", **age)
+
+
+@source("THUDM/slime@624b824", "2026-08-21", "train_async.py")
+@preset("slime", "rollout_batch_size")
+def slime_train_async(
+    rollout_batch_size: int = count("P in groups"),
+    update_weights_interval: int = count("n in rollouts", 1, "count rollouts"),
+) -> dict[str, Any]:
+    """slime train_async: the next rollout runs while this one trains, weights move every few of them.
+
+    K = q = C = P, back at the dequeue, a publish after every n rollouts, drained: staleness 0 or 1, mean 1 / n.
+
+    Only the first rollout behind a publish was generated before it; in batches the age cycles through 1 .. n. Hard, law
+    `systems/cap-binds` with K = M / n at the dequeue. slime stamps no version here, it counts rollouts.
+
+    >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    """
+    batch, every = rollout_batch_size, update_weights_interval
+    return settings(
+        batch, batch, batches_per_publish=every, tickets=batch, release="dequeue", quantum=batch, mode="drain"
+    )
+
+
+@source("THUDM/slime@624b824", "2026-08-21", "slime/rollout/fully_async_rollout.py")
+@preset("slime", "sglang_server_concurrency")
+def slime_fully_async(
+    rollout_batch_size: int = count("P in groups"),
+    sglang_server_concurrency: int = count("permits of an engine, C in all, P at least", 512),
+    engines: int = count("engines", 1, "count engines"),
+) -> dict[str, Any]:
+    """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
+
+    An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P + 1 at most; soft.
+
+    Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C permits,
+    which every sample takes, serves the samples of all engines in turn. The next rollout is collected while this one
+    trains, and the publish waits for it. Law `systems/mean-staleness-identity` with O, the groups outstanding at a
+    publish, below 2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go on
+    from their tokens. slime stamps the versions of engine calls when they return.
+
+    >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 3.0, 3.0, 4.0]
+    """
+    batch, places = rollout_batch_size, sglang_server_concurrency * engines
+    bound, remedy = f"at least rollout_batch_size / engines = {batch} / {engines}", "the buffer has to hold a rollout"
+    checks.require(places >= batch, "sglang_server_concurrency", sglang_server_concurrency, bound, remedy)
+    queue = {"prefetch": 1, "capacity": places, "overflow": "close", "publish_waits": True}
+    return settings(places, batch, slots=places, mode="reprefill", **queue)
+
+
+@source("radixark/miles@31f1ca9", "2026-08-21", "miles/rollout/fully_async_data_buffer.py")
+@preset("miles", "async_max_concurrent_samples")
+def miles(
+    rollout_batch_size: int = count("P in groups"),
+    max_weight_staleness: int | None = limit("m in publishes, or None", "count publishes", 0),
+    async_data_buffer_capacity_factor: float = share("c >= 1 in batches", 2.0, "hold a batch", 1.0),
+    async_unused_samples_handler: str = choice("drop or retry", ("drop", "retry"), "say what becomes of stale groups"),
+    pause_generation_mode: str = choice(
+        "retract or in_place", ("retract", "in_place"), "say how samples see new weights"
+    ),
+    async_max_concurrent_samples: int | None = limit("for C whole groups (else P)", "count samples"),
+    num_steps_per_rollout: int = count("U", 1, "count updates on a rollout"),
+    n_samples_per_prompt: int = count("samples of a group, as in the run", 1, "count samples"),
+) -> dict[str, Any]:
+    """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
+
+    C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c + 1 where the trainer is slower.
+
+    Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, and the publish waits
+    for it: that is the 1. A limit m cuts at the dequeue, by the version at which the group's first engine call returned
+    and that of the engines then. One publish later, when the batch trains, 0 .. m + 1 is hard in that stamp only. A
+    group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are
+    recommended, an update on each.
+
+    >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    """
+    batch, concurrent, steps = rollout_batch_size, async_max_concurrent_samples, num_steps_per_rollout
+    return settings(
+        batch if concurrent is None else max(1, concurrent // n_samples_per_prompt),
+        batch,
+        prefetch=1,
+        capacity=int(async_data_buffer_capacity_factor * batch),
+        # The engines' version at the dequeue is one below that at which the batch trains.
+        max_age=None if max_weight_staleness is None else max_weight_staleness + 1,
+        age_action="drop" if async_unused_samples_handler == "drop" else "requeue",
+        age_reference="end",
+        mode="reprefill" if pause_generation_mode == "retract" else "keep",
+        publish_waits=True,
+        recommended={"minibatches": steps, "cut": "samples"} if steps > 1 else {},
+    )
+
+
+_PARTIAL = whether("samples go on after a publish", True, "say whether samples go on after a publish")
+_MINI_BATCH = count("groups of a mini-batch")
+_PARTS = count("mini-batches of a batch of P groups, an update on each", 1)
+_CONCURRENT = count("groups at once in a replica, C in all, of which K at most are used at once", 16)
+_REPLICAS = count("inference replicas", 1, "count inference replicas")
+_TAU = "give the share of a publish window to run ahead"
+
+
+@source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/fully_async_policy/fully_async_rollouter.py")
+@preset("verl's fully asynchronous policy", "concurrent_samples_per_replica")
+def verl_fully_async(
+    ppo_mini_batch_size: int = _MINI_BATCH,
+    staleness_threshold: float = share("tau >= 0", 0.1, _TAU),
+    trigger_parameter_sync_step: int = count("S in batches", 4, "count batches"),
+    require_batches: int = _PARTS,
+    partial_rollout: bool = _PARTIAL,
+    concurrent_samples_per_replica: int = _CONCURRENT,
+    replicas: int = _REPLICAS,
+) -> dict[str, Any]:
+    """verl fully asynchronous: generation runs ahead by a fraction of a publish window.
+
+    M = P S groups a publish, K = int((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
+
+    tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
+    `systems/cap-binds`. With partial rollouts single samples are unbounded. Without them (drain) they stay in 0 ..
+    ceil(tau), by `systems/hard-bounds`. verl stamps the parameter version at start and end of a sample; its histogram
+    uses the end. The queue holds K groups and drops the oldest, which the tickets never let happen; a dropped group
+    counts until the publish.
+
+    >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    """
+    # In the order of verl's factors, whose rounding decides on the last ticket.
+    tickets = int(ppo_mini_batch_size * require_batches * (staleness_threshold + 1) * trigger_parameter_sync_step)
+    bound = f"such that at most {checks.LARGEST} groups are out"
+    fits = tickets <= checks.LARGEST
+    checks.require(fits, "staleness_threshold", staleness_threshold, bound, "give the share of a window")
+    return settings(
+        concurrent_samples_per_replica * replicas,
+        ppo_mini_batch_size * require_batches,
+        batches_per_publish=trigger_parameter_sync_step,
+        servers=replicas,
+        tickets=tickets,
+        release_dropped="publish",
+        capacity=tickets,
+        overflow="drop_oldest",
+        mode="reprefill" if partial_rollout else "drain",
+        recommended={"minibatches": require_batches} if require_batches > 1 else {},
+    )
+
+
+@source("mit-han-lab/vcpo@c7f030f", "2026-03-02", "recipe/fully_async_policy/fully_async_rollouter.py")
+@preset("VCPO (2602.17616)", "concurrent_samples_per_replica")
+def vcpo(
+    ppo_mini_batch_size: int = _MINI_BATCH,
+    staleness_threshold: float = share("k >= 0 (up to 128 in the recipes)", 128, _TAU),
+    trigger_parameter_sync_step: int = count("S in batches", 1, "count batches"),
+    require_batches: int = _PARTS,
+    partial_rollout: bool = _PARTIAL,
+    concurrent_samples_per_replica: int = _CONCURRENT,
+    replicas: int = _REPLICAS,
+) -> dict[str, Any]:
+    """VCPO: the fully asynchronous recipe of verl, published after every batch, run far ahead.
+
+    K = int((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
+
+    Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
+    version 0, so no batch is older than its own number. Staleness 128 takes 128 batches. The recipe logs the gap to the
+    version at a sample's end, which understates that of its head. Its fork calls `concurrent_samples_per_replica`
+    `bsz_per_dp_rank`.
+
+    >>> vcpo(2, 3, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]
+    """
+    return inspect.unwrap(verl_fully_async)(**locals())
+
+
+@source("verl-project/verl@1dda039", "2026-08-22", "verl/trainer/ppo/v1/replay_buffer.py")
+@preset("verl's v1 trainer, separate_async", "num_warmup_batches")
+def verl_separate_async(
+    train_batch_size: int = samples("M, groups of a publish, in mini-batches of P = M / S"),
+    num_warmup_batches: int = count("w", 1, "count batches", 0),
+    parameter_sync_step: int = count("S in batches", 4, "count batches"),
+    max_off_policy_threshold: int = count("in versions", 8, "count versions, the first included"),
+    max_off_policy_strategy: str = choice("drop or wait", ("drop", "wait"), "say what too old means"),
+) -> dict[str, Any]:
+    """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions.
+
+    K = (w + 1) M tickets back at the publish, oldest start first, staleness 0 .. threshold - 1.
+
+    The threshold counts the versions from the first token to training, both included: the limit is m = threshold - 1
+    publishes from the head. Strategy drop cuts older groups at packing and replaces each by a new prompt, mean below w.
+    Strategy wait forms no batch while a sample in flight is due, mean w. Laws `systems/cap-binds` and
+    `systems/hard-bounds`.
+
+    >>> verl_separate_async(4, 2, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
+    [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    warm, every, strategy = num_warmup_batches, parameter_sync_step, max_off_policy_strategy
+    limit = max_off_policy_threshold
+    batch = groups_of("train_batch_size", train_batch_size, every, "parameter_sync_step")
+    bound = f"at least num_warmup_batches + 1 = {warm + 1} with strategy wait"
+    checks.require(strategy == "drop" or limit > warm, "max_off_policy_threshold", limit, bound, "raise it")
+    tickets = (warm + 1) * train_batch_size
+    return settings(
+        tickets,
+        batch,
+        batches_per_publish=every,
+        tickets=tickets,
+        # A dropped group is replaced by one prompt; all others come a publish at a time.
+        quantum=1 if strategy == "drop" else train_batch_size,
+        order="oldest_start",
+        max_age=limit - 1,
+        age_action=strategy,
+        mode="reprefill",
+    )
+
+
+@source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/one_step_off_policy/ray_trainer.py")
+@preset("verl's one-step-off recipe", "groups_per_batch", ALONE)
+def one_step_off(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
+    """One step off-policy (verl one-step-off): the next batch is generated while this one trains.
+
+    Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.
+
+    K = q = C = P, tickets return at the dequeue: law `systems/cap-binds`, and since every sample is drained each single
+    group has it. The recipe stamps nothing; a batch is one publish, in updates the staleness is U + j. With
+    `train_time=0` the publish comes before the admission and nothing is stale.
+
+    >>> one_step_off(4).schedule(4, 2, 1, 1, seed=0).staleness().max(axis=(0, 2, 3, 4)).tolist()
+    [0.0, 1.0, 1.0, 1.0]
+    """
+    batch = groups_per_batch
+    return settings(batch, batch, tickets=batch, release="dequeue", quantum=batch, mode="drain")
