@@ -87,7 +87,7 @@ def shown(
 
 def _law(finding: Finding) -> str:
     """Which distribution the staleness follows, in three lines."""
-    from asyncsim.diagnosing.ages import HARMLESS
+    from asyncsim.diagnosing.findings import HARMLESS
 
     cause = f" ({finding.cause})" if finding.cause else ""
     lines = [f"{finding.question}: {finding.verdict}{cause}", f"  {finding.sentence} [{finding.claim}]"]

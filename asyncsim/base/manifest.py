@@ -35,8 +35,8 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     """
     commit, dirty = _checkout(Path(__file__).resolve().parents[1])
     # Code that computed on a GPU has imported the library that names it.
-    torch = sys.modules.get("torch")
-    known = torch is not None and torch.cuda.is_available()
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    known = cuda is not None and cuda.is_available()
     return {
         "asyncsim": version_of("asyncsim"),
         "commit": commit,
@@ -46,7 +46,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "accelerator": None if device == "cpu" else torch.cuda.get_device_name() if known else "unknown",
+        "accelerator": None if device == "cpu" else cuda.get_device_name() if known else "unknown",
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": None if spec is None else plain(dict(spec)),
         "seed": seed,

@@ -347,15 +347,15 @@ class Trace:
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
         # Bound updates and realizations.
         total, highest = self.schedule.batches * self.passes, self.schedule.realizations
-        rising = bool((self.updates[1:] > self.updates[:-1]).all())
-        rising &= U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
-        for name, values, right, bound in (
+        inside = U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
+        rising = inside and bool((self.updates[1:] > self.updates[:-1]).all())
+        for name, values, well, bound in (
             ("updates", self.updates, rising, f"ascending in [0, {total})"),
             ("diverged", self.diverged, ((self.diverged >= -1) & (self.diverged < total)).all(), f"in [-1, {total})"),
             ("realization", self.realization, ((self.realization >= 0) & (self.realization < highest)).all(),
              f"in [0, {highest})"),
         ):  # fmt: skip
-            checks.require(bool(right), f"trace.{name}", values.tolist(), bound, "run it again")
+            checks.require(bool(well), f"trace.{name}", values.tolist(), bound, "run it again")
 
 
 def _name_setting(knobs: Iterable[str], values: Iterable[float], form: str) -> str:

@@ -141,6 +141,17 @@ def tried(claim: type[Claim]) -> Trial:
     )
 
 
+def terms_of(
+    formula: Callable[[Any, float, str], Quantities], *names: str
+) -> dict[str, Callable[[Any, float], Quantities]]:
+    """Terms of a bound that one formula of the point, the factor and the name gives."""
+
+    def term(name: str) -> Callable[[Any, float], Quantities]:
+        return lambda s, factor: formula(s, factor, name)
+
+    return {name: term(name) for name in names}
+
+
 def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
     """The term of a bound that is one of its quantities whole."""
     return lambda s, factor: {quantity: factor * s.predict()[quantity]}

@@ -81,6 +81,10 @@ class MeanWeight(PolicyPair, Claim):
     def predict(s) -> dict[str, float]:
         return _quantities(1.0, s._second(), s.samples)
 
+    def _product(s, power: int) -> float:
+        """E of a power of what stands above the ratio's line, over all tokens."""
+        return float((softmax(s.logits[0]) * softmax(s.logits[1]) ** power).sum()) ** s.horizon
+
     def check(s) -> dict[str, float]:
         counts = compositions(s.horizon, s.behavior_logits.size)
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
@@ -93,10 +97,7 @@ class MeanWeight(PolicyPair, Claim):
     wrong = {
         "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(s._second() / s.samples)},
         "sd of a single weight": lambda s: _quantities(1.0, s._second(), 1.0),
-        "ratio without its denominator": lambda s: _quantities(
-            *(float((softmax(s.logits[0]) * softmax(s.logits[1]) ** power).sum()) ** s.horizon for power in (1, 2)),
-            s.samples,
-        ),
+        "ratio without its denominator": lambda s: _quantities(s._product(1), s._product(2), s.samples),
     }
 
     points = (_SHORT, _LONG)
