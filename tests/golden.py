@@ -22,6 +22,7 @@ from asyncsim.app import verifying
 from asyncsim.base import plugins, workers
 from asyncsim.base.checks import InputError
 from tests.contracts import laboratory
+from tests.systems import contract
 
 LISTED = (
     *("tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates"),
@@ -105,8 +106,20 @@ def refusals():
                 for bad in BAD:
                     call = f"{kind}/{name}({argument}={bad!r})"
                     given = {argument: bad}
-                    found[call] = answer(lambda k=kind, n=name, g=given: laboratory.make(k, n, **g), False)
+                    if kind == "systems":
+                        found[call] = answer(lambda make=factory, n=name, g=given: make(**{**settings(n), **g}), False)
+                    else:
+                        found[call] = answer(lambda k=kind, n=name, g=given: laboratory.make(k, n, **g), False)
     return found
+
+
+def settings(preset):
+    """What a preset needs at least."""
+    knobs = next(case[0] for name, case in contract.CASES.items() if name.partition(" ")[0] == preset)
+    takes = contract.parameters(preset)
+    if "service" in takes:
+        return {**knobs, "service": 1.0}
+    return {**knobs, "length": 1.0, **({"load": 0.5} if "load" in takes else {"train_time": 1.0})}
 
 
 def known(kind):
