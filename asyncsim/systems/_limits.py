@@ -48,9 +48,8 @@ def refuse(s: Settings, batches: int, samples: int, what: str) -> None:
     if size.events > EVENTS or not checks.fits(getattr(size, what)):
         size = expected(s, batches, samples)
     bound = f"at most {EVENTS:.0e} in a realization"
-    remedy = (
-        f"{size.groups:.3g} groups are generated for {batches} batches: lower updates or train_time, or raise length"
-    )
+    remedy = f"{size.groups:.3g} groups are generated for {batches} batches: "
+    remedy += "lower updates or train_time, or raise length"
     checks.require(size.events <= EVENTS, "expected events", float(f"{size.events:.3g}"), bound, remedy)
     name = "tables" if what == "tables" else "events"
     checks.memory({name: (int(min(getattr(size, what), 1e30)), LOWER)})

@@ -231,17 +231,17 @@ def test_an_output_that_fails_loses_no_other(tmp_path: Path, monkeypatch: pytest
 
 
 def test_every_reason_of_a_lost_output_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    files = streams.Files()
+    files = streams.Files({"plot": Path("a.png"), "save": Path("a.npz"), "json": None})
     for error in (OSError(28, "No space left on device"), MemoryError(), ValueError("two\nlines")):
 
         def fail(path: Path, error: Exception = error) -> None:
             raise error
 
-        assert not files.write("--plot", Path("a.png"), fail)
-    assert files.write("--save", Path("a.npz"), lambda path: None) and not files.write("--json", None, fail)
+        assert not files.write("plot", fail)
+    assert files.write("save", lambda path: None) and not files.write("json", fail)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3 and all(line.startswith("asyncsim: --plot = 'a.png': must be written (") for line in lines)
-    assert files.status(1) == streams.LOST and streams.Files().status(1) == 1
+    assert files.status(1) == streams.LOST and streams.Files({}).status(1) == 1
 
 
 class Broken(io.StringIO):
