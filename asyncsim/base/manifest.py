@@ -34,9 +34,12 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     ({'learning_rate': 0.1}, 3, True)
     """
     commit, dirty = _checkout(Path(__file__).resolve().parents[1])
-    # Code that computed on a GPU has imported the library that names it.
-    torch = sys.modules.get("torch")
-    known = torch is not None and torch.cuda.is_available()
+    accelerator = None
+    if device != "cpu":
+        # Code that computed there has imported the library that names the GPU.
+        torch = sys.modules.get("torch")
+        known = torch is not None and torch.cuda.is_available()
+        accelerator = torch.cuda.get_device_name() if torch is not None and known else "unknown"
     return {
         "asyncsim": version_of("asyncsim"),
         "commit": commit,
@@ -46,7 +49,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "accelerator": None if device == "cpu" else torch.cuda.get_device_name() if known else "unknown",
+        "accelerator": accelerator,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": None if spec is None else plain(dict(spec)),
         "seed": seed,

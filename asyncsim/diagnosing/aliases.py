@@ -31,7 +31,8 @@ def _table(text: str) -> list[Alias]:
     rows, source = list[Alias](), ""
     for line in text.strip().splitlines():
         if line.startswith(" "):
-            rows.append(Alias(*line.split(maxsplit=2), source))
+            column, quantity, scope = line.split(maxsplit=2)
+            rows.append(Alias(column, quantity, scope, source))
         else:
             source = line.removesuffix(":")
     return rows
