@@ -22,6 +22,7 @@ NAMED = 6
 """Metrics that the short form of a trace names."""
 LONGEST = 480
 """Signs of that form."""
+ARRAYS = ("updates", "parameters", "diverged", "realization")
 ENDS = 24
 """Rows that a notebook shows of it."""
 
@@ -290,8 +291,8 @@ class Trace:
         files.save_arrays(path, "trace", arrays, records.plain(scalars))
 
     def _packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and scalars as files hold them; `_read` is the way back."""
-        arrays = {name: getattr(self, name) for name in ("updates", "parameters", "diverged", "realization")}
+        """Arrays and scalars as files hold them."""
+        arrays = {name: getattr(self, name) for name in ARRAYS}
         arrays |= {f"metrics/{k}": v for k, v in self.metrics.items()}
         arrays |= {f"accumulated/{k}": v for k, v in self.accumulated.items()}
         schedule, described = self.schedule.packed()
@@ -303,29 +304,16 @@ class Trace:
         """Read a trace; a file damaged, too big, of another kind or of another format version is refused by name."""
         arrays, scalars = files.load_arrays(path, "trace")
         with files.well_formed(path, "trace"):
-            return cls._read(arrays, scalars)
-
-    @classmethod
-    def _read(cls, arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> Trace:
-        groups: dict[str, dict[str, np.ndarray]] = {"metrics": {}, "accumulated": {}, "schedule": {}}
-        plain = {}
-        for name, value in arrays.items():
-            group, _, rest = name.partition("/")
-            if rest:
-                groups[group][rest] = value
-            else:
-                plain[name] = value
-        trace = cls(
-            groups["metrics"],
-            plain["updates"],
-            groups["accumulated"],
-            plain["parameters"],
-            plain["diverged"],
-            plain["realization"],
-            records.Schedule.unpacked(groups["schedule"], scalars["schedule"]),
-            scalars["header"],
-        )
-        trace._check()
+            groups: dict[str | None, dict[str, np.ndarray]]
+            groups = {None: {}, "metrics": {}, "accumulated": {}, "schedule": {}}
+            for name, value in arrays.items():
+                group, separator, rest = name.partition("/")
+                groups[group if separator else None][rest if separator else name] = value
+            own = {name: groups[None][name] for name in ARRAYS}
+            schedule = records.Schedule.unpacked(groups["schedule"], scalars["schedule"])
+            header, more = scalars["header"], groups["accumulated"]
+            trace = cls(groups["metrics"], accumulated=more, schedule=schedule, header=header, **own)
+            trace._check()
         return trace
 
     def _check(self) -> None:
