@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
@@ -62,7 +62,7 @@ class LateBreak(Broken):
 
 
 def broken(value):
-    return Broken(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__}, value=value)
+    return Broken(**{f.name: getattr(BANDIT, f.name) for f in fields(BANDIT)}, value=value)
 
 
 class Hungry(type(BANDIT)):
@@ -73,7 +73,7 @@ class Hungry(type(BANDIT)):
 
 
 def hungry():
-    return Hungry(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__})
+    return Hungry(**{f.name: getattr(BANDIT, f.name) for f in fields(BANDIT)})
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Odd(SoftmaxBandit):
 
 
 def odd(change):
-    return Odd(**{f: getattr(BANDIT, f) for f in BANDIT.__dataclass_fields__}, change=change)
+    return Odd(**{f.name: getattr(BANDIT, f.name) for f in fields(BANDIT)}, change=change)
 
 
 SPEAKER = sim.policies.causal_lm(recipe={"steps": 0, "width": 16, "layers": 1, "heads": 2, "hidden": 16})
