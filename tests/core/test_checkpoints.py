@@ -189,7 +189,7 @@ def whole(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", [0.0, 0.35, 0.8])
+@pytest.mark.parametrize("place", [0.35, 0.8])
 def test_a_killed_run_goes_on_to_the_same_bits(kind, place, tmp_path):
     made, trace = whole(kind)
     last = -(-made.replicates // made.together) - 1
