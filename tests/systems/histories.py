@@ -69,10 +69,10 @@ def of_timeline(timeline):
     return found
 
 
-def differences(first, second, relative=0.0, columns=COLUMNS):
+def differences(first, second, relative=0.0):
     """Cells that differ, as (table, column, number of the row, values); times by more than `relative`."""
     found = []
-    for table, names in columns.items():
+    for table, names in COLUMNS.items():
         if len(first[table]) != len(second[table]):
             found.append((table, "rows", len(first[table]), len(second[table])))
         for n, rows in enumerate(zip(first[table], second[table], strict=False)):
@@ -84,11 +84,3 @@ def apart(a, b, relative):
     if isinstance(a, float) and isinstance(b, float) and a != b:
         return not abs(a - b) <= relative * max(1.0, abs(a))
     return a != b
-
-
-def select(history, names):
-    """The rows of some columns: `names` by table."""
-    return {
-        table: [tuple(row[COLUMNS[table].index(name)] for name in columns) for row in history[table]]
-        for table, columns in names.items()
-    }

@@ -1,164 +1,16 @@
-"""The plain program by itself: what it conserves on random systems, defects that the ledger sees, cases by hand."""
+"""The plain program by itself: cases by hand."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from asyncsim.base.laws import constant, empirical
+from asyncsim.base.laws import constant
 from asyncsim.systems._system import System
-from tests.systems import ledger, processes
-from tests.systems.histories import differences, of_twin, select
-from tests.systems.settings import FEATURES, draws_of, shared_systems, systems
 from tests.systems.twin import Endless, Stalled, Twin
-from tests.systems.twin_servers import Servers
 
-SIZE = {"batches": st.sampled_from([9, 5, 14, 2, 1]), "samples": st.integers(1, 3), "seed": st.integers(0, 5)}
 EVENTS = 1000
-
-
-class Audited(Twin):
-    """A twin whose books are looked through after every settle."""
-
-    def settle(self):
-        super().settle()
-        self.found = getattr(self, "found", set()) | ledger.audit(self)
-
-
-def run(kind, system, batches, samples, seed):
-    twin = kind(system, samples, draws_of(system, batches, samples, seed))
-    with suppress(Stalled, Endless):
-        twin.run(batches, EVENTS)
-    return twin
-
-
-@pytest.mark.parametrize("feature", FEATURES)
-@settings(max_examples=20)
-@given(data=st.data(), **SIZE)
-def test_every_run_conserves(feature, data, batches, samples, seed):
-    twin = run(Audited, data.draw(systems(must=(feature,))), batches, samples, seed)
-    assert not twin.found and not ledger.broken(twin)
-
-
-class Forgets(Audited):
-    """A cut group keeps its ticket."""
-
-    def leave(self, group, fate):
-        held = self.tickets
-        super().leave(group, fate)
-        self.tickets = held
-
-
-class Flatters(Audited):
-    """A group that leaves is counted as trained."""
-
-    def leave(self, group, fate):
-        super().leave(group, "trained")
-
-
-class StampsLate(Audited):
-    """A start is stamped with the version that follows."""
-
-    def begin(self, sample):
-        super().begin(sample)
-        sample.v_start += 1
-
-
-class LosesLess(Audited):
-    """What a restart costs is not written down."""
-
-    def lose(self, sample):
-        wasted = sample.wasted
-        super().lose(sample)
-        sample.wasted = wasted
-
-
-class GivesTwice(Audited):
-    """A place is given back twice."""
-
-    def generation_over(self, sample):
-        super().generation_over(sample)
-        if self.groups[sample.group].missing == 0:
-            self.free.append(sample.place)
-
-
-class ReadsTooEarly(Audited):
-    """The group being trained still counts as outstanding at the install."""
-
-    def levels(self):
-        found = super().levels()
-        return {**found, "outstanding": found["outstanding"] + 1}
-
-
-class TakesTheOld(Audited):
-    """The age rule looks one version too far."""
-
-    def over_age(self, group):
-        stamp = self.stamp(group)
-        return stamp is not None and self.planned() - stamp > self.s.max_age + 1
-
-
-class AsksAgain(Audited):
-    """A cut target is lost."""
-
-    def leave(self, group, fate):
-        super().leave(group, fate)
-        self.returned.pop()
-
-
-class SlipsIn(Audited):
-    """A server lets one sample more in than it has slots."""
-
-    def leave_slot(self, sample):
-        Servers.leave_slot(self, sample)
-        self.server(sample).held -= 1
-
-
-class PermitsTwo(Audited):
-    """A sample that ends gives two permits back."""
-
-    def give_back(self, sample):
-        self.permitted -= sample.permit
-        super().give_back(sample)
-
-
-CUTTING = {"max_age": 0, "age_at_pack": "all", "order": "freshest", "tickets": 6, "train_time": 0.5}
-TARGETS = {**CUTTING, "order": "target"}
-DEFECTS = [
-    (Forgets, "tickets", CUTTING),
-    (Flatters, "fates", CUTTING),
-    (StampsLate, "versions", {}),
-    (LosesLess, "work", {"mode": "restart"}),
-    (GivesTwice, "places", {}),
-    (ReadsTooEarly, "installs", {}),
-    (TakesTheOld, "ages", CUTTING),
-    (AsksAgain, "prompts", TARGETS),
-    (SlipsIn, "slots", {"slots": 2}),
-    (PermitsTwo, "permits", {"permits": 3}),
-]
-
-
-def plain(**changes):
-    base = {
-        "length": empirical([0.5, 1.0, 3.0]),
-        "rates": (1.0,) * 6,
-        "groups_per_batch": 2,
-        "tickets": 6,
-        "train_time": 0.75,
-    }
-    return System("plain", {}, **{**base, **changes})
-
-
-@pytest.mark.parametrize(("defect", "law", "changes"), DEFECTS, ids=lambda value: getattr(value, "__name__", ""))
-def test_the_ledger_sees(defect, law, changes):
-    system = plain(**changes)
-    sound, twin = run(Audited, system, 12, 2, 0), run(defect, system, 12, 2, 0)
-    assert not sound.found and not ledger.broken(sound)
-    assert law in {*twin.found, *ledger.broken(twin)}
 
 
 def by_hand(works, train_times, batches, samples=1, rewards=(), environments=(), failures=(), **changes):
@@ -327,24 +179,3 @@ def test_a_standstill_and_an_endless_run_are_named(monkeypatch):
             "batches_per_publish": 2,
         }
         by_hand([1.0], [8.0] * 3, 3, **options)
-
-
-@settings(max_examples=40)
-@given(system=systems(exact=False), **SIZE)
-def test_smooth_runs_conserve(system, batches, samples, seed):
-    twin = run(Audited, system, batches, samples, seed)
-    assume(twin.trained == batches)
-    assert not twin.found and not ledger.broken(twin)
-
-
-@settings(max_examples=60)
-@given(system=shared_systems(), **SIZE)
-def test_the_simpy_program_tells_the_same_story(system, batches, samples, seed):
-    twin = run(Twin, system, batches, samples, seed)
-    program = processes.Program(system, samples, draws_of(system, batches, samples, seed))
-    if twin.trained < batches:
-        with pytest.raises(RuntimeError, match="No scheduled events left"):
-            program.run(batches)
-        return
-    mine = select(of_twin(twin), processes.NAMES)
-    assert differences(program.run(batches).history(), mine, 1e-9, processes.NAMES) == []
