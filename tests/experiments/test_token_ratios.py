@@ -44,17 +44,6 @@ def test_asynchronous_samples_are_as_stale_as_the_ratio_says(ratio):
 
 
 @pytest.mark.committed
-def test_words_follow_from_intervals_at_rates_inside_the_grid(rows):
-    own = rows[rows.word.notna()]
-    assert len(own) == 24 + 36 and rows.reason.isna().all()
-    assert (own.low <= own.difference).all() and (own.difference <= own.high).all()
-    assert (own[own.word == "better"].low > 0).all() and (own[own.word == "worse"].high < 0).all()
-    equal = own[own.word == "equal"]
-    assert (equal.low > -league.SMALLEST).all() and (equal.high < league.SMALLEST).all()
-    assert (rows[rows.rate.notna()].tried >= 11).all()
-
-
-@pytest.mark.committed
 def test_what_the_entries_say_is_what_the_rows_hold(rows):
     told = figure.numbers(rows)
     assert sum(int(told[word]) for word in ("worse", "equal", "better", "undecided")) == int(told["judged"]) == 24
