@@ -273,10 +273,6 @@ def _forget_answers(tree):
     tree["feed"]["answers"][:] = 1.0
 
 
-def _forget_previous(tree):
-    tree["recorder"]["previous"] *= float("nan")
-
-
 def _forget_ring(tree):
     tree["recorder"]["accumulators"][0]["ring"][:] = 0.0
 

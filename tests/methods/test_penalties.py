@@ -92,17 +92,6 @@ def test_the_directions_differ():
     assert min((one - two).abs().max(), (one - three).abs().max(), (two - three).abs().max()) > 0.01
 
 
-@seeds
-def test_the_ratio_of_the_token_leaves_states_as_mu_visits_them(seed, tokens, drift):
-    chain = Chain(seed, T=tokens, drift=drift)
-    reference = chain.rows(chain.reference)
-    for name in ("k2", "straight_through"):
-        close(mean(chain, name, ratio="token"), per_state(chain, forward(reference), by="old"))
-    close(mean(chain, "exact"), per_state(chain, forward(reference), by="old"))
-    close(mean(chain, "exact", reverse=True), per_state(chain, backward(reference), by="old"))
-    close(mean(chain, "k3", ratio="token"), per_state(chain, backward(reference), by="old"))
-
-
 @pytest.mark.parametrize("name", ["k2", "k3", "straight_through"])
 def test_without_a_ratio_old_data_gives_another_gradient(name):
     chain = Chain(1, drift=1.0)
