@@ -69,3 +69,11 @@ def test_the_applied_weight_knows_of_a_mask_that_needs_no_sign():
     ):
         seen = step_given(sim.methods.reinforce(), {"log_prob": now}, {"log_prob": then}, torch.ones_like(now))
         assert getattr(M, name)().weight.applied(seen).item() == pytest.approx(expected)
+
+
+def test_kpop_asks_both_directions():
+    """KL(0.02, 0.001) = 0.041 and KL(0.001, 0.02) = 0.016: the larger one decides, whichever policy is which."""
+    between = M.kpop(0.03, kl=0.0)
+    assert moved(between, 0.02, 0.001, 1.0) == moved(between, 0.001, 0.02, 1.0) == 0.0
+    wide = M.kpop(0.045, kl=0.0)
+    assert moved(wide, 0.02, 0.001, 1.0) == pytest.approx(20.0) and moved(wide, 0.001, 0.02, 1.0) == pytest.approx(0.05)

@@ -237,3 +237,18 @@ def test_a_task_without_a_greedy_response_is_named():
         sim.tasks.frozen_lake(), sim.schedules.fixed(0), method, sim.chain(), samples_per_group=2, updates=1
     )
     refused("pays a whole response", sim.run, spec, seed=1, progress=False)
+
+
+def test_the_penalty_of_a_task_is_in_the_returns():
+    """r less beta (log pi - log reference) of every token from there on."""
+    task = sim.tasks.token_bandit(actions=3, horizon=3, kl_coef=0.3)
+    spec = sim.Spec(
+        task,
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(sim.advantages.reinforce_plus_plus()),
+        sim.chain(sim.updates.sgd(1.0)),
+        samples_per_group=5,
+        updates=3,
+    )
+    plain = spec.replace(task=sim.tasks.token_bandit(actions=3, horizon=3))
+    assert (sim.run(spec, seed=1).parameters != sim.run(plain, seed=1).parameters).any()

@@ -13,6 +13,7 @@ from tests.contracts.families import surrogates
 from tests.contracts.families._paper import Paper, opened, ours
 from tests.contracts.laboratory import case, make, names, step_with
 from tests.methods.by_hand import close, in_one, weights
+from tests.refusals import refused
 
 M = sim.methods
 
@@ -143,3 +144,14 @@ def test_what_is_partly_ours_says_so():
     )
     assert M.m2po_mask(over="all").status == "reconstruction"
     assert all("econstruction" in getattr(M, name).__doc__ for name in made)
+
+
+def test_unknown_staleness_closes():
+    """A missing version is no version 0: the token is left out, and counted."""
+    staleness = torch.tensor([[math.nan], [3.0], [math.nan], [0.0]]).double()
+    log_prob = torch.full((4, 1), -1.0).double()
+    method, settings = M.a3po(), {"advantages": torch.ones(4).double(), "staleness": staleness}
+    found = method.weigh(log_prob, log_prob, **settings)
+    assert found.score_weight.flatten().tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert found.statistics["unknown_staleness"].tolist() == [0.5]
+    refused("staleness", lambda: method.weigh(log_prob, log_prob, advantages=torch.ones(4).double()))

@@ -104,3 +104,15 @@ def test_delight_tells_rare_successes_from_rare_failures():
         found = M.delight(0.5).weight.score_weight(seen, one).flatten().tolist()
         assert found == pytest.approx([advantage * x for x in expected], abs=1e-12)
     assert gate[2] > 0.99
+
+
+def test_topr_roll_asks_the_reward_and_multiplies_by_the_advantage():
+    """A rewarded sample below its group's mean is pushed down at full weight; the other way round it is tapered."""
+    method = M.topr_roll(2.0, 0.5)
+    log_prob = torch.tensor([0.25, 0.25, 0.25, 4.0]).double().log().reshape(4, 1) - 9.0
+    behavior = torch.full((4, 1), -9.0).double()
+    rewards = torch.tensor([0.5, 0.0, -1.0, 0.0]).double()
+    advantages = torch.tensor([-1.0, 1.0, -1.0, 1.0]).double()
+    found = method.weigh(log_prob, behavior, rewards=rewards, advantages=advantages)
+    close(found.score_weight.flatten(), [-2.0, 0.125, -0.125, 0.5])
+    assert M.topr_roll().on_policy == "policy gradient" != method.on_policy
