@@ -1,7 +1,5 @@
 """Calls that end in a refusal."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncsim.base.checks import InputError

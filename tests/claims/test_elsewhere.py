@@ -3,8 +3,6 @@
 False alarm of each sampled claim <= 1e-3 at a fixed seed. The planted defect: a trial that ignores a key of its point.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

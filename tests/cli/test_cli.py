@@ -1,7 +1,5 @@
 """The command line: what it prints, writes and answers to bad input."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

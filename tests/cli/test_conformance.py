@@ -1,7 +1,5 @@
 """`asyncsim conformance`: what it prints, writes and answers, by exit status."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

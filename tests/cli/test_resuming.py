@@ -1,7 +1,5 @@
 """`asyncsim run` with checkpoints and logs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Systems on the command line: words of limits and laws, headers, runs that are refused or too short."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`asyncsim timeline`: the keys of its JSON, laws beside what is realized, settings of the model, trace files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

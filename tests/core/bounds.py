@@ -3,8 +3,6 @@
 `bounds.json` holds them; `python -m tests.core.bounds` writes it anew where a bound has been changed on purpose.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """Bad input is answered by one line that names field, value, bound and remedy, never by a deep traceback."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Bounds to the point, and numbers that are taken by default: what small changes of the code had left unnoticed."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

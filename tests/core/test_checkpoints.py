@@ -1,7 +1,5 @@
 """A run that was killed goes on from its checkpoint to the bits of an unbroken one; nothing else is taken up."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

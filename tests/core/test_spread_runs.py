@@ -1,7 +1,5 @@
 """Runs whose blocks are trained by several processes: the same bits, one bar, and clean ends."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import signal

@@ -5,8 +5,6 @@ it, and names the first five that fail. `python -m tests.defects --map [NUMBER .
 plants without a row (all of them after `--map --anew`). Both write TABLE.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

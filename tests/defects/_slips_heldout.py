@@ -17,8 +17,6 @@ one in every run that was tried), 293 ends the process (memory out of bounds), 2
 Claims written after this page may look at it: then it is held out no longer, and a new one has to be drawn.
 """
 
-from __future__ import annotations
-
 import functools
 
 from tests.defects.plants import PLANTS, Patches, Plant

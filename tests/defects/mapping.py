@@ -5,8 +5,6 @@ each defect and measures the claims that execute it, the quickest first, until t
 inconclusive, or holds without being tight, has not seen it; one that fell over is told apart.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """A checkout of its own with the real machinery and experiments of no cost, run as commands."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

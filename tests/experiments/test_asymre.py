@@ -1,7 +1,5 @@
 """AsymRE: committed limits against the projection, beside rules that would not pass; words against intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

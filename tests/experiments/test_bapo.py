@@ -1,7 +1,5 @@
 """BAPO rebuilt: what a step does to entropy, by enumeration; sums of the experiment, figures that show the rows."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

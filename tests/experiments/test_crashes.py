@@ -1,7 +1,5 @@
 """Whatever moment a run is killed at or a disk is full, what is left reads as whole rows or says how to go on."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The delightful gate rebuilt: what is enumerated, where its cosine goes, and committed rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ Rows are those of the quick settings, made once. False alarms: 18 shares at 6 st
 or more, 1e-4 together were seeds not fixed; everything else is deterministic or far from its limit.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The experiments on language models: what they measure, that it can fail, what their rows hold and figures show."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

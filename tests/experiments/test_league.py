@@ -1,7 +1,5 @@
 """The league and ROLL Flash: their rows against what must hold exactly, beside what would not pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """M2PO rebuilt: its rule against the clip on equal batches, sums of the experiment, figures that show the rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """AReaL, PipelineRL, rivals of VCPO and GAC: committed rows against what must hold, beside what would not pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

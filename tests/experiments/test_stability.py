@@ -1,7 +1,5 @@
 """The experiment on stability: its measurement can fail, its rows are complete, its figure and gallery quote them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The runner and its store, on an experiment of three settings in a folder of its own."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

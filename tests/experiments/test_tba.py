@@ -1,7 +1,5 @@
 """TBA rebuilt: mean dynamics against the product's own population, what it is made of, rows within what is possible."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Token against sequence ratios, and asynchronous beside synchronous training: specs, rows and what is said of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baselines on stale batches: sampled against exact moments, known means, planted mistakes, and the figure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

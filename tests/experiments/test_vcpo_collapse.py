@@ -1,7 +1,5 @@
 """Alarms before collapse: the protocol on runs whose answer is known, with what would not pass, and the figure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """VCPO taken apart: controls keep what they claim to keep, differences are paired, the figure shows the rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

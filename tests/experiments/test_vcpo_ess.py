@@ -3,8 +3,6 @@
 Comparisons are at 6 standard errors (t with 15 degrees of freedom or more: 3e-5 each, were seeds not fixed).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

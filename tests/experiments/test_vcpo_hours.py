@@ -1,7 +1,5 @@
 """Hours to a return: the measurement on curves whose answer is known, laws on its rows, and the figure."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

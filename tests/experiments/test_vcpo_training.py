@@ -1,7 +1,5 @@
 """VCPO's training curves: exact returns, what counts as a collapse, which arm collapses, and a figure of the rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Thresholds from the data of a step: scopes, masses, statistics that fail closed; P3O and SAT by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

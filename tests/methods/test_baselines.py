@@ -1,7 +1,5 @@
 """Baselines: numbers by hand, and leaving out by deleting."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import math

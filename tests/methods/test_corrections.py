@@ -1,7 +1,5 @@
 """V-trace, Retrace and n-step returns against written-out sums, and the methods on them from run to run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

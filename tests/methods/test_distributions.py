@@ -1,7 +1,5 @@
 """Score centering, and the optimal token baseline by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Masks and weights of samples: bounds, denominators, what fails closed, what is reported."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

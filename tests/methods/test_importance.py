@@ -1,7 +1,5 @@
 """Importance sampling against enumeration of a token bandit; normalization and prefixes by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

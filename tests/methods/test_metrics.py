@@ -1,7 +1,5 @@
 """Metrics: what they must not see, what they must, and numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

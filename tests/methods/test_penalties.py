@@ -1,7 +1,5 @@
 """Mean gradients of KL penalties by enumeration, on a bandit and on a chain of two tokens; edges and bad input."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

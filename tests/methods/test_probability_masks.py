@@ -1,7 +1,5 @@
 """Masks in probabilities by hand: which moves they stop, in which direction a divergence is taken, what pulls back."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

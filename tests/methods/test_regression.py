@@ -1,7 +1,5 @@
 """Regressions and methods without ratios: where every weight vanishes, which optimum they have, what they leave out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

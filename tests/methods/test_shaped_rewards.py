@@ -1,7 +1,5 @@
 """Advantages that shape rewards, against enumeration and loops: best of k, likelihood, rewards apart, whole steps."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

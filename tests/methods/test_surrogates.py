@@ -1,7 +1,5 @@
 """PPO and its relatives by hand: where bands end, where weights peak, which policy a ratio refers to."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokens selected by covariance, and trust regions by entropy: by hand, and against the draws of the release."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Weighted scores by hand: where weights peak and end, what decides between two branches."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

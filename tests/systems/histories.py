@@ -1,7 +1,5 @@
 """Everything that happened in a run as rows of plain values: from the twin, from a timeline, and where they differ."""
 
-from __future__ import annotations
-
 COLUMNS = {
     "samples": (
         *("sample", "group", "place", "server", "rate", "work", "attempt", "wasted"),

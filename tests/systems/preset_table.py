@@ -1,7 +1,5 @@
 """What every preset must set, written by hand: settings that are not named are those of the model's defaults."""
 
-from __future__ import annotations
-
 import inspect
 
 from asyncsim import systems as presets

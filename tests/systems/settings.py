@@ -1,7 +1,5 @@
 """Random systems for hypothesis, and their draws as plain functions of single entities."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 

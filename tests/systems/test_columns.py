@@ -1,7 +1,5 @@
 """Columns of the kernel's tables are copies of their fields."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The kernel against a program that shares no line with it, on whole histories, and its laws of conservation."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from itertools import pairwise
 

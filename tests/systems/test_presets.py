@@ -1,7 +1,5 @@
 """Presets at the laws that the literature states for them, refused inputs, saved files."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

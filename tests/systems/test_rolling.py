@@ -1,7 +1,5 @@
 """Weights that arrive server by server: stamps, tokens and pauses by hand, records that are checked, refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

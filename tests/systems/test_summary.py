@@ -1,7 +1,5 @@
 """The summary of a run: the same with and without a record, and what the full record says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings

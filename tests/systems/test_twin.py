@@ -1,7 +1,5 @@
 """The plain program by itself: cases by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

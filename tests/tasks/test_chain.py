@@ -1,7 +1,5 @@
 """The bit chain: its recursion against enumeration, the other tower, closed forms and sampling."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

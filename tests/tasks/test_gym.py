@@ -1,7 +1,5 @@
 """Environments of gymnasium: the same numbers as its own single environments, from keyed initial states."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

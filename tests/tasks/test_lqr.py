@@ -1,7 +1,5 @@
 """Scalar linear-quadratic control: its closed form against listed actions, sampling and completed squares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

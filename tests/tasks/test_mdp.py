@@ -1,7 +1,5 @@
 """Tabular decision processes: gymnasium's own steps, brute force over paths, linear algebra, sampling."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Replies of a tool inside a response: against a plain program, drawn at any time, and credit carried over them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -3,8 +3,6 @@
 Plain bounds of single parameters are tried for every claim, without a row.
 """
 
-from __future__ import annotations
-
 SAME = (0.3, -0.2, 0.5)
 """Logits of behavior at most stated points."""
 REFUSALS = [

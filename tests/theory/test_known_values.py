@@ -1,7 +1,5 @@
 """Numbers known by hand or from print, where two routes to a formula say less than one of them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A bound of list scheduling over all small instances."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 
