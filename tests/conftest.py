@@ -1,7 +1,5 @@
 """Settings of the whole suite."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

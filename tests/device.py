@@ -4,8 +4,6 @@ A machine with a GPU refuses an operation whose tensors are on two devices, numb
 same without one: what is made for, copied to or computed from marked tensors is marked, and the numbers are the CPU's.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 

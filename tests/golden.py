@@ -6,8 +6,6 @@ gradients of every part on one batch, what each argument of a part refuses and i
 is committed, since last bits are a processor's.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

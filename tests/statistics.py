@@ -1,7 +1,5 @@
 """Bands for counts in statistical tests."""
 
-from __future__ import annotations
-
 from scipy import stats
 
 FALSE_ALARM = 1e-6

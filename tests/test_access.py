@@ -1,7 +1,5 @@
 """Report and explorer for everybody: contrast, headings, landmarks, names, focus, a phone's width, and few bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

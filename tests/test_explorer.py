@@ -1,7 +1,5 @@
 """The explorer: up to date, self-contained, its formulas those of theory, and its sliders move in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The manifest is complete, private and never fails."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import subprocess

@@ -4,8 +4,6 @@ Every command's result is stored. Here text and pictures are held to stored resu
 take a tenth of a second are run; `make test-long` runs all of them (`python -m docs --check`).
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import math

@@ -1,7 +1,5 @@
 """The documents' examples are run and their output compared."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """One page in three forms: JSON, Markdown and HTML say the same, with Holm's correction, cost, coverage and advice."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The report holds every claim, needs nothing but itself, escapes what it shows and is written whole or not at all."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

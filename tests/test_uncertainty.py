@@ -4,8 +4,6 @@ Coverage is counted at level 0.05 over 2,000 seeded repetitions: the band [56, 1
 probability 1e-6 and passes an error that is 20 percent too small (rate 0.117) with probability 1e-8.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

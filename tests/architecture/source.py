@@ -1,7 +1,5 @@
 """What the architecture tests read: the files of the package, their imports and their public names."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -3,8 +3,6 @@
 A number is raised together with a sentence in CHANGELOG.md that says what it bought, and lowered whenever it can be.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Drawn examples are the same whatever was imported before, so that a failure seen once is seen again."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

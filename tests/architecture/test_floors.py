@@ -1,7 +1,5 @@
 """Imports go down only: the drawing of the layout, held by reading every import of the package."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What loads neither torch nor numba, each in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The loop stays short and knows no task, policy or tier."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

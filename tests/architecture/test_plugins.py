@@ -4,8 +4,6 @@ A claim is the one class of `asyncsim.claims.Claim` in its file. The class of th
 stand beside it: it is a type to name in annotations, not a second thing to choose.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

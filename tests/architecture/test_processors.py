@@ -1,7 +1,5 @@
 """What holds on every processor: bits that DESIGN.md promises, and a second run of all tests of what is committed."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Sentences are short: on every page of Markdown, and in every public docstring."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What an editor and mypy see of the package: the committed stubs, and what mypy says of calls that are wrong."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files of the repository name no machine, no workplace and no package registry."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -4,8 +4,6 @@ A thread that reads such a file takes Python's lock. Beside torch it ended 14 of
 exit; none of 140 that read bytes or a file of the system's (2 % of them would be missed with probability 0.06).
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -5,8 +5,6 @@ imports stand on floor 0. A measurement (`measure`, `reach`, `defects`) reaches 
 prediction reaches. Points and other constants are shared.
 """
 
-from __future__ import annotations
-
 import ast
 
 import pytest

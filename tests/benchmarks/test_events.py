@@ -1,7 +1,5 @@
 """Both sides of the event benchmarks run the same model."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks import events

@@ -1,7 +1,5 @@
 """Temporaries are counted by the memory that is alive at one time; no speed is tested here."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import methods as benchmark

@@ -1,7 +1,5 @@
 """The page says what was measured, and whether targets are met; counts are what they are said to be."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

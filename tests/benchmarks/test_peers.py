@@ -1,7 +1,5 @@
 """Every peer does the same work as the product: a speed against a wrong program says nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The runner pairs, alternates and reports; no speed is tested here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -11,8 +11,6 @@ Rows go to build/far/SEED.jsonl as claims end, so that a stopped command goes on
 is measured anew.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

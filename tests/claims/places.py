@@ -1,7 +1,5 @@
 """Places away from a trial's own points at which its claim must hold: changes of the first point, by claim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {

@@ -4,8 +4,6 @@ The mistakes that once passed as *held*: a coefficient of a delay times 0.5, 2, 
 the mean one, a bound that one row without delay certified. Measurements at the trials' own points, sizes and seed 0.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

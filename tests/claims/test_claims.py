@@ -1,7 +1,5 @@
 """Every claim is well formed, holds at the quick size, and falls with each of its defects."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 False alarm of each sampled claim <= 1e-3 at a fixed seed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """What claims on sampler and trainer promise beyond their verdicts: their rules, their regimes, and what they catch."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

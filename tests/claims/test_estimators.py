@@ -3,8 +3,6 @@
 Nothing is sampled, so no rate of error is stated. The planted defect is the constant itself.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from asyncsim import claims, validation

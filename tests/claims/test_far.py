@@ -1,7 +1,5 @@
 """Far points: drawn inside the domain and beyond what is typical, and judged so that a wrong formula counts."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -5,8 +5,6 @@ test fails iff both are wrong. A true claim is called violated with probability 
 most 1e-6, any of them with at most 1e-4. A claim that is off by its effect passes with probability at most 0.1.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from asyncsim import claims

@@ -1,7 +1,5 @@
 """Mistakes planted into a running kernel do what they are named for, and leave alone what came before them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

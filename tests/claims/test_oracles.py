@@ -3,8 +3,6 @@
 They size trials and are what `exact_return` reports; a claim does not set one closed form beside the other.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ the edge of what is seen. Samples are those of three times the effect: fewer of 
 harder. Deterministic claims have rates of exactly 0: one repetition each way decides.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`asyncsim compare`: arms as words, answers printed, drawn and written, statuses."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`asyncsim conformance`: what it prints, writes and answers, by exit status."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -147,22 +145,9 @@ def test_a_loss_that_deviates_ends_in_1(mine):
 
 
 def test_an_adapter_is_chosen_with_its_settings():
-    result = call(
-        "conformance",
-        f"{STYLES}:verl_style",
-        "--adapter",
-        "verl",
-        "--set",
-        "adapter.old=behavior",
-        "--set",
-        "adapter.cliprange=0.1",
-        "--like",
-        "ppo_clip",
-        "--set",
-        "low=0.1",
-        "--set",
-        "high=0.1",
-    )
+    settings = "adapter.old=behavior adapter.cliprange=0.1 low=0.1 high=0.1"
+    given = [word for each in settings.split() for word in ("--set", each)]
+    result = call("conformance", f"{STYLES}:verl_style", "--adapter", "verl", "--like", "ppo_clip", *given)
     assert result.exit_code == 0, result.output + result.stderr
     assert call("conformance", f"{STYLES}:PolicyLoss", "--adapter", "openrlhf").exit_code == 0
 
@@ -194,17 +179,8 @@ def test_a_controller_is_checked(mine, tmp_path):
     assert json.loads((tmp_path / "found.json").read_text())["failure"]["rule"] == "bounded staleness"
 
 
-NAMED = [
-    f"--names={pair}"
-    for pair in (
-        "capacity=get_capacity",
-        "submitted=take",
-        "accepted=done",
-        "published=install",
-        "recovered=restart",
-        "version=none",
-    )
-]
+CALLS = "capacity=get_capacity submitted=take accepted=done published=install recovered=restart version=none"
+NAMED = [f"--names={pair}" for pair in CALLS.split()]
 
 
 def test_a_class_is_a_controller_and_its_calls_are_named(mine):

@@ -3,8 +3,6 @@
 Measurements are those of a cheap exact claim with normal noise of known error added, so that a run takes milliseconds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """`asyncsim verify`: what each status means, what it says to do, and the error rate of all claims together."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """How far long work has come, where no terminal shows a bar; and when compiling is what it waits for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

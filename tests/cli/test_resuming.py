@@ -1,7 +1,5 @@
 """`asyncsim run` with checkpoints and logs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -14,25 +12,11 @@ import pytest
 import asyncsim as sim
 from tests.cli.test_cli import call
 
-WORDS = [
-    "run",
-    "--task",
-    "token-bandit",
-    "--method",
-    "grpo",
-    "--link",
-    "adam",
-    "--set",
-    "adam.lr=0.05",
-    "--staleness",
-    "2",
-    "--replicates",
-    "4",
-]
+WORDS = "run --task token-bandit --method grpo --link adam --set adam.lr=0.05 --staleness 2 --replicates 4"
 
 
 def test_a_killed_command_goes_on_from_its_checkpoint_alone(tmp_path: Path) -> None:
-    checkpoint, words = tmp_path / "c.npz", [*WORDS, "--updates", "2000", "--seed", "5"]
+    checkpoint, words = tmp_path / "c.npz", [*WORDS.split(), "--updates", "2000", "--seed", "5"]
     command = [sys.executable, "-m", "asyncsim", *words, "--checkpoint", str(checkpoint), "--checkpoint-every", "0.2"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -58,11 +42,11 @@ def test_a_killed_command_goes_on_from_its_checkpoint_alone(tmp_path: Path) -> N
 
 def test_a_checkpoint_of_something_else_is_refused_in_one_line(tmp_path: Path) -> None:
     checkpoint = tmp_path / "c.npz"
-    assert call(*WORDS, "--updates", "4", "--checkpoint", checkpoint).exit_code == 0
+    assert call(WORDS, "--updates", "4", "--checkpoint", checkpoint).exit_code == 0
     for words, said in (
-        ([*WORDS, "--updates", "8", "--resume", checkpoint], "spec.updates = 8: must be 4"),
+        ([WORDS, "--updates", "8", "--resume", checkpoint], "spec.updates = 8: must be 4"),
         (["run", "--seed", "1", "--resume", checkpoint], "seed = 1: must be 0"),
-        ([*WORDS, "--checkpoint", checkpoint], "must be a new file"),
+        ([WORDS, "--checkpoint", checkpoint], "must be a new file"),
         (["run", "--resume", tmp_path / "absent.npz"], "must be an existing file"),
     ):
         result = call(*words)
@@ -72,7 +56,7 @@ def test_a_checkpoint_of_something_else_is_refused_in_one_line(tmp_path: Path) -
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     checkpoint = tmp_path / "c.npz"
-    command = [sys.executable, "-m", "asyncsim", *WORDS, "--updates", "100000", "--checkpoint", str(checkpoint)]
+    command = [sys.executable, "-m", "asyncsim", *WORDS.split(), "--updates", "100000", "--checkpoint", str(checkpoint)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not checkpoint.exists() and process.poll() is None:
         time.sleep(0.05)
@@ -86,8 +70,8 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_log_is_written_beside(tmp_path: Path) -> None:
-    result = call(*WORDS, "--updates", "4", "--log", "live:ess")
+    result = call(WORDS, "--updates", "4", "--log", "live:ess")
     assert result.exit_code == 0 and "asyncsim: update 4 of 4, ess " in result.stderr
-    assert call(*WORDS, "--updates", "4").output == result.output
-    refused = call(*WORDS, "--updates", "4", "--log", "somewhere")
+    assert call(WORDS, "--updates", "4").output == result.output
+    refused = call(WORDS, "--updates", "4", "--log", "somewhere")
     assert refused.exit_code == 2 and "tensorboard:FOLDER" in refused.stderr

@@ -3,8 +3,6 @@
 Commands are the installed script in processes of their own: streams, signals and exit statuses are those of a shell.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

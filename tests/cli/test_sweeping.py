@@ -1,7 +1,5 @@
 """`asyncsim sweep`, `results` and `timeline --sweep`: words make grids and tables; statuses say what failed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

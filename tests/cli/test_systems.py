@@ -1,7 +1,5 @@
 """Systems on the command line: words of limits and laws, headers, runs that are refused or too short."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -92,18 +90,7 @@ def test_a_long_law_is_not_printed_whole() -> None:
 
 def test_a_run_without_an_end_is_one_line_at_once() -> None:
     begin = perf_counter()
-    result = call(
-        "timeline",
-        "tba",
-        "--set",
-        "groups_per_batch=4",
-        "--set",
-        "length=1e-9",
-        "--set",
-        "train_time=3",
-        "--updates",
-        4,
-    )
+    result = call("timeline tba --set groups_per_batch=4 --set length=1e-9 --set train_time=3 --updates 4")
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert "expected events = 12000000000" in result.stderr and "lower updates" in result.stderr
     assert perf_counter() - begin < 20.0

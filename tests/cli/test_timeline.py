@@ -1,7 +1,5 @@
 """`asyncsim timeline`: the keys of its JSON, laws beside what is realized, settings of the model, trace files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,22 +8,10 @@ import pytest
 from asyncsim.base import plugins
 from tests.cli.test_cli import call
 
-KEYS = {
-    "staleness",
-    "token_staleness",
-    "in_flight",
-    "in_queue",
-    "dropped_fraction",
-    "wasted_token_fraction",
-    "mean_length_generated",
-    "mean_length_trained",
-    "throughput",
-    "trainer_utilization",
-    "generator_utilization",
-    "group_slots",
-    "sample_slots",
-    "predicted",
-}
+KEYS = """
+staleness token_staleness in_flight in_queue dropped_fraction wasted_token_fraction mean_length_generated
+mean_length_trained throughput trainer_utilization generator_utilization group_slots sample_slots predicted
+"""
 TBA = ["--set", "groups_per_batch=2", "--set", "length=exponential:1", "--set", "train_time=1"]
 AREAL = ["timeline", "areal", "--set", "max_head_offpolicyness=4", "--set", "consumer_batch_size=8"]
 
@@ -38,7 +24,7 @@ def found(tmp_path: Path, *words: str) -> tuple[dict, str]:
 
 def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
     got, text = found(tmp_path, *AREAL, "--set", "length=lognormal:1:0.8", "--set", "load=1.5", "--samples", "3")
-    assert set(got) >= KEYS and {"mean", "std", "max", "pmf"} <= set(got["staleness"])
+    assert set(got) >= {*KEYS.split()} and {"mean", "std", "max", "pmf"} <= set(got["staleness"])
     assert got["in_flight"] + got["in_queue"] == pytest.approx(got["staleness"]["mean"])
     assert sum(k * p for k, p in enumerate(got["staleness"]["pmf"])) == pytest.approx(got["staleness"]["mean"])
     assert len(got["staleness"]["pmf"]) == got["staleness"]["max"] + 1
@@ -73,17 +59,8 @@ def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path
     [("lognormal:2:0.5", 2.0), ("pareto:0.5:2.0", 1.0), ("exponential:0.5", 0.5), ("constant:3", 3.0), ("1.5", 1.5)],
 )
 def test_length_laws_on_the_command_line(tmp_path: Path, law: str, mean: float) -> None:
-    got, _ = found(
-        tmp_path,
-        "timeline",
-        "synchronous",
-        "--set",
-        "groups_per_batch=16",
-        "--set",
-        f"length={law}",
-        "--updates",
-        "400",
-    )
+    words = "timeline synchronous --set groups_per_batch=16 --updates 400 --set"
+    got, _ = found(tmp_path, words, f"length={law}")
     assert got["mean_length_generated"] == pytest.approx(mean, rel=0.2)
     assert got["mean_length_trained"] == pytest.approx(got["mean_length_generated"], rel=0.05)
     assert got["staleness"]["pmf"] == [1.0]
@@ -101,21 +78,9 @@ def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
 
 def test_settings_of_the_model_and_a_trace_file(tmp_path: Path) -> None:
     words = [*AREAL, "--set", "length=exponential:1", "--set", "train_time=2", "--updates", "40"]
-    more = [
-        "--model",
-        "slots=6",
-        "--model",
-        "reward=exponential:0.5",
-        "--model",
-        "accept=0.5",
-        "--model",
-        "decode=[1.0, 0.9, 0.8]",
-        "--trace",
-        str(tmp_path / "deep" / "t.json"),
-        "--plot",
-        str(tmp_path / "t.png"),
-    ]
-    got, text = found(tmp_path, *words, *more)
+    model = ("slots=6", "reward=exponential:0.5", "accept=0.5", "decode=[1.0, 0.9, 0.8]")
+    more = [*(word for each in model for word in ("--model", each)), "--trace", str(tmp_path / "deep" / "t.json")]
+    got, text = found(tmp_path, *words, *more, "--plot", str(tmp_path / "t.png"))
     assert got["system"]["slots"] == 6 and got["rejected_fraction"] > 0.2 and got["system"]["decode"] == [1.0, 0.9, 0.8]
     assert "slots=6" in text and "ui.perfetto.dev" in text and (tmp_path / "t.png").exists()
     assert json.loads((tmp_path / "deep" / "t.json").read_text())["traceEvents"]

@@ -1,7 +1,5 @@
 """Mistakes that a second attack on `compare` found, each with the run that showed it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

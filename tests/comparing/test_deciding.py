@@ -1,7 +1,5 @@
 """`compare`: its words against known differences, what it refuses, and what its answer says."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Intervals that may be looked at again and again: exact values, edges, and how often they miss the truth."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

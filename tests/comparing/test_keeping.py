@@ -1,7 +1,5 @@
 """A comparison with a store: stopped anywhere it goes on to the answer of an unbroken one, and trains the rest only."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -1,7 +1,5 @@
 """`power`: what it plans is what a comparison then takes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Cases are paired numbers of known means. A word is wrong that calls a zero or ne
 positive one worse, or one as large as the smallest effect equal.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Mistakes that a reviewer found in `compare` and its parts, each with the run that showed it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Admission as real systems write it, correctly: what the checks must pass and the event kernel must agree with."""
 
-from __future__ import annotations
-
 from asyncsim.conformance._admission_runs import tickets_of
 
 

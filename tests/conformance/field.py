@@ -1,7 +1,5 @@
 """Losses that trainers really run, written anew from their formulas: what they are is known."""
 
-from __future__ import annotations
-
 import torch
 
 from tests.conformance.trainers import log_ratio, mean_of, surrogate

@@ -1,7 +1,5 @@
 """Controllers as their authors might have written them, with one mistake each, and the same without."""
 
-from __future__ import annotations
-
 import threading
 
 from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter

@@ -1,7 +1,5 @@
 """A clipped loss with dual clip as trainers run it, and what goes wrong beyond short rows of one small advantage."""
 
-from __future__ import annotations
-
 import torch
 
 from tests.conformance.trainers import log_ratio, mean_of, surrogate

@@ -1,7 +1,5 @@
 """Lost groups and dropped ones: what a reset bears, what a doctored reset is called, trainers that drop by age."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

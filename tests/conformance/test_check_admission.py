@@ -1,7 +1,5 @@
 """The check of admission controllers: right ones pass, each wrong one is caught, named, and shown in few steps."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Laws of admission as real systems write them against the kernel's tickets: as many groups at the same instants."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings

@@ -1,7 +1,5 @@
 """The check of losses: right ones are named with their constants, each wrong one with its mistake."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """Losses in the styles of trainers, and those of the installed ones: what they are found to be."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Arguments of a loss: told by name in any order, refused where a name says nothing, left alone with a default."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """What a loss does beyond short rows of one small advantage: each mistake is named, the method beside it as well."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

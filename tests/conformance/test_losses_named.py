@@ -1,7 +1,5 @@
 """Losses of trainers are named rightly: closed CISPO, factors, clamps, the snapshot's VESPO, covariance selections."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -3,8 +3,6 @@
 What no hypothesis reproduces is unknown, by how much and where.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`check_metric`: mistakes by name, call conventions of trainers, and bad input in one line."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

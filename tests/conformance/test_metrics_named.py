@@ -1,7 +1,5 @@
 """`check_metric` names every metric of its catalogue, written anew, and nothing else."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Public threads about losses, metrics, controllers and logs, written anew: each is answered rightly, or refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

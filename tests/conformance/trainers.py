@@ -4,8 +4,6 @@ All take (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask), ten
 the same function, so that one check of it serves several tests.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

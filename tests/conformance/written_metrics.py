@@ -1,7 +1,5 @@
 """Metrics written anew, sample by sample, as a trainer would: nothing of the package is called."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

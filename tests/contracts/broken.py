@@ -1,7 +1,5 @@
 """Tasks and policies with one thing wrong, each of which a contract test has to see."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

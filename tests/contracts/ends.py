@@ -1,7 +1,5 @@
 """Both ends of the range of metrics, on batches made by hand: name -> (low, its value, high, its value)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

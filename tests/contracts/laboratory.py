@@ -1,7 +1,5 @@
 """Every discovered plug-in made with its defaults, and small random batches to try it on."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """Diagnostics measured in small runs and on batches made by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Advantages: invariances, edges, and formulas computed another way."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

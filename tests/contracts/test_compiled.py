@@ -1,7 +1,5 @@
 """Runs as machine programs against the same runs on tensors: every plug-in, sampler and way to lay out a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

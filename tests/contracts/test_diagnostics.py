@@ -1,7 +1,5 @@
 """Every diagnostic is driven to both ends of its range: one that cannot move measures nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """Every discovered plug-in says in its docstring what a caller must know; a bad docstring is seen."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 import re

@@ -4,8 +4,6 @@ Exact: the step with the group is compared with the batch that never had it, for
 planted defect counts masses of the batch in place of those that are left, as ESS once did.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What no metric may see, and what every metric of ages must say, for all that are discovered."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

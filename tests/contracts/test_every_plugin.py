@@ -1,7 +1,5 @@
 """What every plug-in file must satisfy, found by reading the folders: adding a file buys these tests."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json

@@ -3,8 +3,6 @@
 All checks are exact but where a network is computed in other shapes (float32). Each has defects beside it that it sees.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

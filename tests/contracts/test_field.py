@@ -1,7 +1,5 @@
 """What trainers have shipped wrong, held for every scored method at once."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -4,8 +4,6 @@
 nonsense. The policy reads the same states, so nothing may change but for what is said of places themselves.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -4,8 +4,6 @@ Exact: the batch with late samples is compared with the batch that never had the
 groups' sizes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

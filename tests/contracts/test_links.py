@@ -1,7 +1,5 @@
 """Update links: against reference optimizers, order as placement, and what a skipped update leaves behind."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Score weights against autograd of the losses as the papers print them, and the denominators of aggregators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """A step in micro-batches is the same step: gradients, metrics and whole runs, uneven remainders included."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

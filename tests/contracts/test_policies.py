@@ -1,7 +1,5 @@
 """Pullbacks against autograd, score norms against brute force, actions against a plain inverse CDF."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from itertools import pairwise

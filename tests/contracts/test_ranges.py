@@ -1,7 +1,5 @@
 """Every number that a trace may hold has a range, a metric says so in its docstring, and values stay inside."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

@@ -1,7 +1,5 @@
 """Ratio statistics: the properties that the field's bugs break, with the edges drawn by hypothesis."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sampler's temperature and truncation belong to the policy: an unchanged one has ratio 1 on every token."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

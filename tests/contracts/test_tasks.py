@@ -1,7 +1,5 @@
 """Tasks: complete enumerations, exact values two ways, rewards of the stated law."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

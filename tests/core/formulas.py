@@ -5,8 +5,6 @@ and `now` (log-probabilities of its tokens when it was generated and under the t
 [S, A].
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Training on minibatches as a textbook writes it: one replicate of the token bandit, sample by sample."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small runs and their comparison, shared by the tests of the core."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim

@@ -1,7 +1,5 @@
 """Metrics of runs that end early, in a module that workers find, unlike the tests' own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

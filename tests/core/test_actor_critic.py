@@ -1,7 +1,5 @@
 """Actor-critic methods on perceptrons: gradients against autograd of the written losses, and short runs end to end."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad input is answered by one line that names field, value, bound and remedy, never by a deep traceback."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from functools import partial
@@ -107,26 +105,13 @@ CASES = {
     "unknown sampling": (lambda: spec(sampling="counting"), "sampling = 'counting': monte_carlo, counts, enumerate"),
     "unknown drawing": (lambda: spec(drawing="now"), "drawing = 'now': late, early"),
     "unknown dtype": (lambda: spec(dtype="float16"), "dtype = 'float16': float64, float32"),
-    "unknown aggregator": (lambda: methods.grpo(aggregator="mean"), "aggregator = 'mean': token_mean"),
-    "unknown anchor": (lambda: methods.grpo(anchor="old"), "anchor = 'old': behavior, proximal"),
-    "unknown level": (lambda: methods.truncated_is("word"), "level = 'word': token, sequence"),
-    "unknown at": (lambda: methods.gradient("then"), "at = 'then': current, behavior"),
-    "unknown rewards": (
-        lambda: tasks.softmax_bandit(rewards="poisson"),
-        "rewards = 'poisson': fixed, bernoulli, gaussian",
-    ),
-    "unknown dependence": (lambda: tasks.token_bandit(dependence="tree"), "dependence = 'tree': markov"),
-    "unknown rule": (lambda: updates.ess_step("cube"), "rule = 'cube': sqrt, linear"),
-    "unknown reference": (lambda: updates.align(reference="old"), "reference = 'old': raw, applied"),
     "unknown per": (lambda: schedules.random([1.0], per="token"), "per = 'token': trajectory"),
     "unknown metric of a trace": (lambda: run()["loss"], "metric = 'loss': batch_return"),
     # Staleness, caps, sizes.
     "negative staleness": (lambda: schedules.fixed(-1), "staleness = -1: >= 0"),
     "fractional staleness": (lambda: schedules.fixed(1.5), "staleness = 1.5: integer"),
     "law that is none": (lambda: schedules.random([0.5, 0.6]), "law = [0.5, 0.6]: sum 1"),
-    "cap below 1": (lambda: methods.truncated_is(cap=0.5), "cap = 0.5: [1, inf"),
     "one cap below 1 of many": (lambda: methods.truncated_is(cap=[2.0, 0.5]), "cap = 0.5: [1, inf"),
-    "cap of NaN": (lambda: methods.truncated_is(cap=math.nan), "cap = nan: [1, inf"),
     "no replicates": (lambda: spec(replicates=0), "replicates = 0: >= 1"),
     "no updates": (lambda: spec(updates=0), "updates = 0: >= 1"),
     "fractional samples": (lambda: spec(samples_per_group=2.5), "samples_per_group = 2.5: >= 1"),
@@ -186,7 +171,6 @@ CASES = {
     "means of another shape": (lambda: tasks.softmax_bandit(arms=2, means=[0.5]), "means = [0.5]: [any, 2]"),
     "NaN initial parameters": (lambda: run(initial=np.full(10, math.nan)), "initial = : finite"),
     "initial parameters of another size": (lambda: run(initial=np.zeros(9)), "initial = (9,): P = 10"),
-    "NaN step size": (lambda: updates.sgd(math.nan), "lr = nan: [0, inf"),
     # Knobs per replicate.
     "knob of another length": (lambda: spec(update=sim.chain(updates.sgd([0.1, 0.2, 0.3]))), "replicates = 2: 3"),
     "knob inside an advantage": (
@@ -265,13 +249,10 @@ CASES = {
         "schedule.work = (4,): (1, 4, 1, 2)",
     ),
     # What is refused when a part is made.
-    **{
-        f"entropy of {value}": (
-            lambda value=value: methods.reinforce(entropy=value),
-            f"entropy = {value}: a finite number",
-        )
-        for value in (math.nan, -math.inf, "abc", [0.1, 0.2], True)
-    },
+    "an entropy of each replicate": (
+        lambda: methods.reinforce(entropy=[0.1, 0.2]),
+        "entropy = [0.1, 0.2]: a finite number",
+    ),
     "a step size of True": (lambda: updates.sgd(True), "lr = True: a finite number"),
     "step sizes of True": (lambda: updates.sgd([True, False]), "lr = [True, False]: finite numbers"),
     "a step size beyond a float": (lambda: updates.sgd(10**400), "lr = 1000: a finite number"),
@@ -294,9 +275,6 @@ CASES = {
     ),
     "a length in text": (lambda: systems.synchronous(length="2.0"), "length = '2.0': a finite number"),
     "ragged step sizes": (lambda: updates.sgd([[0.1], [0.1, 0.2]]), "lr = [[0.1], [0.1, 0.2]]: [any]"),
-    "stagger in words": (lambda: systems.update_on_arrival(2, stagger="no"), "stagger = 'no': True or False"),
-    "ends in words": (lambda: tasks.token_bandit(ends="no"), "ends = 'no': True or False"),
-    "refresh in words": (lambda: updates.align(refresh="no"), "refresh = 'no': True or False"),
     "staleness beyond int32": (lambda: schedules.fixed(2**31), "staleness = 2147483648: at most 2147483647"),
     "a law in wrong words": (lambda: schedules.random("uniform:2:x"), "law = 'uniform:2:x': distribution of integers"),
     "a law of one bound": (lambda: schedules.random("uniform:2"), "law = 'uniform:2': distribution of integers"),

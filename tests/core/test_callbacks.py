@@ -1,7 +1,5 @@
 """Callbacks hear what the trace records, change nothing of it, and end the run with what they raise."""
 
-from __future__ import annotations
-
 import glob
 import io
 import sys

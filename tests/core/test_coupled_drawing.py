@@ -1,7 +1,5 @@
 """Coupled systems drawn late and early: the same trajectories to the bit, over random systems and known corners."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings

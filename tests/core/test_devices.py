@@ -1,7 +1,5 @@
 """Runs of networks on a device that exists in name only: no operation on two devices, the numbers of the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The digest of code: everything that a run reaches and nothing else, wherever rows and states are kept."""
 
-from __future__ import annotations
-
 import runpy
 import subprocess
 import sys

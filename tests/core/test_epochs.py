@@ -4,8 +4,6 @@ Two updates cannot tell "the first" from "the one before": with three the plante
 before, is caught by the ratios, by the advantages that are computed once, and by a critic's targets.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

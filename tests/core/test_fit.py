@@ -1,7 +1,5 @@
 """Parts that do not fit together are refused, and what is reported belongs to the policy that it names."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Advantages of tokens against double loops: ends, cuts, segments, masks with holes, and what is outside an episode."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

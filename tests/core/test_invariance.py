@@ -3,8 +3,6 @@
 Everything here is deterministic but for one mean, whose rate of false alarms is stated there.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`Trace.to_xarray`: the numbers of the trace under the names of their axes."""
 
-from __future__ import annotations
-
 import json
 import sys
 

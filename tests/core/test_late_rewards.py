@@ -3,8 +3,6 @@
 Everything is compared number by number: there is no rate of false alarms.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import itertools

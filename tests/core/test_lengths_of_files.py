@@ -1,7 +1,5 @@
 """Lengths as users have them: a column of a CSV or Parquet file."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import numpy as np

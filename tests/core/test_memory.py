@@ -1,7 +1,5 @@
 """Advantages that remember: runs against sums over all earlier batches, written out; deterministic."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -3,8 +3,6 @@
 Runs are compared number by number, so there is no rate of false alarms, but for the uniform orders, where it is said.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The perceptron policy against torch modules, autograd and finite differences; versions, keys and the normalizer."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

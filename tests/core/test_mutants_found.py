@@ -1,7 +1,5 @@
 """What small changes of the code had left unnoticed; each test is named after what it holds."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """The oracles against enumerations written without the product, and against its own samples."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Parts that stand outside the package: in a user's file, or registered by another package."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What counts in a step: groups that were dropped, sequences without tokens, ages that are unknown."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Metrics that list every outcome say what they add, and are refused where the run would not end."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -9,8 +9,6 @@ Each z-score is normal but for a tail that the finite fourth moment of x bounds.
 fails with probability 0.04 over the choice of seeds, which are fixed (0 to 7).
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recorded rows: each held once, in its place, however many blocks there are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

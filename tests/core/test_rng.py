@@ -1,7 +1,5 @@
 """Keyed randomness: known answers, twins that agree, and draws that are what they claim to be."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Replicates of different settings are never averaged: not by `final`, not in the table, not on the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 

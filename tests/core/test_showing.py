@@ -1,7 +1,5 @@
 """What a trace, spec, verdict or estimate looks like in a notebook, how traces compare, and what `dir(sim)` holds."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A run is a file: every part writes how it was made, and what is read is what was written."""
 
-from __future__ import annotations
-
 import inspect
 import json
 

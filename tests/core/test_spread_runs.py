@@ -1,7 +1,5 @@
 """Runs whose blocks are trained by several processes: the same bits, one bar, and clean ends."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import signal
@@ -68,7 +66,7 @@ SPECS = KINDS | {
 @pytest.fixture(scope="module")
 def sites():
     """Two and three processes, kept from test to test."""
-    made = {count: Site(count) for count in (1, 2, 3)}
+    made = {count: Site(count) for count in (2, 3)}
     yield made
     for site in made.values():
         site.close()
@@ -91,7 +89,7 @@ def test_any_number_of_workers_gives_the_same_bits(kind, sites):
         identical(alone, trace)
         assert trace == alone and trace.header["spec"] == alone.header["spec"]
         assert site.count == count, "a worker could not have a part"
-        assert count == 1 or len(blocks(made, shares=2)) == 1 or site.crew is not None
+        assert len(blocks(made, shares=2)) == 1 or site.crew is not None
 
 
 def test_several_runs_side_by_side_are_those_of_one_after_the_other(sites):

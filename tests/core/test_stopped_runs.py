@@ -1,7 +1,5 @@
 """A run that is stopped keeps what it has: the trace so far, marked as partial, equal to the start of the whole run."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Stores: whole files or none, the same in a folder and in a bucket; rows that changed have another digest."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

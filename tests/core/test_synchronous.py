@@ -3,8 +3,6 @@
 Everything here is deterministic: runs are compared number by number, so no rate of false alarms is stated.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

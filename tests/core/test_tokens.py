@@ -1,7 +1,5 @@
 """Rewards, ends and redraws of single tokens: what reviews of the first version found wrong, each against the truth."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

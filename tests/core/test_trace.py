@@ -1,7 +1,5 @@
 """What a trace says of its metrics: errors between realizations, frozen replicates left out, staleness shares."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Worker processes: results and errors of functions called by name, whatever these do to their process."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -4,8 +4,6 @@
 it, names the first five that fail, and writes TABLE.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

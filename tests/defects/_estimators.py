@@ -1,7 +1,5 @@
 """Bugs of weights, masks, baselines and aggregators."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 """Bugs of versions, ages, counters, and of what staleness is confused with."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Bugs of statistics, divergences and metrics."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """A slip in every advantage."""
 
-from __future__ import annotations
-
 from tests.defects.slips import slip
 
 A = "asyncsim.advantages"

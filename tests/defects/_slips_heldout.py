@@ -1,7 +1,5 @@
 """Slips at places drawn by chance, by someone who had read no claim and no test; a quick test has each since."""
 
-from __future__ import annotations
-
 import functools
 
 from tests.defects.slips import slip

@@ -1,7 +1,5 @@
 """Slips in weights, factors, penalties and aggregators."""
 
-from __future__ import annotations
-
 from tests.defects.slips import slip
 
 M, F, P = "asyncsim.methods", "asyncsim.factors", "asyncsim.penalties"

@@ -1,7 +1,5 @@
 """Slips in metrics, alarms, errors of estimates and comparisons."""
 
-from __future__ import annotations
-
 from tests.defects.slips import slip
 
 D, R, P, C = "asyncsim.diagnostics", "asyncsim.step.ratios", "asyncsim.diagnosing", "asyncsim.comparing"

@@ -1,7 +1,5 @@
 """Slips in samplers, policies, tasks, late rewards and the oracle."""
 
-from __future__ import annotations
-
 from tests.defects.slips import slip
 
 P, T = "asyncsim.policies", "asyncsim.tasks"

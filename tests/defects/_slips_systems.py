@@ -1,7 +1,5 @@
 """Slips in systems, their kernel, summaries, schedules, lengths and draws."""
 
-from __future__ import annotations
-
 from asyncsim.systems._system import System
 from tests.defects.plants import PLANTS, Plant
 from tests.defects.slips import ANEW, slip

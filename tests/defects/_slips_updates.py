@@ -1,7 +1,5 @@
 """Slips in links, masks, prompts, epochs, minibatches, micro-batches and versions."""
 
-from __future__ import annotations
-
 from tests.defects.slips import slip
 
 U = "asyncsim.updates"

@@ -1,7 +1,5 @@
 """All plants: the forty-two bugs of the field, and slips written anew in every component."""
 
-from __future__ import annotations
-
 from tests.defects import (
     _estimators,
     _ledgers,

@@ -4,8 +4,6 @@ It prints one JSON object: by number "killed", "passed", "not collected", or the
 assertion. A process of its own, since what a defective product leaves in caches must not reach other tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -5,8 +5,6 @@ repository that passes on the product and must fail on the plant; `python -m tes
 everything that fails.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

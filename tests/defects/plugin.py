@@ -1,7 +1,5 @@
 """`ASYNCSIM_DEFECT=N pytest -p tests.defects.plugin`: the suite on the product with one bug planted."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

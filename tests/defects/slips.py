@@ -4,8 +4,6 @@ The file is compiled with the piece replaced, and the function gets the code of 
 wherever the function has been imported to, it is the wrong one.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

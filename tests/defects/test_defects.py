@@ -1,7 +1,5 @@
 """Every planted bug is killed by the test that names it, and that test passes on the product."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

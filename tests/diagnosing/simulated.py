@@ -4,8 +4,6 @@ A run has tokens (log ratios normal, of mean -v/2 so that ratios have mean 1) an
 them. v(s) = floor + v_1 ((1 - f) s + f s^2). Gradients are a steady mean plus noise, in many dimensions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

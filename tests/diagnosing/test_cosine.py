@@ -5,8 +5,6 @@ and P large, the cosine and the sum of both squared norms over their means are n
 1/P and 2/P. So areas against runs without signal tend to Phi(kappa/sqrt 2) for both, and to Phi(kappa/2) for one norm.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

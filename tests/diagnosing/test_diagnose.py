@@ -1,7 +1,5 @@
 """Planted causes are told apart, healthy runs are left alone, and a defect of `diagnose` itself is caught."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which distribution a log's staleness follows: logs of systems with a known one, and of one with none."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

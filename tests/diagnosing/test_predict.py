@@ -1,7 +1,5 @@
 """`sim.predict` on runs whose answer is known, with what must not pass; bad input is refused by name."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Telemetry of the product's own runs: real policy gradients on real staleness, read without knowing the run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

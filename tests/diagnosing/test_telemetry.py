@@ -1,7 +1,5 @@
 """What is read, from which form, and what is refused with its column, its row and what is needed."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

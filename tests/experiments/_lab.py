@@ -1,7 +1,5 @@
 """A checkout of its own with the real machinery and experiments of no cost, run as commands."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil
@@ -36,12 +34,18 @@ def power(x, n):
 PAPER = '"""Do powers grow?"""\n\nQUESTIONS = ["squares", "cubes"]\n'
 
 
-def made(tmp_path):
-    """A checkout with the real machinery, two experiments and a paper that asks for both."""
+def machinery(tmp_path):
+    """The package of a checkout with the real machinery and no experiment."""
     package = tmp_path / "experiments"
     package.mkdir()
     for name in MACHINERY:
         shutil.copy(ROOT / "experiments" / name, package / name)
+    return package
+
+
+def made(tmp_path):
+    """A checkout with the real machinery, two experiments and a paper that asks for both."""
+    package = machinery(tmp_path)
     (package / "_powers.py").write_text(POWERS)
     (package / "squares.py").write_text(FAKE.format(name="squares", count=4, power=2))
     (package / "cubes.py").write_text(FAKE.format(name="cubes", count=2, power=3))

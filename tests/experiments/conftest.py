@@ -1,7 +1,5 @@
 """A checkout of no cost, and rows to be damaged."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncsim.base.checks import InputError

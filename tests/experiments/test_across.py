@@ -1,7 +1,5 @@
 """Figures across papers: falls, alarms at equal false alarms, beside what would not pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Actor-critic on gymnasium's tables: exact returns, workers in turn, committed rows; beside what would not pass."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

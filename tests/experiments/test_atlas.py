@@ -1,7 +1,5 @@
 """The atlas: its exact laws, its measures against the oracle, every method in it, and what the figure says of rows."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import re

@@ -1,9 +1,5 @@
 """BAPO rebuilt: what a step does to entropy, by enumeration; sums of the experiment, figures that show the rows."""
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,11 +8,9 @@ import torch
 
 import asyncsim as sim
 from experiments import _bapo, _store, bapo
-from paper_figures import _looks, bapo_entropy, bapo_returns, bapo_rule
 
 pytestmark = pytest.mark.committed
 
-FIGURES = (bapo_entropy, bapo_rule, bapo_returns)
 
 PLACE = {"law": "constant 3", "updates": 12, "every": 1}
 EPS = 1e-6
@@ -120,14 +114,6 @@ def test_entropy_is_read_where_half_of_the_gain_is_reached():
 @pytest.fixture(scope="module")
 def rows():
     return _store.read("bapo")
-
-
-@pytest.mark.parametrize("script", FIGURES)
-def test_the_figures_draw_the_rows_and_their_entries_quote_them(rows, script):
-    assert _looks.faults(script.draw(rows)) == []
-    name = script.__name__.split(".")[-1]
-    text = (Path(script.__file__).parent / "entries" / f"{name}.md").read_text("utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) <= set(script.numbers(rows))
 
 
 def test_fresh_data_blocks_nothing_and_balances(rows):

@@ -1,16 +1,11 @@
 """Whatever moment a run is killed at or a disk is full, what is left reads as whole rows or says how to go on."""
 
-from __future__ import annotations
-
 import os
-import random
-import signal
-import time
 
 import pytest
 
 from experiments import _store
-from tests.experiments._lab import FAKE, parts, ran, run, start
+from tests.experiments._lab import parts, ran, run
 
 EVERYWHERE = """
 import os, sys
@@ -91,28 +86,6 @@ def test_a_kill_at_any_step_of_writing_leaves_what_can_be_continued(lab):
     assert status == 0, err
     kills, read = map(int, out.split())
     assert kills > 40 and read > 0
-
-
-def test_kills_at_random_moments_leave_the_rows_of_an_uninterrupted_run(lab):
-    (lab / "experiments" / "squares.py").write_text(FAKE.format(name="squares", count=60, power=2))
-    assert run(lab, "-m", "experiments", "squares", "--out", "whole")[0] == 0
-    whole, moments, killed = parts(lab / "whole"), random.Random(20), 0
-    for _ in range(6):
-        before = len(ran(lab))
-        process = start(lab, "-m", "experiments", "squares", "--out", "rows", "--resume")
-        deadline = time.monotonic() + 60
-        while len(ran(lab)) == before and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0.0, 0.05))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        killed += process.returncode == -signal.SIGKILL
-        found = parts(lab / "rows")
-        assert all(whole[name] == data for name, data in found.items())
-    assert killed >= 3
-    assert run(lab, "-m", "experiments", "squares", "--out", "rows", "--resume")[0] == 0
-    assert parts(lab / "rows") == whole
-    assert {path.name for path in (lab / "rows").iterdir()} == {"manifest.json", *whole}
 
 
 # A disk that is full or must not be written.

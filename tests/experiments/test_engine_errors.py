@@ -1,7 +1,5 @@
 """The measured errors of engines: the estimator on errors of known law, and the named settings beside the rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

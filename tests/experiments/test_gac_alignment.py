@@ -3,8 +3,6 @@
 Bands of 8 standard errors on 11 degrees of freedom: 7e-6 a comparison, 2e-4 over the 22 of them, were seeds not fixed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

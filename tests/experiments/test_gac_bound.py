@@ -1,7 +1,5 @@
 """The guarantee beside what is measured: exact values, delays counted by hand, and defects that would show."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

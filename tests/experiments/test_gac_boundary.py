@@ -3,8 +3,6 @@
 Bands of 6 standard errors on 23 degrees of freedom: 4e-6 a comparison, 1.2e-4 over the 28, were seeds not fixed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

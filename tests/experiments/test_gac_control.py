@@ -1,7 +1,5 @@
 """Alignment control against a smaller step: what is measured obeys its predictions, and the figure draws it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

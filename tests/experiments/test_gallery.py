@@ -1,7 +1,5 @@
 """Figures and the gallery: what is committed is what the rows give, and whatever does not fit together is named."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """The league and ROLL Flash: their rows against what must hold exactly, beside what would not pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -22,9 +20,17 @@ def test_every_arm_has_a_row_at_every_place(rows):
     counts = rows.groupby(["task", "law"]).arm.nunique()
     assert (counts == len(league.METHODS)).all() and len(counts) == len(league.TASKS) * len(league.LAWS)
     assert rows[rows.arm == league.BASE].word.isna().all()
+
+
+@pytest.mark.parametrize("name", ["areal", "asymre", "delight", "league", "rivals", "token_ratios"])
+def test_words_follow_from_intervals_at_rates_inside_their_grids(name):
+    rows = _store.read(name)
     judged = rows[rows.word.notna()]
-    assert (judged.low <= judged.difference).all() and (judged.difference <= judged.high).all()
+    assert len(judged) and (judged.low <= judged.difference).all() and (judged.difference <= judged.high).all()
     assert (judged[judged.word == "better"].low > 0).all() and (judged[judged.word == "worse"].high < 0).all()
+    equal = judged[judged.word == "equal"]
+    assert (equal.low > -league.SMALLEST).all() and (equal.high < league.SMALLEST).all()
+    assert (rows[rows.rate.notna()].tried >= 11).all()
 
 
 @pytest.mark.parametrize("task", ["bandit", "sparse"])

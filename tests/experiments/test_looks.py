@@ -1,7 +1,5 @@
 """Figures keep to few panels and words, letters that can be read, and colors from one place; so do their texts."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncsim.base.checks import InputError

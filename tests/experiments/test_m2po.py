@@ -1,10 +1,5 @@
 """M2PO rebuilt: its rule against the clip on equal batches, sums of the experiment, figures that show the rows."""
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,9 +7,7 @@ import torch
 
 import asyncsim as sim
 from experiments import _store, m2po
-from paper_figures import _looks, m2po_entropy, m2po_masked, m2po_returns
-
-FIGURES = (m2po_masked, m2po_returns, m2po_entropy)
+from paper_figures import m2po_masked
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +82,6 @@ def test_rates_of_comparisons_are_inside_their_grids(rows):
     assert (own.rate > 0).all() and set(own.word[own.quantity == "difference"]) <= {
         "better", "worse", "equal", "undecided"
     }  # fmt: skip
-
-
-@pytest.mark.committed
-@pytest.mark.parametrize("script", FIGURES)
-def test_the_figures_draw_the_rows_and_their_entries_quote_them(rows, script):
-    assert _looks.faults(script.draw(rows)) == []
-    name = script.__name__.split(".")[-1]
-    text = (Path(script.__file__).parent / "entries" / f"{name}.md").read_text("utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) <= set(script.numbers(rows))
 
 
 @pytest.mark.committed

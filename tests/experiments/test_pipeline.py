@@ -1,7 +1,5 @@
 """Rows that can be trusted: what is not as it was made is refused by name; papers that ask several questions."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Replay rebuilt: how often samples are used, what small steps make of it, and committed rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

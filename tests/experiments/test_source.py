@@ -1,7 +1,5 @@
 """What counts as another version of an experiment, and what does not."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

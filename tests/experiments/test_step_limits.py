@@ -1,7 +1,5 @@
 """Step limits: what a collapse is, limits read from a grid, exact returns; committed rows against the rule."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

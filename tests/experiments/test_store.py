@@ -1,21 +1,14 @@
 """The runner and its store, on an experiment of three settings in a folder of its own."""
 
-from __future__ import annotations
-
 import json
-import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from experiments import _store
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.experiments import _lab
+from tests.experiments._lab import start
 
 FAKE = '''"""Does a square grow?"""
 
@@ -50,46 +43,22 @@ print(table.to_json(orient="records"))
 @pytest.fixture
 def lab(tmp_path):
     """A checkout with the real runner and one fake experiment."""
-    package = tmp_path / "experiments"
-    package.mkdir()
-    for name in ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_store.py"):
-        shutil.copy(ROOT / "experiments" / name, package / name)
-    (package / "squares.py").write_text(FAKE)
+    (_lab.machinery(tmp_path) / "squares.py").write_text(FAKE)
     return tmp_path
 
 
-def start(lab, *arguments, **environment):
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    variables["PYTHONDONTWRITEBYTECODE"] = "1"  # a rewritten fake must not meet the cache of the former
-    if arguments[:2] == ("-m", "experiments") and "--workers" not in arguments:
-        arguments += ("--workers", "1")  # settings in their order
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=lab,
-        env=variables,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # A suite started in the background ignores interrupts, and its children would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
 def run(lab, *arguments):
-    process = start(lab, "-m", "experiments", *arguments)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+    return _lab.run(lab, "-m", "experiments", *arguments)
+
+
+def ran(lab):
+    return [line.split()[-1] for line in _lab.ran(lab)]
 
 
 def read(lab, *arguments):
     process = start(lab, "-c", READ, *arguments)
     out, err = process.communicate(timeout=60)
     return json.loads(out) if process.returncode == 0 else err.strip()
-
-
-def ran(lab):
-    log = lab / "experiments" / "log"
-    return log.read_text().split() if log.exists() else []
 
 
 def results(lab):
@@ -234,26 +203,12 @@ def test_a_fresh_run_replaces_rows_of_other_settings(lab):
     assert [row["x"] for row in read(lab)] == [1, 4] and len(list(results(lab).glob("part-*"))) == 2
 
 
-def test_resume_of_a_finished_run_computes_nothing(lab):
-    assert run(lab, "squares", "--resume")[0] == 0 and run(lab, "squares", "--resume")[0] == 0
-    assert ran(lab) == ["1", "2", "3"]
-
-
 @pytest.mark.parametrize("returned", ["[]", "None", '[{"x": 1}]', '[{"x": 1, "square": 1, "note": "", "more": 0}]'])
 def test_rows_without_the_declared_columns_are_refused_and_not_written(lab, returned):
     edit(lab, 'return [{"x"', f'return {returned} if True else [{{"x"')
     status, _, err = run(lab, "squares")
     assert status == 2 and "squares" in err and "Traceback" not in err
     assert not list(results(lab).glob("*part*"))
-
-
-def test_damaged_rows_are_refused_by_the_command_that_makes_them(lab):
-    assert run(lab, "squares")[0] == 0
-    part = results(lab) / "part-0001.parquet"
-    part.write_bytes(part.read_bytes()[:50])
-    assert "rows altered" in read(lab) and "`python -m experiments squares --resume`" in read(lab)
-    assert run(lab, "squares", "--resume")[0] == 0 and ran(lab) == ["1", "2", "3", "2"]
-    assert [row["square"] for row in read(lab)] == [1.0, 4.0, 9.0]
 
 
 def test_a_folder_of_somebody_else_is_left_alone(lab):

@@ -1,7 +1,5 @@
 """The experiments on systems: their rows against the laws, with what would not pass, their figures and the gallery."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,22 +1,13 @@
 """TBA rebuilt: mean dynamics against the product's own population, what it is made of, rows within what is possible."""
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
 from experiments import _store, _tba, tba_optimum, tba_returns, tba_speed
-from paper_figures import _looks
-from paper_figures import tba_optimum as optimum_figure
-from paper_figures import tba_returns as returns_figure
 from paper_figures import tba_speed as speed_figure
 
-FIGURES = (optimum_figure, returns_figure, speed_figure)
 BETA = tba_optimum.BETA
 
 
@@ -133,16 +124,6 @@ def test_no_system_trains_faster_than_its_trainer_and_waiting_is_what_intervals_
     generation = own.groupby("realization").apply(lambda one: (one.value - one.training).mean())
     reach = 4.0 * float(generation.std()) / len(generation) ** 0.5
     assert abs(generation.mean() - speed_figure.longest()) < reach < speed_figure.longest() - 1.0
-
-
-@pytest.mark.committed
-@pytest.mark.parametrize("script", FIGURES)
-def test_the_figures_draw_the_rows_and_their_entries_quote_them(script):
-    rows = _store.read(script.EXPERIMENTS[0])
-    assert _looks.faults(script.draw(rows)) == []
-    name = script.__name__.split(".")[-1]
-    text = (Path(script.__file__).parent / "entries" / f"{name}.md").read_text("utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) <= set(script.numbers(rows))
 
 
 @pytest.mark.committed

@@ -1,7 +1,5 @@
 """Rows of the experiments on networks: what they claim, that the check can fail, and that figures show them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

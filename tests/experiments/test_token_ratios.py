@@ -1,7 +1,5 @@
 """Token against sequence ratios, and asynchronous beside synchronous training: specs, rows and what is said of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -41,17 +39,6 @@ def test_asynchronous_samples_are_as_stale_as_the_ratio_says(ratio):
     assert all(one["staleness"]["max"] == ratio for one in found)
     fresh = token_ratios.spec(place, "PPO", 0)
     assert fresh.system.summaries(200, 2, league.SAMPLES, 0)[0]["staleness"]["max"] == 0
-
-
-@pytest.mark.committed
-def test_words_follow_from_intervals_at_rates_inside_the_grid(rows):
-    own = rows[rows.word.notna()]
-    assert len(own) == 24 + 36 and rows.reason.isna().all()
-    assert (own.low <= own.difference).all() and (own.difference <= own.high).all()
-    assert (own[own.word == "better"].low > 0).all() and (own[own.word == "worse"].high < 0).all()
-    equal = own[own.word == "equal"]
-    assert (equal.low > -league.SMALLEST).all() and (equal.high < league.SMALLEST).all()
-    assert (rows[rows.rate.notna()].tried >= 11).all()
 
 
 @pytest.mark.committed

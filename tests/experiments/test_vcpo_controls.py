@@ -1,10 +1,5 @@
 """VCPO taken apart: controls keep what they claim to keep, differences are paired, the figure shows the rows."""
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -153,9 +148,3 @@ def test_the_figure_of_timing_draws_the_differences(rows):
     assert len(points) >= len(vcpo_timing.AGAINST) > 1
     np.testing.assert_allclose(points, np.concatenate(right), rtol=1e-12)
     assert all(box.has_xerr for box in ax.containers)
-
-
-@pytest.mark.parametrize("script", [figure, vcpo_timing])
-def test_the_entries_quote_the_numbers(rows, script):
-    text = (Path(script.__file__).parent / "entries" / f"{script.__name__.split('.')[-1]}.md").read_text("utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) == set(script.numbers(rows))

@@ -3,11 +3,6 @@
 Comparisons are at 6 standard errors (t with 15 degrees of freedom or more: 3e-5 each, were seeds not fixed).
 """
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,9 +168,3 @@ def test_the_figure_of_drift_draws_the_rows_on_the_forecast_inside_its_domain(qu
     np.testing.assert_allclose(dashed.get_ydata(), [each.ess for each in told], rtol=1e-12)
     longest = set(rows[rows.length == rows.length.max()].value)
     assert dashed.get_xdata().max() == pytest.approx(max(pair[0] for pair in expected if pair[1] in longest))
-
-
-@pytest.mark.parametrize("script", [figure, vcpo_drift])
-def test_numbers_are_those_that_the_entries_quote(quick, script):
-    text = (Path(script.__file__).parent / "entries" / f"{script.__name__.split('.')[-1]}.md").read_text("utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) == set(script.numbers(quick))

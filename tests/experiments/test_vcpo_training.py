@@ -1,10 +1,5 @@
 """VCPO's training curves: exact returns, what counts as a collapse, which arm collapses, and a figure of the rows."""
 
-from __future__ import annotations
-
-import re
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -260,9 +255,3 @@ def test_the_run_shown_as_a_collapse_is_one(rows):
     both = pd.DataFrame(kept + [{**row, "replicate": 1} for row in lost])
     assert set(figure.collapsing(both).replicate) == {1}
     assert figure.collapsing(pd.DataFrame(kept)).empty
-
-
-@pytest.mark.parametrize("script", [figure, vcpo_rates])
-def test_the_entries_quote_the_numbers(rows, script):
-    text = (Path(script.__file__).parent / "entries" / f"{script.__name__.split('.')[-1]}.md").read_text("utf-8")
-    assert set(re.findall(r"\{(\w+)\}", text)) == set(script.numbers(rows))

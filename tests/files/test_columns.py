@@ -1,7 +1,5 @@
 """Columns of saved timelines and schedules: real ones are read, forged ones are refused by name."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A flipped bit gives no other number: units, plans, checkpoints and evidence are refused, or read as they were."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Compiled code is kept where that is possible; where it is not, a program goes on and says so in one line."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

@@ -1,7 +1,5 @@
 """What the memory guard knows of a machine, its control groups and the wishes of who runs it."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files that were damaged or forged: refused by name, before anything is allocated for what they only claim."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

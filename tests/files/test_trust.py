@@ -1,7 +1,5 @@
 """Files hold no code: only parts of the package and trusted places run, whatever a file names."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Where files go: whole or not at all, through devices, pipes and links, and with nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

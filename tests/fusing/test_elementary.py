@@ -1,7 +1,5 @@
 """Elementary functions against NumPy's at every magnitude, ends and NaN included."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

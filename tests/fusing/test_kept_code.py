@@ -1,7 +1,5 @@
 """Machine code that is kept on disk: read again, and never worse than compiled anew."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Values with many numbers: what loops over lanes do is what registers do, to the bit, at every size."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

@@ -1,7 +1,5 @@
 """Recording functions of tensors: what becomes a program does the same, what cannot is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -4,8 +4,6 @@ Anything but `InputError` is a failure: a traceback, a crash, more than 20 secon
 work is done in processes of their own; the report is printed as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

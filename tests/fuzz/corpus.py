@@ -1,7 +1,5 @@
 """Whole files of every kind that asyncsim reads, each with what reads it and uses what it got."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Seeded damage to files: flipped bits, cuts and splices, and forged insides that every checksum agrees with."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

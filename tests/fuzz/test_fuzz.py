@@ -1,7 +1,5 @@
 """Damaged files and texts are read or refused by name: a share of `python -m tests.fuzz`, which does them all."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

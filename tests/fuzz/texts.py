@@ -1,7 +1,5 @@
 """Short texts of a command line: near misses of what the parsers take, and what each parser may say of them."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable

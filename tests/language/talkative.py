@@ -1,7 +1,5 @@
 """A calculator that is called by every second character, so that models of random weights call it often."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from asyncsim.tasks.texts import Calculator

@@ -1,7 +1,5 @@
 """The calculator's replies inside responses: read by the model, never trained, the same whenever they are drawn."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The language policy: sampling against a plain loop, scoring against autograd, versions that change on the way."""
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 

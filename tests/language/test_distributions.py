@@ -1,7 +1,5 @@
 """Whole distributions of a language model: exact divergences, centered scores and optimal baselines run on it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

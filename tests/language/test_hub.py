@@ -1,7 +1,5 @@
 """Models read from folders: the same logits, whole files, named refusals."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

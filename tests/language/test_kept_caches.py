@@ -1,7 +1,5 @@
 """Old keys and values under new weights: against a plain loop that keeps them by hand, and against rereading."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

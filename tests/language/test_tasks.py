@@ -1,7 +1,5 @@
 """Language tasks: what is asked, what an answer is, what it earns."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from dataclasses import dataclass, replace

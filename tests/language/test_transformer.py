@@ -1,7 +1,5 @@
 """The character model, its tokenizer and its pretraining: causality, counts of weights, files that cannot be used."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The value head of a language model: against plain hidden states, finite differences, and returns by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -4,8 +4,6 @@ What races decide is compared with invariants only. Bands of the model have leve
 machine. False alarms: below 1 in 100 for the file (twelve comparisons of 0.001 each).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

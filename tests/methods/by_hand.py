@@ -1,7 +1,5 @@
 """Score weights of a few tokens that a test writes down, and their comparison with numbers worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

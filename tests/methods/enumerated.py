@@ -1,7 +1,5 @@
 """Every sequence of a small chain of tokens with its probability: expectations without sampling."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Steps of a few tokens, for methods that set thresholds from all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Random trajectories in plain numbers, and the sums over their tokens as papers print them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

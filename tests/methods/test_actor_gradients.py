@@ -1,7 +1,5 @@
 """Gradients of actor-critics: exact expectations under exact critics, and autograd of the written losses."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BAPO: which way a search walks, where it stops, what it counts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,22 +1,16 @@
 """Masks and weights of samples: bounds, denominators, what fails closed, what is reported."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.base.knobs import bind
 from tests.contracts.families._paper import _fresh, evaluate, opened
 from tests.contracts.families.importance import FACTORED
 from tests.contracts.laboratory import NOTHING, case, names, step_with
-from tests.refusals import refused
 
 F = sim.factors
 ONE = torch.ones(1, 1, 1, 1).double()
@@ -305,22 +299,6 @@ def test_nothing_is_dropped_where_policies_agree():
         assert torch.equal(trial.gradient(plain), trial.gradient(plain.replace(factors=(factor,)))), name
 
 
-@given(
-    low=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2),
-    high=st.lists(st.floats(1.0, 9.0), min_size=2, max_size=2),
-    seed=st.integers(0, 10**6),
-    ratio=st.sampled_from(["r", "h"]),
-)
-def test_bounds_per_replicate(low, high, seed, ratio):
-    """Arrays of bounds are separate bounds, also inside a method."""
-    log_ratio = torch.from_numpy(np.random.default_rng(seed).standard_normal((2, 2, 3, 4)))
-    seen = step_with(log_ratio, 0.5 * log_ratio)
-    together = bind(sim.methods.icepop(low, high, ratio), np.arange(2)).factors[0].factor(seen, ONE)
-    for r in range(2):
-        alone = F.token_mask(low[r], high[r], ratio).factor(seen, ONE)
-        assert torch.equal(together[r], alone[r])
-
-
 def test_single_precision_stays_single():
     then = torch.full((2, 3), -3.0)
     found = [
@@ -334,34 +312,6 @@ def test_single_precision_stays_single():
 
 
 # Refusals.
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: F.token_mask(1.2, 2.0), "low = 1.2"),
-        (lambda: F.token_mask(2.0, 0.5), "low = 2.0"),
-        (lambda: F.token_mask(-0.1), "low = -0.1"),
-        (lambda: F.sequence_mask(high=0.99), "high = 0.99"),
-        (lambda: F.sequence_mask(high=math.inf), "high = inf"),
-        (lambda: F.geometric_mask(ratio="proximal"), "ratio = 'proximal'"),
-        (lambda: F.geometric_mask(low=[0.5, 1.5]), "low = 1.5"),
-        (lambda: F.k2_mask(-1.0), "high = -1.0"),
-        (lambda: F.k3_mask(reduce="median"), "reduce = 'median'"),
-        (lambda: F.token_veto(1.5), "threshold = 1.5"),
-        (lambda: F.token_veto(math.nan), "threshold = nan"),
-        (lambda: F.opsm(-1e-4), "delta = -0.0001"),
-        (lambda: F.opsm(reference="reference"), "reference = 'reference'"),
-        (lambda: F.drop_stale(-1), "limit = -1"),
-        (lambda: F.drop_stale(of="tail"), "of = 'tail'"),
-        (lambda: F.staleness_weight("exponential"), "rule = 'exponential'"),
-        (lambda: F.staleness_weight(exponent=1.5), "exponent = 1.5"),
-        (lambda: F.staleness_weight("threshold", cutoff=1, after=0, average=2), "average = 2"),
-    ],
-)
-def test_refusals(make, message):
-    caught = refused("", make)
-    assert str(caught).startswith(message) and "\n" not in str(caught)
 
 
 # Regions and gates.
@@ -400,27 +350,8 @@ def test_ratios_above_and_below_one_do_not_cancel_in_total_variation():
     assert flags(F.tv_mask(1.0), [0.0, 0.0], [1e9], [math.inf], [math.nan]) == [1, 0, 0, 0]
 
 
-def test_total_variation_is_estimated():
-    """E_mu |r - 1| / 2 is the largest difference of the two chances of any set of actions."""
-    mu, pi = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
-    assert mu @ np.abs(pi / mu - 1) / 2 == pytest.approx(0.3)
-
-
 def test_a_signed_mask_lets_tokens_come_back():
     rows = ([3.0, 0.5, 1.0], [1.1, 1.0, 1.0])
     assert kept(F.tv_mask(0.2, signed=True), seen_of(*rows)) == [[0, 1, 1], [1, 1, 1]]
     assert kept(F.tv_mask(0.2, signed=True), seen_of(*rows), -ONE) == [[1, 0, 1], [1, 1, 1]]
     assert kept(F.tv_mask(0.2, signed=True), seen_of([math.inf, 0.5]), -ONE) == [[0, 0]]
-
-
-def test_what_regions_refuse():
-    for make in (
-        lambda: F.log_clamp(0.0),
-        lambda: F.log_clamp(21.0),
-        lambda: F.log_clamp(level="prefix"),
-        lambda: F.log_clamp(ratio="rho"),
-        lambda: F.tv_mask(-0.1),
-        lambda: F.tv_mask(ratio="u"),
-        lambda: F.tv_mask(signed=1),
-    ):
-        refused("", make)

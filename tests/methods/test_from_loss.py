@@ -1,7 +1,5 @@
 """A method made from a printed loss is the method: ten losses, planted mistakes, refusals, replicates apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Importance sampling against enumeration of a token bandit; normalization and prefixes by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -94,21 +92,6 @@ NONE = sim.advantages.none()
 
 
 # Exactness.
-
-
-@pytest.mark.parametrize("tokens", [1, 2, 3])
-def test_sequence_ratio_is_exact(tokens):
-    found = moments(sim.methods.full_is(), tokens)
-    np.testing.assert_allclose(found.mean, enumerated(lambda y: y.count(0) >= 0.6 * tokens, tokens), rtol=0, atol=1e-14)
-
-
-def test_token_ratio_is_exact_for_one_token_and_biased_for_more():
-    assert np.abs(moments(sim.methods.full_is("token"), 1).bias).max() < 1e-14
-    two, three = (np.abs(moments(sim.methods.full_is("token"), n).bias).max() for n in (2, 3))
-    assert two > 1e-3 and three > 1e-3
-    # Independent tokens that are paid one by one need no ratio of others: a bandit of sums could not tell.
-    separate = oracle.moments(sim.tasks.token_bandit(3, horizon=3), sim.methods.full_is("token"), NOW, THEN, 2)
-    assert np.abs(separate.bias).max() < 1e-14
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3])
@@ -249,21 +232,6 @@ def test_three_policies_by_hand():
     np.testing.assert_allclose(down, [-2 * 1.5, 0.0, -0.5 * 1.1], rtol=1e-14)
 
 
-def test_three_policies_are_two_in_the_first_update_on_a_batch():
-    trial = case(drift=0.5)
-    three, two = (
-        trial.gradient(m) for m in (sim.methods.three_policy_tis(1.3), sim.methods.truncated_is("token", 1.3))
-    )
-    torch.testing.assert_close(three, two, rtol=0, atol=1e-15)
-
-
-def test_lag_is_applied():
-    """The correction moves the gradient: it is not left out because a clip is configured."""
-    trial = case(drift=0.5)
-    three = trial.gradient(sim.methods.three_policy_tis(3.0))
-    assert (three - trial.gradient(sim.methods.ppo_clip(anchor="proximal"))).abs().max() > 1e-3
-
-
 # What the printed losses are compared under.
 
 
@@ -283,30 +251,6 @@ def test_caps_clips_and_masks_bind_in_the_comparison_with_the_papers(label):
 
 
 # Refusals.
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: sim.methods.truncated_is(cap=0.9), "cap = 0.9"),
-        (lambda: sim.methods.truncated_is(normalize="batch"), "normalize = 'batch'"),
-        (lambda: sim.methods.three_policy_tis(cap=math.nan), "cap = nan"),
-        (lambda: sim.methods.three_policy_tis(low=1.1), "low = 1.1"),
-        (lambda: sim.methods.three_policy_tis(high=-0.1), "high = -0.1"),
-        (lambda: sim.methods.icepop(2.0, 0.5), "low = 2.0"),
-        (lambda: sim.methods.icepop(high=0.9), "high = 0.9"),
-        (lambda: sim.methods.icepop(ratio="u"), "ratio = 'u'"),
-        (lambda: sim.methods.sequence_mis(weight="geometric"), "weight = 'geometric'"),
-        (lambda: sim.methods.geometric_rs(weight="none", cap=2.0), "cap = 2.0: must be left out"),
-        (lambda: sim.methods.geometric_rs(weight="token", cap=0.5), "cap = 0.5"),
-        (lambda: sim.methods.per_decision_is(sim.advantages.returns_to_go(0.9)), "discount of the advantage = 0.9"),
-        (lambda: sim.methods.per_decision_is(sim.advantages.gae(1.0, 0.5)), "trace of the advantage = 0.5"),
-        (lambda: sim.methods.prefix_is(aggregator="sum"), "aggregator = 'sum'"),
-    ],
-)
-def test_refusals(make, message):
-    caught = refused("", make)
-    assert str(caught).startswith(message) and "\n" not in str(caught)
 
 
 def test_rows_of_several_episodes_are_refused():
@@ -334,41 +278,9 @@ def test_a_floor_lifts_what_is_below_it_and_nothing_else():
     assert weights_of(sim.methods.truncated_is("token", cap=2.0), [0.1, 0.7]) == pytest.approx([0.1, 0.7])
 
 
-def test_a_floor_of_nothing_is_no_floor():
-    """And without a floor the header of a run is as it always was."""
-    trial = case(0, N=5, T=4, G=2, drift=0.7)
-    for make, changes in ((sim.methods.truncated_is, {"level": "token"}), (sim.methods.three_policy_tis, {})):
-        plain, none = make(cap=1.2, **changes), make(cap=1.2, floor=0.0, **changes)
-        assert torch.equal(trial.gradient(plain), trial.gradient(none)) and "floor" not in plain.describe()
-        assert (trial.gradient(make(cap=1.2, floor=0.9, **changes)) - trial.gradient(plain)).abs().max() > 1e-3
-
-
 def test_the_geometric_weight_is_the_root_of_the_sequence_ratio():
     """Tokens 4 and 1: s = 2, W = 4; one token of 4 has both. A cap of 3 holds one of them."""
     log_ratio = torch.tensor([[4.0, 1.0], [4.0, 1.0]], dtype=torch.float64).log().reshape(1, 1, 2, 2)
     seen = step_with(log_ratio, mask=torch.tensor([[1.0, 1.0], [1.0, 0.0]]).reshape(1, 1, 2, 2))
     found = sim.methods.truncated_is("geometric", cap=3.0).weight.applied(seen)
     assert found.shape == (1, 1, 2, 1) and found.flatten().tolist() == pytest.approx([2.0, 3.0])
-
-
-def test_a_floor_adds_the_bias_that_its_docstring_says():
-    """E_mu[(floor - w)_+ A grad log pi] over all sequences; forgotten, the difference stays."""
-    exact, floor, tokens = {}, 0.8, 2
-    for name, changes in (("plain", {}), ("floor", {"floor": floor})):
-        method = sim.methods.truncated_is(
-            cap=50.0, advantage=sim.advantages.none(), aggregator="sequence_sum", **changes
-        )
-        exact[name] = oracle.moments(bandit(tokens), method, THEN, NOW, 2).mean
-    pi, mu, bias = softmax(THEN), softmax(NOW), np.zeros(3)
-    for y in itertools.product(range(3), repeat=tokens):
-        then, now = math.prod(mu[a] for a in y), math.prod(pi[a] for a in y)
-        reward = float(y.count(0) >= 2)
-        bias += then * max(floor - now / then, 0.0) * reward * (np.bincount(y, minlength=3) - tokens * pi)
-    assert np.abs(bias).max() > 1e-3
-    np.testing.assert_allclose(np.ravel(exact["floor"] - exact["plain"]), bias, atol=1e-12)
-
-
-@pytest.mark.parametrize("floor", [-0.1, 1.1, math.nan])
-def test_a_floor_above_one_is_refused(floor):
-    for make in (sim.methods.truncated_is, sim.methods.three_policy_tis):
-        refused("floor", make, floor=floor)

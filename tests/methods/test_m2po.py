@@ -1,7 +1,5 @@
 """M2PO: levels by hand and by equation, what is dropped first, what the lag masks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics of populations against sums of fractions over every outcome: cells count by mass, however small it is."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

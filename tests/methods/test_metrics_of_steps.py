@@ -1,7 +1,5 @@
 """Metrics of clips, masks, gradients and staleness, by hand and in runs; metrics with settings."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

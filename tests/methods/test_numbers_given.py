@@ -1,7 +1,5 @@
 """Tensors that a caller hands over: what is no number is refused by name and place where it counts, and only there."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What weights are made of, to the last bit: bounds, products in place, probabilities, log ratios that are masked."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

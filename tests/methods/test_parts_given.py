@@ -1,7 +1,5 @@
 """Parts of a method, and tensors for one, that are left out or of the wrong kind: the line says what to hand over."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

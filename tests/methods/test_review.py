@@ -1,7 +1,5 @@
 """What a review found: input that was believed, groups that count, knobs in tuples, gradients taken elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stabilizers: bands, shrinking, lost directions, momentum by alignment, and the controls without a signal."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Methods that drop or select tokens one by one where many are equal, as in tables: the mean over all orders."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

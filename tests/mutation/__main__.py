@@ -4,8 +4,6 @@ python -m tests.mutation --sample 200 --seed 0
 python -m tests.mutation --file asyncsim/step/ratios.py
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import hashlib

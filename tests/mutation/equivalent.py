@@ -3,8 +3,6 @@
 `equivalent.txt` has a file, indented below it its lines with single spaces, and below each line `change | reason`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

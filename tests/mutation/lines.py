@@ -1,7 +1,5 @@
 """Which tests run which lines of the files under mutation, and what an import or a collection runs before any test."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

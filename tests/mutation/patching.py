@@ -1,7 +1,5 @@
 """A mutant in place of a module: new code for its functions while it lives, or an import that compiles the mutant."""
 
-from __future__ import annotations
-
 import gc
 import importlib.abc
 import importlib.machinery

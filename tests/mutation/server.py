@@ -4,8 +4,6 @@ A mutant inside a function is patched into a copy of a process that has collecte
 or a collection would see is imported anew by a process that holds the other packages only.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The mutator itself: what it changes and what not, and that a mutant which matters is noticed."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import math

@@ -1,7 +1,5 @@
 """The share of a fixed sample of mutants that the suite notices."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

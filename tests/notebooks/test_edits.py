@@ -3,8 +3,6 @@
 Cells run in this process, made short; claims that cells end with have tests of their own, and pictures are not encoded.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

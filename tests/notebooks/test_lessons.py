@@ -1,7 +1,5 @@
 """What notebooks call: sliders redraw, a prediction is compared, a batch's weight is where it should be."""
 
-from __future__ import annotations
-
 import builtins
 import functools
 import subprocess

@@ -1,7 +1,5 @@
 """What notebooks 5 to 8 call: sizes of a batch, weights of scores, gradients of single responses, tables of arms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Running them from top to bottom is `make notebooks`, not a test.
 """
 
-from __future__ import annotations
-
 import copy
 import doctest
 

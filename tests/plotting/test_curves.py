@@ -1,7 +1,5 @@
 """Panels of a report: which parameter, which curves, and marks at the places of their numbers."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

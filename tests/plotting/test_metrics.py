@@ -1,7 +1,5 @@
 """Panels of traces and schedules: lines are means, bands are intervals between realizations, bars are shares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Trace files: what Perfetto needs of every event, and the same story as the record."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from itertools import pairwise

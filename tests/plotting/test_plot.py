@@ -1,7 +1,5 @@
 """`plot`: the right figure for each value, files that are whole, equal to the byte and free of the user's settings."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

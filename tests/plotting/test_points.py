@@ -1,7 +1,5 @@
 """`points`: measured numbers with their intervals on predicted lines."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A picture of several settings has a line for each, and no interval leaves the range of its metric."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pictures of sweeps: a map over two numbers, lines over one, costs of a system; a prediction is dashed."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Timelines: a box a sample in its slot, colored by its staleness when trained, and the ages of every batch below."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba

@@ -1,7 +1,5 @@
 """Verdicts: quantity against the parameter that varies, or deviations in units of the effect."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

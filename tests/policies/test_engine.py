@@ -1,7 +1,5 @@
 """An engine that samples from another law than the policy: kept mass, keyed noise, and both parts of a ratio."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """A user's torch module as a policy: gradients of the built-in network, replicates apart, CartPole at staleness 16."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Samplers with rounded weights: against rounding by hand, and what of the ratio is mismatch and what staleness."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """A system stepped lazily with lengths from a policy: equal to the system where the policy is that of its law."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings

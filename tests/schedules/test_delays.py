@@ -1,7 +1,5 @@
 """Recorded delays: their order is kept, and the report says what independent draws would throw away."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import warnings

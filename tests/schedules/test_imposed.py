@@ -1,7 +1,5 @@
 """Imposed schedules, and the feed that hands any schedule out batch by batch."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

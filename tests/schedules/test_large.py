@@ -1,7 +1,5 @@
 """Long logs are read in blocks and as arrays: the same rows as line by line, and the same refusals."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ A run of 6 batches of 3 groups of 2 samples with versions known in advance is wr
 staleness that is read back is compared exactly. Facts about formats stand beside each test, with path and commit.
 """
 
-from __future__ import annotations
-
 import gzip
 import inspect
 import io

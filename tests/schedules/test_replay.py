@@ -1,7 +1,5 @@
 """Logs of real runs replayed: exact round trips through every trainer's own names and units, and named refusals."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

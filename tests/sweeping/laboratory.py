@@ -1,7 +1,5 @@
 """Small specs that tests of sweeps share."""
 
-from __future__ import annotations
-
 import asyncsim as sim
 
 

@@ -1,7 +1,5 @@
 """What an attack on sweeps found: settings that were shown and not run, keys that missed a file, workers that hung."""
 
-from __future__ import annotations
-
 import sys
 import types
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Boundaries: brackets hold the exact one, miss at the stated rate at most, and refuse ends on the wrong side."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Grids: every name reaches the part that it means, numbers of knobs ride, and what does not fit is refused at once."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a store says of itself: its sweeps, files that are not as they were written, files that nobody needs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

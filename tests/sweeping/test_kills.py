@@ -1,7 +1,5 @@
 """A hundred kills (-9) of owner, worker or both at drawn times: what was finished stays, nothing of a run lives on."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Sweeps: the numbers of plain runs, whoever does the units and however often it is stopped; failures have reasons."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every preset under its own knobs: what the contract tests run, the laws that they expect, and random knobs."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

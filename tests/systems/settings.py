@@ -1,7 +1,5 @@
 """Random systems for hypothesis, and their draws as plain functions of single entities."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 
@@ -354,15 +352,3 @@ def corners(draw, name):
         "difficulty": draw(st.one_of(st.none(), FACTORS)),
     }
     return System("corner", {}, **{**base, **CORNERS[name]})
-
-
-@st.composite
-def shared_systems(draw):
-    """Systems of the part that the SimPy program knows, with smooth laws."""
-    system = draw(systems(exact=False, modes=("keep", "pin"), features=("servers", "rewards", "buffer")))
-    if system.overflow == "close":
-        system = system.replace(overflow="block")
-    order = draw(some("done", "oldest_start", "freshest"))
-    blocks = system.capacity is not None and system.overflow == "block"
-    window = draw(some(None, 1, 2, 5)) if order == "oldest_start" and not blocks else None
-    return system.replace(order=order, window=window, max_age=draw(some(None, None, 0, 1, 2)))

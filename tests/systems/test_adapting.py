@@ -1,7 +1,5 @@
 """Concurrency that follows a target of staleness: counted again from the record, its effect, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

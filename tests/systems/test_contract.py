@@ -5,8 +5,6 @@ its Student quantile, a law beyond its expected total variation and McDiarmid's 
 program with probability FALSE_ALARM over the choice of its seed, which is fixed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

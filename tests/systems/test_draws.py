@@ -1,7 +1,5 @@
 """Draws of a system: every purpose has numbers of its own, which depend on nothing but their key."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws: moments, quantiles, maxima, text, refused parameters."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

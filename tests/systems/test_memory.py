@@ -1,7 +1,5 @@
 """What a run takes up: every column is written, a summary keeps no record, and what would not end is refused."""
 
-from __future__ import annotations
-
 import tracemalloc
 from types import SimpleNamespace
 

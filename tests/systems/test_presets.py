@@ -1,7 +1,5 @@
 """Presets at the laws that the literature states for them, refused inputs, saved files."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import special
 
-import asyncsim as sim
 from asyncsim import claims
 from asyncsim import systems as presets
 from asyncsim.app import commands, wording
@@ -22,48 +19,7 @@ from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems._knobs import Source
 from asyncsim.systems._system import System
 from tests.refusals import refused
-from tests.statistics import assert_rate
-from tests.systems.preset_table import (
-    AHEAD,
-    BAD_KNOBS,
-    BOUNDED,
-    EXACT,
-    FASTER,
-    REQUIRED,
-    ROWS,
-    SLOWER,
-    UNEVEN,
-    own_knobs,
-    parameters,
-)
-
-
-@pytest.mark.parametrize("law", [constant(1.0), lognormal(1.0, 0.8), pareto(0.5, 1.5)])
-@pytest.mark.parametrize("train_time", [0.1, 3.0])
-def test_synchronous_and_one_step_off_are_exact(law, train_time):
-    synchronous = presets.synchronous(3, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
-    assert (synchronous.staleness() == 0).all()
-    ahead = presets.one_step_off(3, length=law, train_time=train_time).schedule(12, 2, 1, 2, 0)
-    assert (ahead.staleness() == np.minimum(np.arange(12), 1)[None, :, None, None, None]).all()
-
-
-def test_synchronous_never_trains_while_it_generates():
-    """No sample is in flight while a batch trains, so nothing is selected by its length."""
-    record = presets.synchronous(4, length=exponential(1.0), train_time=0.5).timeline(40, 3)
-    samples, batches = record.samples, record.batches
-    for begin, end in zip(batches["t_start"], batches["t_end"], strict=True):
-        assert not ((samples["t_start"] < end) & (samples["t_end"] > begin)).any()
-    # The planted defect: two batches to a publish, of which the first takes whatever is ready.
-    eager = presets.synchronous(4).replace(batches_per_publish=2, tickets=8, rates=(1.0,) * 8, length=exponential(1.0))
-    work = eager.schedule(200, 1, 1, 1, 0).work[0, :, :, 0].mean(axis=1)
-    assert work[::2].mean() < 0.7 * work[1::2].mean()
-
-
-def test_constant_equal_service_gives_workers_less_one():
-    for stagger in (False, True):
-        staleness = presets.update_on_arrival(7, 1.0, stagger=stagger).staleness(60, 1, 0)
-        assert (staleness[0, 7:] == 6).all() and staleness[0, 0] == 0
-
+from tests.systems.preset_table import BAD_KNOBS, REQUIRED, ROWS, own_knobs, parameters
 
 WORKERS = {
     "update_on_arrival": lambda service: presets.update_on_arrival(8, service, stagger=True),
@@ -81,60 +37,6 @@ def test_a_service_is_that_of_a_worker_whatever_the_samples_of_its_result(name):
     assert laws[0] == laws[1] and laws[0].law is not None
     # The planted defect: a worker that waits for the slowest of 16 draws.
     assert not np.array_equal(system.replace(work_by="sample").schedule(60, 16, 1, 3, seed=0).seconds, alone.seconds)
-
-
-def test_a_run_on_arrival_learns_alike_whatever_the_samples():
-    """Without noise a group's gradient is that of one sample, so the whole run is: 8 workers at rate 0.3 converge.
-
-    With a service of its own for each of 16 samples the lags are nearly constant, and the run diverges.
-    """
-    task, system = sim.tasks.quadratic((1.0,), noise=0.0, start=1.0), presets.update_on_arrival(8)
-
-    def end(samples, system=system):
-        runs = {"updates": 400, "replicates": 24, "realizations": 24, "samples_per_group": samples}
-        method, update = sim.methods.gradient(), sim.chain(sim.updates.sgd(0.3))
-        made = sim.Spec(task, system, method, update, **runs, diagnostics="none")
-        return np.abs(sim.run(made, seed=0, progress=False).parameters[:, 0])
-
-    one, sixteen = end(1), end(16)
-    np.testing.assert_allclose(sixteen, one, rtol=1e-9)
-    assert np.median(one) < 1e-3 < 10.0 < np.median(end(16, system.replace(work_by="sample")))
-
-
-def test_mean_of_update_on_arrival_for_unequal_heavy_tailed_service():
-    # L4 with L1: over a whole run the sum of staleness is (N - 1) publishes each, less what is still outstanding.
-    workers, batches = 6, 4000
-    timeline = presets.update_on_arrival(workers, pareto(1.0, 1.2), rates=[1, 2, 3, 4, 5, 9]).timeline(batches)
-    assert (timeline.publishes["outstanding"] == workers - 1).all()
-    groups = timeline.groups
-    trained = groups["batch"] >= 0
-    still = (batches - groups["v_start"][~trained]).sum()
-    assert (groups["v_train"] - groups["v_start"])[trained].sum() + still == (workers - 1) * batches
-
-
-def test_geometric_law_of_exponential_service():
-    # P(s = 0 | worker) = 1/N for equal rates, from realizations that are independent: one batch late in each of them.
-    # False alarm 1e-6 by the band; a rate of 1/N + 0.02 is missed with probability < 1e-6 (4000 trials, sd 0.0055).
-    workers, runs = 4, 4000
-    late = presets.update_on_arrival(workers, exponential(1.0)).staleness(40, runs, 1)[:, -1, 0]
-    for k in range(4):
-        assert_rate(int((late == k).sum()), runs, 0.25 * 0.75**k)
-    with pytest.raises(AssertionError):
-        assert_rate(int((late == 0).sum()), runs, 0.25 + 0.05)
-
-
-@pytest.mark.parametrize(("eta", "places", "load"), [(0, 4, 0.5), (2, 24, 1.5), (4, 24, 0.7)])
-def test_areal_cap_binds_exactly(eta, places, load):
-    # L2 by L1: with places for every ticket, O = eta P at every publish.
-    system = presets.areal(eta, 4, max(places, 4 * (eta + 1)), length=lognormal(1.0, 0.8), load=load)
-    assert (system.timeline(200, 2).publishes["outstanding"] == 4 * eta).all()
-
-
-def test_dequeue_release_without_training_time_loses_one_publish():
-    settings = {"groups_per_batch": 2, "tickets": 6, "release": "dequeue", "mode": "pin"}
-    for train_time, expected in ((0.0, 4), (3.0, 6)):
-        system = System("dequeue", {}, exponential(1.0), (1.0,) * 6, train_time=train_time, **settings)
-        assert (system.timeline(50).publishes["outstanding"] == expected).all()
 
 
 def test_load_fixes_the_training_time():
@@ -338,196 +240,11 @@ def test_the_table_sees_every_slip(change):
     assert settings_of(built("areal", (2, 4)).replace(**change)) != wanted(row[3])
 
 
-@pytest.mark.parametrize(("name", "arguments", "knobs", "lag"), EXACT, ids=[f"{e[0]}-{i}" for i, e in enumerate(EXACT)])
-@pytest.mark.parametrize("train_time", [FASTER, SLOWER])
-def test_hard_presets_have_one_staleness(name, arguments, knobs, lag, train_time):
-    # L3: strict orders, L2: the cap binds; every single group, for every law of lengths.
-    system = built(name, arguments, train_time, UNEVEN, **knobs)
-    assert (system.staleness(60, 2, 0, 2) == np.minimum(np.arange(60), lag)[None, :, None]).all()
-
-
-@pytest.mark.parametrize("change", [{"window": None}, {"tickets": 12}, {"rates": (1.0,) * 3}])
-def test_one_staleness_is_lost_without_the_window_the_tickets_or_the_places(change):
-    system = built("fixed_lag", (2, 3), FASTER).replace(**change)
-    assert (system.staleness(60, 1, 0, 2)[0, 20:] != 2).any()
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "knobs", "bound"), BOUNDED, ids=[f"{b[0]}-{i}" for i, b in enumerate(BOUNDED)]
-)
-def test_hard_bounds_hold_and_are_attained(name, arguments, knobs, bound):
-    # L3 and age cuts. The largest staleness of 300 batches is a number; that it is attained is so for these seeds.
-    systems = [built(name, arguments, train_time, UNEVEN, **knobs) for train_time in (FASTER, SLOWER)]
-    found = [system.staleness(300, 1, 0, 2) for system in systems]
-    assert max(each.max() for each in found) == bound and min(each.min() for each in found) >= 0
-
-
-CUT = [row for row in BOUNDED if row[0] in ("prime_rl", "nemo_rl_windowed", "trl", "tinker_cookbook", "torchforge")]
-
-
-@pytest.mark.parametrize(("name", "arguments", "knobs", "bound"), CUT, ids=[b[0] for b in CUT])
-def test_without_the_cut_the_bound_is_passed(name, arguments, knobs, bound):
-    system = built(name, arguments, FASTER, "pareto:0.5:1.5", **knobs).replace(max_age=None, mode="keep", capacity=99)
-    assert system.staleness(300, 1, 0, 2).max() > bound
-
-
-def test_a_larger_window_passes_the_bound_of_a_smaller_one():
-    system = built("torchtitan", (3, 2, 0.4), FASTER)
-    assert system.staleness(300, 1, 0, 2).max() == 3 < system.replace(window=9).staleness(300, 1, 0, 2).max()
-
-
-@pytest.mark.parametrize(("name", "arguments", "knobs"), AHEAD, ids=[f"{a[0]}-{i}" for i, a in enumerate(AHEAD)])
-@pytest.mark.parametrize("train_time", [FASTER, SLOWER])
-def test_the_cap_binds_at_every_publish(name, arguments, knobs, train_time):
-    # L2 by L1: with a place for every ticket K - M groups are outstanding at every publish, mean staleness K / M - 1.
-    system = built(name, arguments, train_time, UNEVEN, **knobs)
-    ready = system.groups_per_batch * system.batches_per_publish
-    assert (system.timeline(60, 2).publishes["outstanding"] == system.tickets - ready).all()
-    late = system.replace(release="dequeue")
-    assert (late.timeline(60, 2).publishes["outstanding"] != system.tickets - ready).any()
-
-
-def test_means_that_a_row_states():
-    # Constant lengths: 1 / n, and C / P + c + 1 where the buffer is full; exploration showed both exact.
-    ages = built("slime_train_async", (3, 3), SLOWER).staleness(90, 1, 0)[0]
-    assert (ages == np.where(np.arange(90) % 3 == 0, 1.0, 0.0)[:, None])[3:].all() and ages[0].max() == 0
-    full = built("miles", (4, None, 2.0, "drop", "retract", 8), SLOWER, 0.5).staleness(60, 1, 0)[0, 20:]
-    assert full.mean() == 8 / 4 + 2.0 + 1.0
-    # Admission begins again with 8 finished groups and brings 9 more; three batches later there are 8 again. A batch of
-    # 3 is collected besides.
-    outstanding = built("slime_fully_async", (3, 9), SLOWER).timeline(60).publishes["outstanding"]
-    assert (np.sort(outstanding[21:].reshape(-1, 3)) == (14, 17, 20)).all()
-    assert (built("slime_fully_async", (3, 9), FASTER).timeline(60).publishes["outstanding"] < 2 * 9 + 3).all()
-
-
-def means(system, samples, batches=200):
-    return [system.summary(batches, samples, 0, m)["staleness"]["mean"] for m in range(4)]
-
-
-def test_the_samples_of_slime_wait_for_one_semaphore():
-    # Generation of 64 slots is as fast as training, so that the queue is not full; with a place for every sample it is.
-    system = built("slime_fully_async", (32, 64), SLOWER)
-    assert max(means(system, 8)) < 2.7
-    assert min(means(system.replace(slots=None, overflow="block"), 8)) > 3.9
-    # One queue for all engines: what is free on one of them serves the next sample.
-    engines = built("slime_fully_async", (32, 32, 2), SLOWER)
-    assert engines.summary(50, 8)["staleness"] == system.summary(50, 8)["staleness"]
-
-
-def finished_at_admissions(system):
-    """Finished groups that no batch has yet, at each admission."""
-    record = system.timeline(60, 2)
-    groups = record.groups
-    packed = np.where(groups["batch"] >= 0, record.batches["t_pack"][groups["batch"]], np.inf)
-    return np.array([((groups["t_ready"] < at) & (packed > at)).sum() for at in groups["t_submit"]])
-
-
-def test_slime_stops_asking_while_as_many_groups_wait():
-    system = built("slime_fully_async", (4, 12), SLOWER)
-    assert (finished_at_admissions(system) < 12).all()
-    # The planted defect: a queue with room for more groups than may wait.
-    assert (finished_at_admissions(system.replace(capacity=20)) >= 12).any()
-
-
-def test_pipeline_rl_without_a_lag_drops_its_oldest():
-    system = built("pipeline_rl", (128,), SLOWER, attempts=8, llm_max_rollouts=128)
-    found = [system.summary(200, 8, 0, m) for m in range(4)]
-    assert np.mean([one["staleness"]["mean"] for one in found]) == pytest.approx(1.21, abs=0.02)
-    assert np.mean([one["dropped_fraction"] for one in found]) == pytest.approx(0.75, abs=0.02)
-    # With places that groups keep to their last sample fewer are generated, and fewer dropped.
-    kept = system.replace(permits=None, rates=(1.0,) * 16)
-    assert np.mean(means(kept, 8)) == pytest.approx(1.43, abs=0.02)
-    assert kept.summary(200, 8)["dropped_fraction"] == pytest.approx(0.355, abs=0.03)
-    # The planted defect: a queue that blocks the loop is one version older, and loses nothing.
-    blocked = [kept.replace(overflow="block").summary(200, 8, 0, m) for m in range(4)]
-    assert np.mean([one["staleness"]["mean"] for one in blocked]) == pytest.approx(2.0, abs=0.02)
-    assert all(one["dropped_fraction"] == 0.0 for one in blocked)
-
-
-PERMITTED = {
-    "pipeline_rl": (("pipeline_rl", (16, 256), {"attempts": 4, "llm_max_rollouts": 24}), 4, 24),
-    "prime_rl": (("prime_rl", (16, 8, 24, 4), {}), 4, 24),
-    "trl": (("trl", (16, 4, 24), {"num_generations": 4}), 4, 24),
-}
-
-
-@pytest.mark.parametrize("case", PERMITTED)
-def test_permits_are_those_of_samples(case):
-    (name, arguments, knobs), samples, permits = PERMITTED[case]
-    system = built(name, arguments, FASTER, **knobs)
-    record = system.timeline(40, samples)
-    starts, ends = record.samples["t_start"], record.samples["t_end"]
-    moments = np.unique(starts[~np.isnan(starts)])
-    cut = np.repeat(record.groups["t_left"], samples)
-    over = np.where(np.isnan(ends), np.where(np.isnan(cut), np.inf, cut), ends)
-    running = [int(((starts <= at) & (over > at)).sum()) for at in moments]
-    # Generation is the slower side: behind the first starts every permit is in use, and none is used twice.
-    assert max(running) == permits and np.mean(np.array(running[len(running) // 4 :]) == permits) > 0.6
-    # The planted defect: a group that keeps its place leaves permits unused while its slowest sample is written.
-    kept = system.replace(permits=None, rates=(1.0,) * (permits // samples))
-    assert kept.summary(200, samples)["throughput"] < 0.75 * system.summary(200, samples)["throughput"]
-
-
-def test_pipeline_rl_with_a_lag_drops_nothing():
-    system = built("pipeline_rl", (32, 64), SLOWER)
-    assert system.summary(100, 8)["dropped_fraction"] == 0.0 and system.capacity is None
-
-
-@pytest.mark.parametrize(("ahead", "epoch"), [(2, 8), (4, 6), (4, 3), (0, 2)])
-def test_skyrl_drains_at_every_epoch(ahead, epoch):
-    # Nothing is outstanding where an epoch ends, so its first batches are as young as those of the run.
-    system = built("skyrl", (3, ahead, 3 * (ahead + 1), epoch), SLOWER)
-    staleness = system.staleness(5 * epoch, 1, 0, 2)[0].mean(axis=1).reshape(5, epoch)
-    number = np.arange(1, epoch + 1)
-    outstanding = system.timeline(5 * epoch, 2).publishes["outstanding"].reshape(5, epoch)
-    assert (outstanding == 3 * np.minimum(ahead, epoch - number)).all()
-    assert staleness.mean(axis=1) == pytest.approx(np.minimum(ahead, epoch - number).mean())
-    endless = built("skyrl", (3, ahead, 3 * (ahead + 1)), SLOWER).staleness(5 * epoch, 1, 0, 2)[0]
-    assert ahead == 0 or endless[-epoch:].mean() > staleness.mean()
-
-
 def test_an_unknown_knob_is_refused_with_all_there_are():
     with pytest.raises(TypeError, match=r"'rollouts_per_example'; it takes .*group_size"):
         built("prime_rl", (8,), rollouts_per_example=4)
     with pytest.raises(InputError, match=r"rollouts_per_example.*group_size"):
         wording.build("systems", "prime_rl", {"batch_size": 8, "rollouts_per_example": 4, "length": 1.0})
-
-
-def test_miles_bounds_the_version_at_the_end_of_generation_only():
-    # A limit of 1 at the dequeue, and one publish between the dequeue and the training.
-    groups = built("miles", (3, 1), SLOWER, "pareto:0.5:1.5").timeline(300, 2).groups
-    trained = groups["batch"] >= 0
-    age = {stamp: (groups["v_train"] - groups[stamp])[trained].max() for stamp in ("v_start", "v_done")}
-    assert age["v_done"] == 2 < age["v_start"]
-    retried = built("miles", (3, 1, 2.0, "retry"), SLOWER).timeline(60).groups
-    assert (np.bincount(retried["prompt"]) > 1).any()
-
-
-def test_one_period_of_oapl_is_a_sawtooth_of_updates():
-    system = built("oapl", (2, 3), SLOWER)
-    assert (system.staleness(30, 1, 0) == 0).all() and system.timeline(30).publishes["version"].size == 10
-
-
-def test_what_came_last_to_tba_is_one_publish_old():
-    for train_time in (FASTER, SLOWER):
-        recent = built("tba", (3, 2, 1.0, 6), train_time).staleness(80, 1, 0, 2)[0, 4:]
-        assert (recent == 1).all()
-    replayed = built("tba", (3, 2, 0.5, 6), FASTER).staleness(80, 1, 0, 2)
-    assert replayed.max() > 10
-
-
-def test_buffered_has_the_mean_of_its_arrivals():
-    # L6 by L1 with constant equal service: sawtooth of mean (N - 1) / P, exact over whole cycles of P N arrivals.
-    for workers, batch in ((7, 3), (5, 2), (4, 4)):
-        ages = presets.buffered(workers, batch, 1.0).staleness(10 * workers, 1, 0)[0, -5 * workers :]
-        assert ages.mean() == pytest.approx((workers - 1) / batch)
-
-
-def test_both_sides_of_a_generator_that_takes_one_batch_at_a_time():
-    for name, arguments in (("prime_rl_before", (3, 2)), ("openrlhf", (3, 2))):
-        for train_time, lag in ((FASTER, 1), (SLOWER, 2)):
-            found = built(name, arguments, train_time, 1.0).staleness(20, 1, 0)[0]
-            assert (found == np.minimum(np.arange(20), lag)[:, None]).all()
 
 
 @pytest.mark.parametrize(

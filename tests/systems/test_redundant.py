@@ -1,7 +1,5 @@
 """Groups that keep the first of their samples: by hand, on whole records, and in the learner's numbering."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

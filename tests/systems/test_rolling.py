@@ -1,7 +1,5 @@
 """Weights that arrive server by server: stamps, tokens and pauses by hand, records that are checked, refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -13,7 +11,7 @@ from asyncsim.base import laws
 from asyncsim.schedules import coupled
 from asyncsim.systems._system import System
 from tests.refusals import refused
-from tests.systems.recount import token_versions
+from tests.systems.histories import token_versions
 from tests.systems.test_twin import by_hand
 
 

@@ -1,7 +1,5 @@
 """Rounds of a filter that resamples: by hand, their law by enumeration, and what may not stand beside them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

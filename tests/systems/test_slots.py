@@ -1,7 +1,5 @@
 """Named is what counts: every preset's slots are those that its user named, and idle ones of them are idle."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncsim import systems as presets

@@ -1,7 +1,5 @@
 """Lengths in tokens and speeds in tokens a second: what `rate` does to seconds, loads and staleness, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The summary of a run: the same with and without a record, and what the full record says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
@@ -12,7 +10,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
 from asyncsim.systems import _summary
 from asyncsim.systems._system import StalledError, System
-from tests.systems.recount import token_versions
+from tests.systems.histories import token_versions
 from tests.systems.settings import MODES, systems
 
 

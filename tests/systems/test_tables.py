@@ -1,7 +1,5 @@
 """What compiled code sees of a state: addresses of its own tables, and settings that a plain system leaves out."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

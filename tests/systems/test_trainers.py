@@ -7,8 +7,6 @@ errors: its 180 comparisons have one false alarm for 2 in 100 choices of all see
 it sees a mean staleness that is off by 0.01 to 0.05.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a system, a schedule and a timeline say of themselves, and what limits mean."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
 

@@ -5,8 +5,6 @@ happens at one instant goes in the trainer's own order: a sample that ends lets 
 looks, then prompts are asked for.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field

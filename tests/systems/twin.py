@@ -4,8 +4,6 @@
 here are admission, training, publishes.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from tests.systems.twin_buffer import Buffer

@@ -1,7 +1,5 @@
 """The plain twin's groups between the end of their generation and a batch: buffer, drops, age rule, orders."""
 
-from __future__ import annotations
-
 from tests.systems.twin_servers import INFINITE, Servers
 
 

@@ -1,7 +1,5 @@
 """Servers and the life of a sample, in plain Python from the event model's description; `twin.py` has the rest."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 COMPLETION, OPENING, TRAIN_END, INSTALL = range(4)

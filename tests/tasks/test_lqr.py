@@ -1,7 +1,5 @@
 """Scalar linear-quadratic control: its closed form against listed actions, sampling and completed squares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -75,25 +73,10 @@ def test_drawn_returns_have_the_exact_mean():
     assert abs(found - without) > 20.0 * error
 
 
-REFUSED = [
-    ({"control": 0.0}, "control = 0.0"),
-    ({"state_cost": 0.0}, "state_cost = 0.0"),
-    ({"action_cost": -1.0}, "action_cost = -1.0"),
-    ({"noise": -0.1}, "noise = -0.1"),
-    ({"horizon": 0}, "horizon = 0"),
-    ({"width": 0.0}, "width = 0.0"),
-    ({"drift": float("nan")}, "drift = nan"),
-]
-
-
-@pytest.mark.parametrize(("changes", "message"), REFUSED)
-def test_what_is_no_control_is_refused(changes, message):
-    refused(message, lambda: sim.tasks.lqr(**changes))
-
-
 def test_other_policies_and_long_lists_are_refused():
     refused(r"feedback of width 0\.5", lambda: sim.tasks.lqr().fit(sim.policies.feedback(width=0.4)))
     refused(r"feedback of width 0\.5", lambda: sim.tasks.lqr().fit(sim.policies.gaussian()))
     prompt = torch.zeros(1, dtype=torch.int64)
     refused(r"noise = 0\.1", lambda: sim.tasks.lqr(noise=0.1).outcomes(prompt))
+    refused("control = 0.0", sim.tasks.lqr, control=0.0)
     refused(r"grid \*\* horizon", lambda: sim.tasks.lqr(horizon=5).outcomes(prompt))

@@ -1,7 +1,5 @@
 """Decision processes from tables of one's own: the same as an environment with those tables, and linear algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Replies of a tool inside a response: against a plain program, drawn at any time, and credit carried over them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -415,12 +413,7 @@ def test_a_tool_that_knows_is_asked_and_one_that_costs_too_much_is_not():
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ({"words": 1}, "words"),
-        ({"reply_tokens": 0}, "reply_tokens"),
         ({"horizon": 2, "opens": True}, "horizon"),
-        ({"opens": 1}, "opens"),
-        ({"accuracy": 0.4}, "accuracy"),
-        ({"price": -1.0}, "price"),
         ({"rewards": "gaussian"}, "rewards"),
         ({"rewards": "bernoulli", "price": 0.1}, "price"),
         ({"logits": np.zeros((3, 3))}, "logits"),

@@ -1,7 +1,5 @@
 """Drawn schedules, controllers and logs: what the product accepts, every edge, shrunk, and sharp on a defect."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The plugin as another project meets it: the documented test files in an empty folder, right and with one mistake."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Drawn batches and losses: what the product accepts, with every edge, small where small will do, sharp on a defect."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import Phase, find, given, settings

@@ -1,7 +1,5 @@
 """From declared parameters to points: strategies that draw what is typical."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

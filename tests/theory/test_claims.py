@@ -1,7 +1,5 @@
 """Contract of every claim: two routes agree, the domain refuses, formula defects show, nothing heavy is imported."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

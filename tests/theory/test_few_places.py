@@ -1,7 +1,5 @@
 """Tickets that wait for places: the bound on those left over, by a second route and by simulation, and its end."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

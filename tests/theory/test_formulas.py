@@ -1,7 +1,5 @@
 """Formulas are marked in every claim's statement, and what is marked is set as mathematics."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

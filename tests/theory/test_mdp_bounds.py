@@ -4,8 +4,6 @@
 in experiments/LOG.md.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

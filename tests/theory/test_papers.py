@@ -1,7 +1,5 @@
 """Sentences of papers: each has its status, exact results that exist, and a number that they predict."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """What a verdict says when it is printed, and the defaults with which a reader judges a number of their own."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

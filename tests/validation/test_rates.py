@@ -4,8 +4,6 @@ Bands reject a right program with probability 1e-6 each. At 4,000 repetitions a 
 with probability below 1e-12; a false_fail of 0.02 that is really 0.04 below 1e-5.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

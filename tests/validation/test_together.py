@@ -3,8 +3,6 @@
 Samples have fixed seeds. Bands of counts are at level 1e-6, so a right implementation fails below that rate.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

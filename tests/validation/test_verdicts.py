@@ -1,7 +1,5 @@
 """Edges of a judgment, and the joining of points."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -15,8 +15,6 @@ A family file may define
 `MAKE`: (kind, name) -> arguments in place of defaults that would make a test slow or trivial.
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a paper's loss is written with: a live distribution per token, and everything detached that it names."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import torch

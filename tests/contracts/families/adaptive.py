@@ -1,7 +1,5 @@
 """Thresholds set from the data of a step (M2PO, BAPO, P3O, SAT), and regressions without ratios or on them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

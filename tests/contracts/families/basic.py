@@ -1,7 +1,5 @@
 """Score function, importance sampling, truncation, PPO and GRPO."""
 
-from __future__ import annotations
-
 import asyncsim as sim
 
 PAPERS = {

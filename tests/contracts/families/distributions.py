@@ -1,7 +1,5 @@
 """KL penalties, terms on whole distributions, and corrections of actor-critics."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

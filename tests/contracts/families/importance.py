@@ -1,7 +1,5 @@
 """Importance sampling by prefixes and decisions, truncation over three policies, masks, and factors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import asyncsim as sim

@@ -1,7 +1,5 @@
 """Advantages that remember earlier batches, in front of the first one; runs are in tests/core/test_memory.py."""
 
-from __future__ import annotations
-
 from tests.core import formulas
 
 

@@ -1,7 +1,5 @@
 """Advantages that shape rewards: the best of k, successes by their rarity, two rewards apart, steps standardized."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baselines, links and VCPO: the squared score norms of its baseline are those of the table's own parameters."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional
 

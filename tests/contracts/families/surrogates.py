@@ -1,7 +1,5 @@
 """PPO and its relatives, weighted scores, masks in probabilities."""
 
-from __future__ import annotations
-
 import torch
 
 import asyncsim as sim

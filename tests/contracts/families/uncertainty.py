@@ -1,7 +1,5 @@
 """Tokens selected by covariance of advantage and log-prob, and by the entropy of their state."""
 
-from __future__ import annotations
-
 import torch
 
 import asyncsim as sim
