@@ -161,7 +161,7 @@ def test_a_requeued_prompt_is_asked_again_and_its_target_given_again():
 
 def test_a_standstill_and_an_endless_run_are_named(monkeypatch):
     # Both systems are refused by name when they are made; the twin has to tell them apart by itself.
-    monkeypatch.setattr("asyncsim.systems._checking.check", lambda system: None)
+    monkeypatch.setattr("asyncsim.systems._settings._buffer", lambda system: None)
     # Group 1 fills the buffer, group 0 is blocked, and the window lets nothing go before group 0.
     with pytest.raises(Stalled, match="after 0 batches"):
         by_hand([10.0, 1.0], [1.0], 1, rates=(1.0, 1.0), capacity=1, order="oldest_start", window=1)
