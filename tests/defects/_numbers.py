@@ -7,7 +7,7 @@ import math
 import torch
 
 from asyncsim import diagnostics
-from asyncsim.diagnostics._ages import ages
+from asyncsim.diagnostics._levels import ages
 from asyncsim.step import ratios
 from asyncsim.updates.align import Align
 from tests.defects.plants import plant
