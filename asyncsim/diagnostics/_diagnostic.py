@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from typing import Any, Protocol
@@ -107,6 +108,15 @@ class Bound:
     def __call__(self, step: Step) -> Tensor:
         """The number of each replicate, `[R]`."""
         return self.function(step, **dict(self.settings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Under the function's name stands the public one around it.
+        public = getattr(sys.modules[self.function.__module__], self.function.__name__)
+        return _bound, (public, self.settings)
+
+
+def _bound(public: Any, settings: tuple[tuple[str, Any], ...]) -> Bound:
+    return Bound(public.__wrapped__, settings)
 
 
 READS = ("log_prob",)
@@ -316,14 +326,6 @@ class Recorder:
             # What a frozen replicate repeats is no measurement.
             gathered |= {name: np.where(self.alive.cpu().numpy(), x, np.nan) for name, x in arrays.items()}
         return metrics, gathered
-
-
-def token_average(step: Step, values: Tensor) -> Tensor:
-    """Mean over each sample's tokens of values `[R, G, N, T]`, `[R, G, N]`."""
-    batch = step.batch
-    return torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1) / batch.lengths.clamp(
-        min=1.0
-    )
 
 
 def head_staleness(step: Step) -> Tensor:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import READS, finished, metric, token_average
+from asyncsim.diagnostics._diagnostic import READS, finished, metric
 from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.step.step import Step
 
@@ -107,4 +107,6 @@ def entropy(step: Step) -> Tensor:
     H = E mean_t (-sum_a pi(a|s_it) log pi(a|s_it)), over the tokens of each sample, then over samples by mass. Blind to
     the states that the current policy would visit, since these are the behavior policy's.
     """
-    return step.mean(token_average(step, step.current["entropy"]))
+    batch, values = step.batch, step.current["entropy"]
+    sums = torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1)
+    return step.mean(sums / batch.lengths.clamp(min=1.0))
