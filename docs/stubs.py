@@ -24,6 +24,7 @@ from asyncsim.methods._method import AGGREGATORS, ANCHORS
 ROOT = Path(asyncsim.__file__).parents[1]
 MADE = {
     "advantages": "Advantage",
+    "diagnostics": "Metric",
     "factors": "Factor",
     "methods": "Method",
     "penalties": "Penalty",
@@ -34,6 +35,7 @@ MADE = {
 HOMES = {
     "asyncsim.advantages._advantage": ("Advantage",),
     "asyncsim.base.laws": ("Law",),
+    "asyncsim.diagnostics._diagnostic": ("Metric",),
     "asyncsim.base.knobs": ("Number",),
     "asyncsim.methods._method": ("Factor", "Method", "Penalty"),
     "asyncsim.systems._system": ("System",),

@@ -1,15 +1,9 @@
 """Diagnostics: one number per replicate and recorded update."""
 
+from typing import Literal
+
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics.autocorrelogram import autocorrelogram as autocorrelogram
-from asyncsim.diagnostics.log_ratios import log_ratio_max as log_ratio_max
-from asyncsim.diagnostics.log_ratios import log_ratio_min as log_ratio_min
-from asyncsim.diagnostics.log_ratios import log_ratio_quantile as log_ratio_quantile
-from asyncsim.diagnostics.losses import clip_outside as clip_outside
-from asyncsim.diagnostics.weights import ess_token_clamped as ess_token_clamped
-from asyncsim.diagnostics.weights import ratio_above as ratio_above
-from asyncsim.diagnostics.weights import ratio_below as ratio_below
-from asyncsim.diagnostics.weights import ratio_sd as ratio_sd
 
 applied_mean: Metric
 batch_return: Metric
@@ -21,6 +15,10 @@ chi_square: Metric
 chi_square_token: Metric
 clip_active: Metric
 clip_dual: Metric
+
+def clip_outside(low: float | None = None, high: float | None = None) -> Metric:
+    """Share of tokens whose ratio lies outside a method's clip band, whatever the sign of the advantage."""
+
 entropy: Metric
 episode_return: Metric
 episodes: Metric
@@ -30,6 +28,12 @@ ess_frames: Metric
 ess_mismatch: Metric
 ess_staleness: Metric
 ess_token: Metric
+
+def ess_token_clamped(
+    high: float = 2.0, low: float | None = None, level: Literal["sequence", "token"] = "token"
+) -> Metric:
+    """Effective sample size of clamped ratios over tokens: the one that cannot fall below its floor."""
+
 ess_within: Metric
 exact_cosine: Metric
 exact_gradient_norm: Metric
@@ -44,7 +48,18 @@ kl_mismatch: Metric
 kl_reverse: Metric
 kl_staleness: Metric
 late_share: Metric
+
+def log_ratio_max(level: Literal["sequence", "token"] = "sequence") -> Metric:
+    """Largest untruncated log ratio of the step."""
+
 log_ratio_mean: Metric
+
+def log_ratio_min(level: Literal["sequence", "token"] = "sequence") -> Metric:
+    """Smallest untruncated log ratio of the step."""
+
+def log_ratio_quantile(q: float = 0.5, level: Literal["sequence", "token"] = "sequence") -> Metric:
+    """Quantile of the untruncated log ratios of the step."""
+
 log_ratio_variance: Metric
 lost_share: Metric
 m2_all: Metric
@@ -57,6 +72,16 @@ mean_weight: Metric
 mismatch_variance: Metric
 mixed_versions: Metric
 pareto_k: Metric
+
+def ratio_above(bound: float = 2.0, level: Literal["sequence", "token"] = "sequence") -> Metric:
+    """Share of ratios above a bound, measured before any truncation."""
+
+def ratio_below(bound: float = 0.5, level: Literal["sequence", "token"] = "sequence") -> Metric:
+    """Share of ratios below a bound, measured before any truncation."""
+
+def ratio_sd(level: Literal["sequence", "token"] = "sequence") -> Metric:
+    """Standard deviation of the untruncated ratios of the step."""
+
 staleness: Metric
 staleness_head: Metric
 staleness_max: Metric

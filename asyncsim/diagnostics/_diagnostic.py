@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import checks, parts, plugins
 from asyncsim.base.notation import TRAINED
 from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.step.step import Step
@@ -30,10 +31,10 @@ class Metric:
 
     `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
     recorded unless the spec says otherwise; `range`: least and largest value that it can have, unbounded unless given;
-    `doc`: what `help` shows of it, in a plug-in file that of the module. `subject`: what it describes. "step": the
-    samples that the update trains on, so that groups which the method drops do not count and an update without groups
-    has no value (NaN). "batch": the data as generated, dropped groups too. "policy": parameters, method or gradient,
-    whatever was drawn. `of`: of which ratios there is one, the first of which it is now.
+    `doc`: what `help` shows of it. `subject`: what it describes. "step": the samples that the update trains on, so that
+    groups which the method drops do not count and an update without groups has no value (NaN). "batch": the data as
+    generated, dropped groups too. "policy": parameters, method or gradient, whatever was drawn. `of`: of which ratios w
+    there is one, the first of which it is now; `equation` says what it is of w, `unit` in which unit.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Metric:
     doc: InitVar[str | None] = None
     subject: str = "step"
     of: tuple[str, ...] = ()
+    equation: str = ""
+    unit: str = ""
 
     def __post_init__(self, doc: str | None) -> None:
         checks.one_of("subject", self.subject, SUBJECTS, "say what the metric describes")
@@ -52,8 +55,13 @@ class Metric:
             # The class is frozen; an instance's own docstring is where `help` looks first.
             object.__setattr__(self, "__doc__", inspect.cleandoc(doc))
 
-    def __call__(self, of: str | None = None, *, name: str | None = None, doc: str | None = None) -> Metric:
-        """The metric, or the same of other ratios under a name of its own; raises `InputError` for unknown ones."""
+    def __call__(
+        self, of: str | None = None, *, name: str | None = None, doc: str = "", also: str = "", source: str = ""
+    ) -> Metric:
+        """The metric, or the same of other ratios under a name of its own; raises `InputError` for unknown ones.
+
+        `doc`, `also` and `source`: summary, further sentences and source of a metric on a page.
+        """
         if of is None or (self.of and of == self.of[0]):
             return self
         checks.one_of("of", of, self.of, f"say of which ratios {self.name} is asked")
@@ -63,7 +71,7 @@ class Metric:
             measure=functools.partial(self.measure, of=of),
             of=(of,),
             default=False,
-            doc=doc,
+            doc=_says(doc, self.equation, of, also, self.unit, source) if doc else None,
         )
 
     def at(self, step: Step) -> Tensor:
@@ -72,11 +80,84 @@ class Metric:
         return step.missing(value) if self.subject == "step" else value
 
 
-def metric(function: Callable[..., Tensor] | None = None, *, outputs: tuple[str, ...] = (), **about: Any) -> Any:
-    """Make a function of a step a metric of its name, documented by its docstring; settings as in `Metric`."""
-    if function is None:
-        return lambda measure: metric(measure, outputs=outputs, **about)
-    return Metric(function.__name__, function, outputs, doc=inspect.getdoc(function), **about)
+RATIOS = {
+    "sequence": "w = W_i = pi(y_i) / mu(y_i) untruncated, over the n samples of the step by mass",
+    "token": "w = r_it = pi/mu untruncated, over the n tokens of the step by mass",
+    "applied": "w = |c / A| after truncation, shaping, clip and masks (without an advantage: as for A = 1), of the n "
+    "samples by mass where a sample has one weight, else of the n tokens",
+    "staleness": "w = prod_t pi_current(y_it) / pi_behavior(y_it), both in the trainer's numerics, over samples",
+    "mismatch": "w = prod_t pi_trainer(y_it) / pi_sampler(y_it) at the same behavior weights, over samples by mass",
+}
+"""What a family of metrics may be asked of."""
+
+
+def _says(summary: str, equation: str, of: str, text: str, unit: str, source: str) -> str:
+    """A docstring of its parts; without `of` the equation is one of the text."""
+    shape = f"shape `[R]`, {unit}."
+    body = f"{equation} with {RATIOS[of]}: {shape} {text}" if of else f"{text} Returns {shape}"
+    return parts.documented(summary, f"{body} Source: {source}.", example="").strip()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A function of a step with its settings filled in; equal where both are."""
+
+    function: Callable[..., Tensor]
+    settings: tuple[tuple[str, Any], ...]
+
+    def __call__(self, step: Step) -> Tensor:
+        """The number of each replicate, `[R]`."""
+        return self.function(step, **dict(self.settings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Under the function's name stands the public one around it.
+        public = getattr(sys.modules[self.function.__module__], self.function.__name__)
+        return _bound, (public, self.settings)
+
+
+def _bound(public: Any, settings: tuple[tuple[str, Any], ...]) -> Bound:
+    return Bound(public.__wrapped__, settings)
+
+
+READS = ("log_prob",)
+
+
+def metric(
+    unit: str = "",
+    range: tuple[float, float] | None = None,
+    source: str = "",
+    outputs: tuple[str, ...] = (),
+    *,
+    joint: Callable[..., None] | None = None,
+    **about: Any,
+) -> Callable[[Callable[..., Tensor]], Any]:
+    """Make a function of a step a metric of its name, documented by its docstring; settings as in `Metric`.
+
+    Shape, `unit` and `source` follow the docstring, whose second paragraph is the equation where it is asked `of`
+    several ratios. A function that declares knobs becomes one that makes metrics, named by every knob that is not the
+    usual one; `joint(**knobs)` raises for knobs that do not go together.
+    """
+
+    def make(function: Callable[..., Tensor]) -> Any:
+        name, own, about["outputs"], about["range"] = function.__name__, parts.declared(function), outputs, range
+        if not own:
+            summary, *texts = [" ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n")]
+            about["equation"], of = (texts.pop(0), about["of"][0]) if "of" in about else ("", "")
+            doc = _says(summary, about["equation"], of, texts[0], unit, source) if unit else function.__doc__
+            return Metric(name, function, doc=doc, unit=unit, **about)
+
+        def of_knobs(**given: Any) -> Metric:
+            if joint:
+                joint(**given)
+            changed = [str(value) for key, value in given.items() if value != own[key].usual]
+            return Metric("_".join([name, *changed]), Bound(function, tuple(given.items())), **about)
+
+        words = parts.told(own), f"Returns a metric of shape `[R]`, {unit}. Raises `InputError` for other values."
+        example = f">>> {name}().name\n{name!r}"
+        doc = parts.documented(function.__doc__, *words, f"Source: {source}.", example=example)
+        return parts.factory(name, function, own, of_knobs, doc)
+
+    return make
 
 
 class Accumulator(Protocol):
@@ -245,14 +326,6 @@ class Recorder:
             # What a frozen replicate repeats is no measurement.
             gathered |= {name: np.where(self.alive.cpu().numpy(), x, np.nan) for name, x in arrays.items()}
         return metrics, gathered
-
-
-def token_average(step: Step, values: Tensor) -> Tensor:
-    """Mean over each sample's tokens of values `[R, G, N, T]`, `[R, G, N]`."""
-    batch = step.batch
-    return torch.where(batch.mask > 0, values, torch.zeros((), dtype=values.dtype)).sum(-1) / batch.lengths.clamp(
-        min=1.0
-    )
 
 
 def head_staleness(step: Step) -> Tensor:

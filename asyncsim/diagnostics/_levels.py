@@ -1,47 +1,24 @@
-"""Log ratios of tokens or of sequences with their masses, and metrics with settings."""
+"""What metrics are made of: log ratios, ages and flags of tokens or of sequences, with their masses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks
-from asyncsim.diagnostics._diagnostic import samples
+from asyncsim.base.parts import choice
+from asyncsim.diagnostics._diagnostic import RATIOS, samples
 from asyncsim.step.step import Step
 
-LEVELS = ("sequence", "token")
-OF = ("sequence", "token", "applied", "staleness", "mismatch")
-"""What a family of metrics may be asked of."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A function of a step with its settings filled in; equal where both are."""
-
-    function: Callable[..., Tensor]
-    settings: tuple[Any, ...]
-
-    def __call__(self, step: Step) -> Tensor:
-        """The number of each replicate, `[R]`."""
-        return self.function(step, *self.settings)
-
-
-def named(name: str, **changed: tuple[Any, Any]) -> str:
-    """The metric's name in a trace: that of its file, and every setting (value, default) that is not the default.
-
-    >>> named("log_ratio_quantile", level=("token", "sequence"), q=(0.5, 0.5))
-    'log_ratio_quantile_token'
-    """
-    return "_".join([name, *(str(value) for value, default in changed.values() if value != default)])
-
-
-def checked(level: str) -> str:
-    """ "sequence" or "token"."""
-    return checks.one_of("level", level, LEVELS, "say whether ratios of tokens or of sequences are meant")
+LEVEL = choice(
+    "sequence",
+    "token",
+    words="whose ratios w are meant",
+    remedy="say whether ratios of tokens or of sequences are meant",
+)
+OF = tuple(RATIOS)
 
 
 def token_share(step: Step) -> Tensor:
@@ -72,11 +49,6 @@ def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
     parts = {"staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"}
     log_weight = getattr(step, parts[of]).sum(-1) if of in parts else step.sequence_log_ratio
     return log_weight, step.step_mass.double(), samples(step)
-
-
-def ratios_of(step: Step, level: str) -> tuple[Tensor, Tensor]:
-    """Untruncated log ratios pi/mu, and masses: of sequences `[R, G, N]` or of tokens `[R, G, N, T]`."""
-    return weights_of(step, level)[:2]
 
 
 def advantages(step: Step) -> Tensor:
@@ -137,3 +109,27 @@ def _closed(step: Step, advantage: Tensor) -> Tensor:
     if not step.method.weight.partly:
         return (weight == 0).double()
     return 1.0 - weight / (step.method.weight.applied(step) * advantage)
+
+
+class Ages(NamedTuple):
+    """Staleness of every token `[R, G, N, T]` (0 where masked), and the largest and smallest of each sample."""
+
+    token: Tensor
+    oldest: Tensor
+    newest: Tensor
+
+
+def ages(step: Step) -> Ages:
+    """v_train - v_token in versions; a sample with an unknown version is NaN, one without tokens 0."""
+    mask = step.batch.mask > 0
+    age = step.staleness.double().expand(mask.shape)
+    oldest = torch.where(mask, age, torch.full((), -math.inf, dtype=age.dtype)).amax(-1)
+    newest = torch.where(mask, age, torch.full((), math.inf, dtype=age.dtype)).amin(-1)
+    some, nothing = mask.any(-1), torch.zeros((), dtype=age.dtype)
+    return Ages(torch.where(mask, age, nothing), torch.where(some, oldest, nothing), torch.where(some, newest, nothing))
+
+
+def over_samples(step: Step, values: Tensor) -> Tensor:
+    """Mean of values `[R, G, N]` over the samples that have tokens, by mass, `[R]`."""
+    share = sample_share(step)
+    return torch.where(share > 0, share * values, torch.zeros_like(share)).sum((1, 2))

@@ -19,42 +19,19 @@ COSINE: Range = (-1.0, 1.0)
 POSITIVE: Range = (0.0, math.inf)
 ANY: Range = (-math.inf, math.inf)
 
-RANGES: dict[str, Range] = {
-    # What links report.
-    **dict.fromkeys(
-        (
-            "align_invalid",
-            "align_projected",
-            "align_skipped",
-            "ess_step_broken",
-            "ess_step_ess",
-            "gono_beta1",
-            "skip_nonfinite_skipped",
-        ),
-        SHARE,
-    ),
-    **dict.fromkeys(("align_cosine", "gono_cosine"), COSINE),
-    **dict.fromkeys(
-        ("ess_step_scale", "lr_by_lag_scale", "norm_before_clip", "random_scale", "scale", "staleness_step_scale"),
-        POSITIVE,
-    ),
+_LINKS = {
+    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess gono_beta1 skip_nonfinite_skipped": SHARE,
+    "align_cosine gono_cosine": COSINE,
+    "ess_step_scale lr_by_lag_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
     "ess_step_log_mean": ANY,
-    # What methods, factors and penalties report.
-    **dict.fromkeys(
-        (
-            "*_dropped",
-            "bapo_share",
-            "kept_sequences",
-            "kept_tokens",
-            "normalization_broken",
-            "p3o_ess",
-            "unknown_staleness",
-        ),
-        SHARE,
-    ),
-    **dict.fromkeys(("*_nonfinite", "bapo_high", "bapo_low", "sat_gate", "weight_before_normalization"), POSITIVE),
-    **dict.fromkeys(("*_penalty", "*_theta"), ANY),
 }
+_METHODS = {
+    "*_dropped bapo_share kept_sequences kept_tokens normalization_broken p3o_ess unknown_staleness": SHARE,
+    "*_nonfinite bapo_high bapo_low sat_gate weight_before_normalization": POSITIVE,
+    "*_penalty *_theta": ANY,
+}
+"""What methods, factors and penalties report, and links."""
+RANGES = {name: value for reported in (_LINKS, _METHODS) for names, value in reported.items() for name in names.split()}
 
 
 def of(name: str) -> Range | None:

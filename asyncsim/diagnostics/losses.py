@@ -10,72 +10,63 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
-from asyncsim.diagnostics._ages import over_samples
-from asyncsim.diagnostics._diagnostic import Metric, metric
-from asyncsim.diagnostics._levels import Bound, advantages, masked, named, over_tokens, stopped
+from asyncsim.base.parts import number
+from asyncsim.diagnostics._diagnostic import READS, metric
+from asyncsim.diagnostics._levels import advantages, masked, over_samples, over_tokens, stopped
 from asyncsim.diagnostics._ranges import SHARE
 from asyncsim.methods._weights import Clip, DualClip
 from asyncsim.step.step import Step
 
 
-@metric(outputs=("log_prob",), range=SHARE)
+@metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def clip_active(step: Step) -> Tensor:
     """Share of tokens whose gradient the method's weight stops although they have an advantage.
 
     share = E [c_it = 0 and A_it != 0] over the tokens of the step by mass, c the score weight without factors and
-    penalties: shape `[R]`, a pure number in [0, 1]. Aware of signs: a ratio outside the band that is on its way back
-    counts as open, one that keeps a part of its weight in the mean over equal tokens as that part. Blind to tokens
-    without advantage, and to weights that are small but not 0. Source: textbook.
+    penalties. Aware of signs: a ratio outside the band that is on its way back counts as open, one that keeps a part of
+    its weight in the mean over equal tokens as that part. Blind to tokens without advantage, and to weights that are
+    small but not 0.
     """
     return over_tokens(step, stopped(step))
 
 
-def _outside(step: Step, low: float | None, high: float | None) -> Tensor:
+def _both(low: float | None, high: float | None) -> None:
+    remedy = "give both bounds, or none for the method's own"
+    checks.require((low is None) == (high is None), "low, high", (low, high), "given together", remedy)
+
+
+@metric("a pure number in [0, 1], NaN without such a band", SHARE, "as logged by FeynRL and ROLL", READS, joint=_both)
+def clip_outside(
+    step: Step,
+    low: Any = number(None, "distance of the lower bound from 1", 0.0, 1.0, varies=False, optional=True),
+    high: Any = number(None, "distance of the upper bound from 1", 0.0, varies=False, optional=True),
+) -> Tensor:
+    """Share of tokens whose ratio lies outside a method's clip band, whatever the sign of the advantage.
+
+    share = E [rho_it < 1 - low or rho_it > 1 + high], before any clipping. Without bounds the band is the method's own.
+    rho is the ratio to the method's anchor, of the token or, for a method of that level, its geometric mean over the
+    sequence. With staleness and anchor "behavior" a share of exactly 0 is an alarm: the anchor is not the policy that
+    generated the data. Blind to the sign of the advantage: `clip_active` has what the clip stops.
+    """
     weight = step.method.weight
-    band: tuple[Any, Any] = (low, high)
     if low is None:
         if not isinstance(weight, Clip):
             return torch.full(step.batch.reward.shape[:1], math.nan, dtype=torch.float64)
-        band = (per_sample(weight.low), per_sample(weight.high))
+        low, high = per_sample(weight.low), per_sample(weight.high)
     log_ratio = step.anchored
     if weight.level == "geometric":
         log_ratio = step.geometric(log_ratio)
     # As the weight compares: a ratio on a bound is inside.
     ratio = log_ratio.exp()
-    return over_tokens(step, (ratio < 1.0 - band[0]) | (ratio > 1.0 + band[1]))
+    return over_tokens(step, (ratio < 1.0 - low) | (ratio > 1.0 + high))
 
 
-def clip_outside(low: float | None = None, high: float | None = None) -> Metric:
-    """Share of tokens whose ratio lies outside a method's clip band, whatever the sign of the advantage.
-
-    share = E [rho_it < 1 - low or rho_it > 1 + high], before any clipping. rho is the ratio to the method's anchor, of
-    the token or, for a method of that level, its geometric mean over the sequence. With staleness and anchor "behavior"
-    a share of exactly 0 is an alarm: the anchor is not the policy that generated the data.
-
-    Arguments: `low` in [0, 1] and `high` >= 0, pure numbers (default: the method's own band). Returns a metric of shape
-    `[R]`, a pure number in [0, 1], NaN for a method that has no such band. Raises `InputError` for values outside these
-    ranges, and where one of the two is missing. Blind to the sign of the advantage: `clip_active` has what the clip
-    stops. Source: as logged by FeynRL and ROLL.
-
-    >>> clip_outside(0.2, 0.28).name
-    'clip_outside_0.2_0.28'
-    """
-    both = (low is None) == (high is None)
-    checks.require(both, "low, high", (low, high), "given together", "give both bounds, or none for the method's own")
-    if low is not None and high is not None:
-        low = checks.real("low", low, "the lower bound is 1 - low", 0.0, 1.0)
-        high = checks.real("high", high, "the upper bound is 1 + high", 0.0)
-    name = named("clip_outside", low=(low, None), high=(high, None))
-    return Metric(name, Bound(_outside, (low, high)), outputs=("log_prob",), range=SHARE)
-
-
-@metric(outputs=("log_prob",), range=SHARE)
+@metric("a pure number in [0, 1], NaN for a method without a dual clip", SHARE, "1912.09729", READS)
 def clip_dual(step: Step) -> Tensor:
     """Share of tokens that a dual clip stops: ratios above its bound with a negative advantage.
 
     share = E [rho_it > dual and A_it < 0] over the tokens of the step by mass, rho the token ratio to the method's
-    anchor: shape `[R]`, a pure number in [0, 1], NaN for a method without a dual clip. Blind to the band of the plain
-    clip (`clip_active` has both). Source: 1912.09729.
+    anchor. Blind to the band of the plain clip (`clip_active` has both).
     """
     weight = step.method.weight
     if not isinstance(weight, DualClip):
@@ -83,35 +74,34 @@ def clip_dual(step: Step) -> Tensor:
     return over_tokens(step, (step.anchored.exp() > per_sample(weight.dual)) & (advantages(step) < 0))
 
 
-@metric(outputs=("log_prob",), range=SHARE)
+@metric("a pure number in [0, 1], relative to the tokens generated", SHARE, "textbook", READS)
 def masked_tokens(step: Step) -> Tensor:
     """Share of tokens that masks take out of the loss.
 
     share = E [m_it = 0] over the generated tokens of the step by mass, m = 0 where the method's weight is 0 for A = 1
-    and for A = -1, or a factor is 0: shape `[R]`, a pure number in [0, 1], relative to the tokens generated. Blind to
-    what stops one sign of the advantage only (`clip_active`) and to advantages of 0. Source: textbook.
+    and for A = -1, or a factor is 0. Blind to what stops one sign of the advantage only (`clip_active`) and to
+    advantages of 0.
     """
     return over_tokens(step, masked(step))
 
 
-@metric(outputs=("log_prob",), range=SHARE)
+@metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def masked_sequences(step: Step) -> Tensor:
     """Share of samples of which masks leave no token.
 
-    share = E_i [m_it = 0 for every token t], m as in `masked_tokens`, over the samples that have tokens, by mass: shape
-    `[R]`, a pure number in [0, 1]. Blind to samples that lose all tokens but one. Source: textbook.
+    share = E_i [m_it = 0 for every token t], m as in `masked_tokens`, over the samples that have tokens, by mass. Blind
+    to samples that lose all tokens but one.
     """
     absent = (masked(step) == 1.0) | (step.batch.mask == 0)
     return over_samples(step, absent.all(-1).double())
 
 
-@metric(outputs=("log_prob",), range=SHARE)
+@metric("a pure number in [0, 1]", SHARE, "this package", READS)
 def zero_loss_sequences(step: Step) -> Tensor:
     """Share of samples that contribute nothing to the gradient.
 
-    share = E_i [a_it c_it = 0 for every token t] from the cotangents themselves, penalties included, by mass: shape
-    `[R]`, a pure number in [0, 1]. Blind to why: a clip, a mask, an advantage of 0, or no tokens. A step of which this
-    is 1 has no gradient and is no step. Source: this package.
+    share = E_i [a_it c_it = 0 for every token t] from the cotangents themselves, penalties included, by mass. Blind to
+    why: a clip, a mask, an advantage of 0, or no tokens. A step of which this is 1 has no gradient and is no step.
     """
     cotangents = step.cotangents
     silent = (cotangents["log_prob"] == 0).expand(step.batch.mask.shape).all(-1)

@@ -84,7 +84,12 @@ def join(
             f"such as to include {', '.join(missing)}",
             "let the trial measure what the claim predicts",
         )
-        scales = _scales(claim.relative_to, numbers)
+        # What an effect refers to: each number itself, or the norm of all that share the text before "[".
+        scales = {name: abs(number) for name, number in numbers.items()}
+        if claim.relative_to != "value":
+            stems = {name: name.partition("[")[0] for name in numbers}
+            shared = {stem: [numbers[name] for name in numbers if stems[name] == stem] for stem in stems.values()}
+            scales = {name: math.hypot(*shared[stem]) for name, stem in stems.items()}
         for name in numbers:
             row = judge(
                 estimates[name], numbers[name], claim.kind, scales[name], effect, false_fail, false_pass, n, point, name
@@ -92,18 +97,6 @@ def join(
             rows.append(row)
             if claim.kind == "bound":
                 tested.append(Tested(claim, point, row, estimates[name], false_fail / n))
-    return _verdict(claim, rows, tested, effect, false_fail, false_pass, seconds)
-
-
-def _verdict(
-    claim: Claim,
-    rows: list[Comparison],
-    tested: list[Tested],
-    effect: float,
-    false_fail: float,
-    false_pass: float,
-    seconds: float,
-) -> Verdict:
     # Take the worst verdict.
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
@@ -138,7 +131,8 @@ def _verdict(
         measured=decisive.measured,
         low=decisive.low,
         high=decisive.high,
-        false_fail=_total(judged, false_fail),
+        # Rounding must not lift the sum above the level that was divided among the rows.
+        false_fail=min(math.fsum(row.false_fail for row in judged), false_fail) if judged else math.nan,
         false_pass=attained,
         seconds=seconds,
         quantity=decisive.quantity,
@@ -147,20 +141,6 @@ def _verdict(
         terms=tuple(terms),
         p=min(1.0, len(judged) * min(row.p for row in judged)) if judged else math.nan,
     )
-
-
-def _total(judged: list[Comparison], false_fail: float) -> float:
-    """Sum of the rows' rates, which rounding must not lift above the level that was divided among them."""
-    return min(math.fsum(row.false_fail for row in judged), false_fail) if judged else math.nan
-
-
-def _scales(relative_to: str, numbers: Mapping[str, float]) -> dict[str, float]:
-    """What an effect refers to: each number itself, or the norm of all that share the text before "["."""
-    if relative_to == "value":
-        return {name: abs(number) for name, number in numbers.items()}
-    stems = {name: name.partition("[")[0] for name in numbers}
-    norms = {stem: math.hypot(*(numbers[name] for name in numbers if stems[name] == stem)) for stem in stems.values()}
-    return {name: norms[stem] for name, stem in stems.items()}
 
 
 class Tested:

@@ -57,11 +57,26 @@ def judge(
     reason = getattr(predicted, "reason", "") or "no prediction was given"
     predicted = predicted.mean if hasattr(predicted, "reason") else predicted
     if predicted is None:
-        return _without_law(estimate, reason, false_fail / comparisons, point, quantity)
+        # A measurement without a prediction.
+        known = estimate.independent and math.isfinite(estimate.error)
+        crit = critical(false_fail / comparisons, estimate.freedom) if known else math.nan
+        value, reach = float(estimate.value), estimate.tolerance + crit * estimate.error
+        ends: dict[str, Any] = {"measured": value, "low": value - reach, "high": value + reach}
+        return Comparison(dict(point or {}), quantity, **ends, samples=estimate.samples, reason=f"no formula: {reason}")
     # Check the prediction and the rates.
     predicted = checks.real("prediction", predicted, "check the point against the claim's domain")
     scale = abs(predicted) if scale is None else scale
-    _refuse(estimate, kind, scale, effect, false_fail, false_pass, comparisons)
+    bound, remedy = ">= 2 where the schedule is random", "raise realizations=, since replicates on one shared schedule"
+    checks.require(estimate.independent, "realizations", 1, bound, f"{remedy} make a false error bar")
+    checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
+    checks.real("scale", scale, "give the size that the effect refers to", 0.0)
+    checks.real("effect", effect, "state the smallest deviation worth seeing", 0.0, open_low=True)
+    for name, rate in (("false_fail", false_fail), ("false_pass", false_pass)):
+        checks.require(0.0 < rate < 1.0, name, rate, "in (0, 1)", "state the error rate you accept")
+    checks.integer("comparisons", comparisons, 1, "count the comparisons of the claim")
+    if math.isfinite(estimate.value):
+        checks.real("estimate.error", estimate.error, "estimate it between independent units", 0.0, finite=False)
+        checks.real("estimate.tolerance", estimate.tolerance, "give the systematic allowance", 0.0)
     # Describe the comparison.
     value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
     row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}
@@ -90,7 +105,11 @@ def judge(
     elif plain_inequality:
         verdict = LOOSE
     else:
-        verdict, reason = "inconclusive", _shortfall(estimate, smallest, crit, false_pass)
+        # Say what a held verdict would take.
+        verdict, needed = "inconclusive", smallest - 2.0 * tolerance
+        limit = needed / (crit + critical(false_pass, sides=1))
+        hidden = f"error {error:.3g} hides the effect {smallest:.3g}, which needs an error below {limit:.3g}"
+        reason = hidden if needed > 0.0 else f"tolerance {tolerance:.3g} leaves no room for the effect {smallest:.3g}"
     room = reach - deviation
     edge = math.copysign(math.inf, room) if room else 0.0
     return Comparison(
@@ -105,51 +124,3 @@ def judge(
         reason=reason,
         **row,
     )
-
-
-def _without_law(
-    estimate: Estimate, reason: str, alpha: float, point: Mapping[str, Any] | None, quantity: str
-) -> Comparison:
-    """A measurement without a prediction."""
-    value = float(estimate.value)
-    known = estimate.independent and math.isfinite(estimate.error)
-    reach = estimate.tolerance + critical(alpha, estimate.freedom) * estimate.error if known else math.nan
-    return Comparison(
-        dict(point or {}),
-        quantity,
-        measured=value,
-        low=value - reach,
-        high=value + reach,
-        samples=estimate.samples,
-        reason=f"no formula: {reason}",
-    )
-
-
-def _refuse(
-    estimate: Estimate, kind: str, scale: float, effect: float, false_fail: float, false_pass: float, comparisons: int
-) -> None:
-    checks.require(
-        estimate.independent,
-        "realizations",
-        1,
-        ">= 2 where the schedule is random",
-        "raise realizations=, since replicates on one shared schedule make a false error bar",
-    )
-    checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
-    checks.real("scale", scale, "give the size that the effect refers to", 0.0)
-    checks.real("effect", effect, "state the smallest deviation worth seeing", 0.0, open_low=True)
-    for name, rate in (("false_fail", false_fail), ("false_pass", false_pass)):
-        checks.require(0.0 < rate < 1.0, name, rate, "in (0, 1)", "state the error rate you accept")
-    checks.integer("comparisons", comparisons, 1, "count the comparisons of the claim")
-    if math.isfinite(estimate.value):
-        checks.real("estimate.error", estimate.error, "estimate it between independent units", 0.0, finite=False)
-        checks.real("estimate.tolerance", estimate.tolerance, "give the systematic allowance", 0.0)
-
-
-def _shortfall(estimate: Estimate, smallest: float, crit: float, false_pass: float) -> str:
-    """What a held verdict would take."""
-    room = smallest - 2.0 * estimate.tolerance
-    if room <= 0.0:
-        return f"tolerance {estimate.tolerance:.3g} leaves no room for the effect {smallest:.3g}"
-    limit = room / (crit + critical(false_pass, sides=1))
-    return f"error {estimate.error:.3g} hides the effect {smallest:.3g}, which needs an error below {limit:.3g}"

@@ -5,7 +5,7 @@ import math
 import torch
 
 from asyncsim import diagnostics
-from asyncsim.diagnostics._ages import ages
+from asyncsim.diagnostics._levels import ages
 from asyncsim.step import ratios
 from asyncsim.updates.steps import Align
 from tests.defects.plants import plant
