@@ -134,6 +134,11 @@ def tried(claim: type[Claim]) -> Trial:
     )
 
 
+def each_term(formula: Callable[[Any, str, float], Quantities], *names: str) -> dict[str, Any]:
+    """Terms of a bound by name, from the bound with the term of a name multiplied by a factor."""
+    return {name: lambda s, factor, name=name: formula(s, name, factor) for name in names}
+
+
 def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
     """The term of a bound that is one of its quantities whole."""
     return lambda s, factor: s.predict() | {quantity: factor * s.predict()[quantity]}

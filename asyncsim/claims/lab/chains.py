@@ -31,10 +31,10 @@ class Chain:
     def __init__(self, point: Point, fraction: float = 1.0) -> None:
         self.task: Any = tasks.bit_chain(point["horizon"], fraction)
         # Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`.
-        wrong = np.zeros(point["horizon"])
+        count = point["horizon"]
         self.behavior, self.current = (
-            np.stack([np.linspace(*point[f"{name}_margins"], point["horizon"]), wrong], 1).ravel()
-            for name in ("behavior", "current")
+            np.stack([np.linspace(first, last, count), np.zeros(count)], 1).ravel()
+            for first, last in (point["behavior_margins"], point["current_margins"])
         )
 
     def moment(self, power: float) -> float:

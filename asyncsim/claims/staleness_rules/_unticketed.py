@@ -128,7 +128,7 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> Answer:
     if isinstance(result, str):
         return result
     exact = s.law.kind == "exponential" and s.drawn == 1 and not limits
-    mean = result.mean / s.batches
+    mean = (result.mean or 0.0) / s.batches
     return result._replace(mean=mean, approximate=0.0 if exact else _SHARE * mean)
 
 
@@ -153,7 +153,7 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Answer:
         return reason
     if drops:
         result = _of_claim("systems/open-loop-mean", _open_loop(s, period) | {"capacity": s.capacity}, "mean")
-        return result if isinstance(result, str) else result._replace(approximate=_SHARE * result.mean)
+        return result if isinstance(result, str) else result._replace(approximate=_SHARE * (result.mean or 0.0))
     return _all_full(s, ratio)
 
 

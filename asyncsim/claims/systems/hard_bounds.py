@@ -22,7 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, Positive, checks, named, replaced, within
+from asyncsim.claims._claim import (
+    Claim,
+    Estimate,
+    Parsed,
+    Plant,
+    Point,
+    Positive,
+    checks,
+    each_term,
+    named,
+    replaced,
+    within,
+)
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -178,13 +190,11 @@ class HardBounds(_engines.Engines, Claim):
         "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
     }
 
-    # A regime has a formula or an order of its own.
-    terms = {
-        regime: lambda s, factor, regime=regime: {
-            name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()
-        }
-        for regime in ("window:1", "window", "wait", *_STRICT)
-    }
+    def scaled(s, regime: str, factor: float) -> dict[str, float]:
+        """A regime has a formula or an order of its own."""
+        return {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
+
+    terms = each_term(scaled, "window:1", "window", "wait", *_STRICT)
 
     points = (
         *(_point(*each) for each in (("window:1", 10), ("window:5", 12), ("window:2", 12), ("wait:2", 12))),
