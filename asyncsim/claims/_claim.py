@@ -141,15 +141,9 @@ def tried(claim: type[Claim]) -> Trial:
     )
 
 
-def terms_of(
-    formula: Callable[[Any, float, str], Quantities], *names: str
-) -> dict[str, Callable[[Any, float], Quantities]]:
-    """Terms of a bound that one formula of the point, the factor and the name gives."""
-
-    def term(name: str) -> Callable[[Any, float], Quantities]:
-        return lambda s, factor: formula(s, factor, name)
-
-    return {name: term(name) for name in names}
+def each_term(formula: Callable[[Any, str, float], Quantities], *names: str) -> dict[str, Any]:
+    """Terms of a bound by name, from the bound with the term of a name multiplied by a factor."""
+    return {name: lambda s, factor, name=name: formula(s, name, factor) for name in names}
 
 
 def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:

@@ -78,12 +78,13 @@ class MeanWeight(PolicyPair, Claim):
         mu, pi = (softmax(logits) for logits in s.logits)
         return float((pi**2 / mu).sum()) ** s.horizon
 
+    def reported(s, power: int) -> float:
+        """Moments of weights pi in place of pi/mu."""
+        mu, pi = (softmax(logits) for logits in s.logits)
+        return float((mu * pi**power).sum()) ** s.horizon
+
     def predict(s) -> dict[str, float]:
         return _quantities(1.0, s._second(), s.samples)
-
-    def _product(s, power: int) -> float:
-        """E of a power of what stands above the ratio's line, over all tokens."""
-        return float((softmax(s.logits[0]) * softmax(s.logits[1]) ** power).sum()) ** s.horizon
 
     def check(s) -> dict[str, float]:
         counts = compositions(s.horizon, s.behavior_logits.size)
@@ -97,7 +98,7 @@ class MeanWeight(PolicyPair, Claim):
     wrong = {
         "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(s._second() / s.samples)},
         "sd of a single weight": lambda s: _quantities(1.0, s._second(), 1.0),
-        "ratio without its denominator": lambda s: _quantities(s._product(1), s._product(2), s.samples),
+        "ratio without its denominator": lambda s: _quantities(s.reported(1), s.reported(2), s.samples),
     }
 
     points = (_SHORT, _LONG)

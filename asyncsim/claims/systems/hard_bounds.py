@@ -30,9 +30,9 @@ from asyncsim.claims._claim import (
     Point,
     Positive,
     checks,
+    each_term,
     named,
     replaced,
-    terms_of,
     within,
 )
 
@@ -190,13 +190,11 @@ class HardBounds(_engines.Engines, Claim):
         "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
     }
 
-    # A regime has a formula or an order of its own.
-    terms = terms_of(
-        lambda s, factor, regime: {
-            name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()
-        },
-        *("window:1", "window", "wait", *_STRICT),
-    )
+    def scaled(s, regime: str, factor: float) -> dict[str, float]:
+        """A regime has a formula or an order of its own."""
+        return {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
+
+    terms = each_term(scaled, "window:1", "window", "wait", *_STRICT)
 
     points = (
         *(_point(*each) for each in (("window:1", 10), ("window:5", 12), ("window:2", 12), ("wait:2", 12))),

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, terms_of, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, each_term, replaced, within
 
 _STEPS = 400
 _COLUMNS = ("work", "t_submit", "t_end")
@@ -105,10 +105,7 @@ class ListScheduling(_engines.Engines, Claim):
         "the longest starts half way before the end": lambda s: s.bounds(s.share / 2.0),
         "one slot taken to be always idle": lambda s: s.bounds(s.share, s.share),
     }
-    terms = terms_of(
-        lambda s, factor, term: s.scaled(term, factor),
-        *("extremes", "load", "straggler", "random straggler", "training", "synchronization"),
-    )
+    terms = each_term(scaled, "extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
     points = (_POINT, _EVEN, _FEW, _HEAVY)
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, replaced, sampled, terms_of
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, each_term, replaced, sampled
 
 
 def _bound(parts: Iterable[float]) -> dict[str, float]:
@@ -79,10 +79,9 @@ class ListSchedulingPool(_engines.Engines, Claim):
         },
         "perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values()),
     }
-    terms = terms_of(
-        lambda s, factor, name: s.predict(name, factor),
-        *("load", "straggler", "random straggler", "training"),
-        *("load of a pool", "straggler of a pool", "random straggler of a pool", "training of a pool"),
+    terms = each_term(
+        lambda s, name, factor: ListSchedulingPool.predict(s, name, factor),
+        *(f"{part}{of}" for part in ("load", "straggler", "random straggler", "training") for of in ("", " of a pool")),
     )
 
     points = (_POINT, _RANDOM, _AHEAD, _TRAINING, _ONE_SLOT_EACH, _LONGEST)

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, sampled, terms_of
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, each_term, sampled
 
 _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "tickets": 64,
@@ -125,8 +125,8 @@ class TicketThroughput(_engines.Engines, Claim):
     }
 
     # Its seconds divided by the factor: a smaller one makes the bound lower. Seconds without end let nothing through.
-    terms = terms_of(
-        lambda s, factor, term: s.rate(s.group, max(factor, 1e-12), term),
+    terms = each_term(
+        lambda s, term, factor: s.rate(s.group, max(factor, 1e-12), term),
         *("places", "trainer", "trainer's synchronization", "dequeue", "tickets", "group permits in training"),
         *("group permits behind other batches", "group permits in synchronization", "stop of all"),
     )
