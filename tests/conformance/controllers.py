@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncsim.conformance._admission_runs import tickets_of
+from asyncsim.conformance._admission import tickets_of
 
 
 class _Running:
