@@ -1,16 +1,16 @@
 """Checks for code outside this package: admission controllers, and losses and metrics of trainers.
 
-`admission` has `check_admission`. Its parts: `controller`, what a controller is asked and told; `_admission_runs`, the
-true counts beside it, the rules and random events; `_admission_laws`, mistakes as laws of tickets.
+`admission` has `check_admission`, `controller` what a controller is asked and told, `_admission` its runs beside the
+true counts, and mistakes as laws of tickets.
 
 `losses` has `check_loss`, `adapters` the styles of trainers. `_loss_subject` binds and asks a loss, on the batches of
-`_loss_probes`; `_loss_parts` reads off its curve and penalty, `_loss_denominators` what it divides by, `_loss_readings`
-what it makes of its inputs; `_loss_methods` has what it is compared with, `_loss_search` finds the nearest;
-`_loss_case` is all that was measured, on which `_loss_findings` tries one experiment for each known mistake.
+`_loss_probes`; `_loss_parts` reads off its curve, its penalty and what it divides by, `_loss_readings` what it makes of
+its inputs; `_loss_methods` has what it is compared with, `_loss_search` finds the nearest; `_loss_case` is all that was
+measured, on which `_loss_findings` tries one experiment for each known mistake.
 
-`metrics` has `check_metric`. `_metric_subject` binds and asks a function, on the batches of `_metric_probes`;
-`_metric_catalogue` has right and wrong metrics, `_metric_search` finds those that give the same numbers, and
-`_metric_findings` has words and remedies. `reports` has what each check returns.
+`metrics` has `check_metric`, with words and remedies. `_metric_search` binds and asks a function and finds metrics that
+give the same numbers, on the batches and among the right and wrong metrics of `_metric_catalogue`. `reports` has what
+each check returns.
 """
 
 from __future__ import annotations

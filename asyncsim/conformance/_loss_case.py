@@ -12,33 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim.conformance import _loss_methods as methods
+from asyncsim.conformance import _loss_parts as parts
+from asyncsim.conformance import _loss_probes as batches
 from asyncsim.conformance import _loss_search
-from asyncsim.conformance._loss_denominators import REJECTING, Divisor, divisor_of
-from asyncsim.conformance._loss_methods import (
-    PAID,
-    SNAPSHOT,
-    Family,
-    Shared,
-    as_given,
-    capped_low,
-    expected,
-    families,
-    masks,
-    pulled,
-)
-from asyncsim.conformance._loss_parts import Curves, Trimmed, idle, penalty_of, untrimmed
-from asyncsim.conformance._loss_probes import (
-    INSIDE,
-    LADDERS,
-    Points,
-    beyond,
-    by_name,
-    emptied,
-    on_policy,
-    ordinary,
-    points,
-    sparse,
-)
 from asyncsim.conformance._loss_readings import Reading, readings
 from asyncsim.conformance._loss_search import Evidence, Fit, apart, order, search
 from asyncsim.conformance._loss_subject import Loss, Probe, Subject
@@ -46,17 +23,15 @@ from asyncsim.conformance.reports import Disagreement
 from asyncsim.methods._method import ANCHORS, Method
 
 Ask = Callable[[Probe], Tensor]
-
-
 Weigh = Callable[[Method, Probe, Callable[[Probe], Probe]], Tensor]
 
 
-def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
+def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
     """The cotangents of a method on a batch as a loss reads it."""
-    return expected(method, [probe], of)[0]
+    return methods.expected(method, [probe], of)[0]
 
 
-def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
+def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
     """Cotangents that the tokens of a row share: the mean over its generated tokens."""
     weights = plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
@@ -72,18 +47,18 @@ class Case:
 
     subject: Subject
     probes: Sequence[Probe]
-    curves: Curves
+    curves: parts.Curves
     evidence: Evidence
     best: Fit
     like: Method | None
     tolerance: float
-    families: Sequence[Family]
+    families: Sequence[methods.Family]
     original: Subject
     further: Mapping[str, Sequence[Probe]]
-    trimmed: Trimmed | None = None
+    trimmed: parts.Trimmed | None = None
 
     @property
-    def divisor(self) -> Divisor:
+    def divisor(self) -> parts.Divisor:
         """What the loss divides by."""
         return self.best.divisor if self.best.divisor.aggregator else self.evidence.divisor
 
@@ -99,7 +74,7 @@ class Case:
 
     def probe(self, name: str) -> Probe:
         """A batch by its name."""
-        return by_name(list(self.probes), name)
+        return batches.by_name(list(self.probes), name)
 
     def ask(self, probe: Probe) -> Tensor:
         """-dL/d log_prob of every token."""
@@ -125,14 +100,9 @@ class Case:
     @property
     def conforms(self) -> bool:
         """Whether no token of any batch deviates from that method, and no advantage is changed before."""
-        inside = all(self.holds(group) for group in self.further)
         meant = self.reading is None or self.reading.kind == "note"
-        return (
-            meant
-            and self.target.exact(self.within)
-            and inside
-            and (self.trimmed is None or self.trimmed.kind == "note")
-        )
+        meant &= self.trimmed is None or self.trimmed.finding.kind == "note"
+        return meant and self.target.exact(self.within) and all(self.holds(group) for group in self.further)
 
     def holds(self, group: str) -> bool:
         """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
@@ -140,30 +110,30 @@ class Case:
 
     def spared(self, group: str) -> bool:
         """Whether the method knows rewards of rows alone, or a live ratio of the row averages their advantages."""
-        return group == INSIDE and (self.method.weight.rewarded or self.spreads)
+        return group == batches.INSIDE and (self.method.weight.rewarded or self.spreads)
 
     @property
     def excepted(self) -> tuple[str, ...]:
         """Batches beyond the ordinary ones that the nearest method does not explain, and what rows lose."""
         one = replace(self, like=None)
-        lost = (self.trimmed.name,) if self.trimmed else ()
+        lost = (self.trimmed.finding.name,) if self.trimmed else ()
         return lost if self.reading else (*lost, *(group for group in self.further if not one.holds(group)))
 
     def unchecked(self) -> Iterator[str]:
         """What these batches leave out for this loss."""
-        if INSIDE not in self.further:
-            yield f"{INSIDE} (it takes one for each row)"
+        if batches.INSIDE not in self.further:
+            yield f"{batches.INSIDE} (it takes one for each row)"
         elif self.exact and self.nearest.weight.rewarded:
-            yield f"{INSIDE} ({self.nearest.name} reads one reward for each row)"
+            yield f"{batches.INSIDE} ({self.nearest.name} reads one reward for each row)"
         if self.evidence.left[0] <= 0 and not self.exact:
             yield f"further settings of methods (the search ended after {_loss_search.BUDGET} calls)"
 
     @cached_property
     def spreads(self) -> bool:
         """Whether a live ratio of the row gives every token the mean of its row's weights."""
-        if INSIDE not in self.further or self.coupling not in ("sequence", "batch"):
+        if batches.INSIDE not in self.further or self.coupling not in ("sequence", "batch"):
             return False
-        return self.first_off(INSIDE, self.method, averaged, raw=True) is None
+        return self.first_off(batches.INSIDE, self.method, averaged, raw=True) is None
 
     def first_off(
         self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
@@ -172,17 +142,11 @@ class Case:
         for probe, target, answer in self._beside(group, method, weigh, raw):
             if answer is None:
                 return Disagreement(probe.name, 0, 0, 0.0, math.nan)
-            if off := self.off(probe, target, answer):
-                return off
+            off = (apart(answer, target) > self.within) & (probe.mask > 0)
+            if bool(off.any()):
+                row, token = (int(x) for x in off.nonzero()[0])
+                return Disagreement(probe.name, row, token, float(target[row, token]), float(answer[row, token]))
         return None
-
-    def off(self, probe: Probe, target: Tensor, answer: Tensor) -> Disagreement | None:
-        """The first generated token of a batch with another weight than is wanted."""
-        off = (apart(answer, target) > self.within) & (probe.mask > 0)
-        if not bool(off.any()):
-            return None
-        row, token = (int(x) for x in off.nonzero()[0])
-        return Disagreement(probe.name, row, token, float(target[row, token]), float(answer[row, token]))
 
     def farthest(self, group: str) -> float:
         """Largest deviation of a token of further batches from the method; 0 where it holds."""
@@ -202,12 +166,12 @@ class Case:
         fitted = method is not self.like
         scale = self.best.scale if fitted else self.target.scale
         meant = self.reading is None or (raw and (self.reading.kind == "bug" or not fitted))
-        of = as_given if meant else self.evidence.of
+        of = methods.as_given if meant else self.evidence.of
         for probe in self.probes if group is None else self.further[group]:
             answer = self.subject.quietly(probe)
             times: Tensor | float = 1.0
             if fitted:
-                kept = self.evidence.kept(method, [probe])[0] if self.divisor.rule in REJECTING else None
+                kept = self.evidence.kept(method, [probe])[0] if self.divisor.rule in parts.REJECTING else None
                 times = self.divisor.times(probe, kept)
             target = scale * times * (weigh or plain)(method, probe, of)
             if answer and self.reading and not meant:
@@ -235,10 +199,10 @@ class Case:
     @cached_property
     def turned(self) -> tuple[Evidence, list[Fit]]:
         """The search with pi_prox in the place of mu."""
-        evidence = self.evidence.beside(change=SNAPSHOT)
+        evidence = self.evidence.beside(change=methods.SNAPSHOT)
         kinks = [kink for kink in self.curves.kinks if kink.ladder != "lag"]
         first = self.like.name if self.like else None
-        return evidence, search(evidence, self.families, kinks, self.tolerance, first, smooth=False)
+        return evidence, search(evidence, self.families, kinks, first, smooth=False)
 
     def explained(self, evidence: Evidence, best: Fit, like: Method | None = None) -> Case:
         """The same measurements with another explanation."""
@@ -263,7 +227,7 @@ class Case:
         like = self.like
         if like is None:
             return ()
-        return read_by(lambda probe: expected(like, [probe])[0], self._drifted)
+        return read_by(lambda probe: methods.expected(like, [probe])[0], self._drifted)
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:
@@ -356,14 +320,14 @@ _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
     """The case of a loss, and the fits best first; `inside`, whether it takes an advantage for every token."""
     # Ask for the curve and for the batches.
-    probes, further, original = ordinary(seed), beyond(seed, inside), Subject(fn)
+    probes, further, original = batches.ordinary(seed), batches.beyond(seed, inside), Subject(fn)
     original.admit(probes[:5])
-    subject, trimmed = untrimmed(original, by_name(probes, "on policy"))
-    sparse_rows = emptied(by_name(probes, "on policy"), 2)
+    subject, trimmed = parts.untrimmed(original, batches.by_name(probes, "on policy"))
+    sparse_rows = batches.emptied(batches.by_name(probes, "on policy"), 2)
     answer = subject.quietly(sparse_rows)
     probes = [*probes, *([sparse_rows] if answer and answer.finite else [])]
-    curves = Curves(subject)
-    candidates, _ = families()
+    curves = parts.Curves(subject)
+    candidates, _ = methods.families()
     evidence = _evidence(subject, probes, curves, tolerance)
     # Fit every method; where none explains every token, also under what the loss may make of its inputs.
     fits, evidence = _fits(evidence, candidates, curves, like)
@@ -390,18 +354,17 @@ def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]] | None:
 def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     """The case under each reading of the inputs that explains every token of every batch."""
     first = case.like.name if case.like else None
-    near = [fit for fit in fits if fit.curve <= case.tolerance]
-    near = near[:_FEW]
+    near = [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
     every = [*case.probes, *(probe for group in case.further.values() for probe in group)]
     sizes = torch.cat([probe.advantages.flatten() for probe in every]).unique()
     for reading in readings(case.curves, sizes, case.exact):
-        fresh = on_policy(case.probes)
-        divisor = divisor_of(case.subject, fresh, [reading.read(probe) for probe in fresh])
+        fresh = batches.on_policy(case.probes)
+        divisor = parts.divisor_of(case.subject, fresh, [reading.read(probe) for probe in fresh])
         evidence = case.evidence.read(reading, divisor)
         found = [evidence.fit(fit.family, fit.settings) for fit in (fits[:_NEAR] if reading.shape else near)]
         if reading.shape:
             kinks = [reading.kink(kink) for kink in case.curves.kinks]
-            found += search(evidence, case.families, kinks, evidence.tolerance, first, smooth=False)
+            found += search(evidence, case.families, kinks, first, smooth=False)
         found.sort(key=lambda fit: order(fit, evidence.aggregator, first))
         if found and found[0].exact(evidence.tolerance):
             held = _holding(case.explained(evidence, found[0]), found)
@@ -413,7 +376,7 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     """The case of a known method times a ratio of rows, or over its mean in the batch: single tokens show neither."""
     near = [] if case.exact or case.coupling != "batch" else [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
     for cap, ratio, over in itertools.product(_CAPS if near else (), "hr", ("tokens", "places")):
-        evidence = case.evidence.beside(factors=(Shared(cap, ratio, over),))
+        evidence = case.evidence.beside(factors=(methods.Shared(cap, ratio, over),))
         found = [one for one in (evidence.fit(fit.family, fit.settings) for fit in near) if one.exact(case.within)]
         held = _holding(case.explained(evidence, found[0]), found) if found else None
         yield from [held] if held else []
@@ -426,35 +389,35 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     of_rows = reaches and len(case.reads) == 2
     kinks = [kink for kink in case.curves.kinks if kink.ladder != "lag"]
     for over in ("product", "mean") if of_rows else ():
-        evidence = case.evidence.beside(factors=(Shared(cap, "h", over, masked),))
-        found = search(evidence, case.families, kinks, case.tolerance, smooth=False)
+        evidence = case.evidence.beside(factors=(methods.Shared(cap, "h", over, masked),))
+        found = search(evidence, case.families, kinks, smooth=False)
         held = _holding(case.explained(evidence, found[0]), found) if found[0].exact(case.within) else None
         yield from [held] if held else []
 
 
-def _evidence(subject: Subject, probes: Sequence[Probe], curves: Curves, tolerance: float) -> Evidence:
+def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, tolerance: float) -> Evidence:
     """Answers on batches, and on a ladder with both sides of every kink, as far as no log ratio is clamped."""
-    pieces = [points("drift", 1.0, np.zeros(1))]
+    pieces = [batches.points("drift", 1.0, np.zeros(1))]
     ends = [kink.log_ratio for kink in curves.limits]
     low, high = max((x for x in ends if x < 0), default=-np.inf), min((x for x in ends if x > 0), default=np.inf)
     bounds = np.array([kink.log_ratio for kink in curves.kinks])
-    for ladder in LADDERS:
-        x = sparse(ladder)
+    for ladder in batches.LADDERS:
+        x = batches.sparse(ladder)
         # At a bound itself a gradient may be either one, or their mean.
         x = x[(x > low) & (x < high) & (np.abs(x[:, None] - bounds) > 1e-5).all(-1)]
-        pieces += [points(ladder, float(sign), x) for sign in (1, -1)]
+        pieces += [batches.points(ladder, float(sign), x) for sign in (1, -1)]
     for kink in curves.kinks:
         sides = np.array([kink.log_ratio - 1e-6, kink.log_ratio + 1e-6])
         if low < sides[0] and sides[1] < high:
-            pieces.append(points(kink.ladder, float(kink.sign), sides))
-    at = Points(*(torch.cat(column) for column in zip(*pieces, strict=True)))
+            pieces.append(batches.points(kink.ladder, float(kink.sign), sides))
+    at = batches.Points(*(torch.cat(column) for column in zip(*pieces, strict=True)))
     answers = [subject.ask(probe).cotangent for probe in probes]
-    divisor = divisor_of(subject, on_policy(probes), on_policy(probes))
+    divisor = parts.divisor_of(subject, batches.on_policy(probes), batches.on_policy(probes))
     return Evidence(probes, answers, at, curves(at), curves.pair, divisor, tolerance, curves.separable)
 
 
 def _fits(
-    evidence: Evidence, candidates: Sequence[Family], curves: Curves, like: Method | None
+    evidence: Evidence, candidates: Sequence[methods.Family], curves: parts.Curves, like: Method | None
 ) -> tuple[list[Fit], Evidence]:
     """The nearest methods; where none is the loss, also with the penalty or the mask that its tokens show.
 
@@ -463,7 +426,7 @@ def _fits(
     # Fit as they are.
     first, tolerance = like.name if like else None, evidence.tolerance
     known = _known(like, evidence)
-    look = partial(search, kinks=curves.kinks, tolerance=tolerance, first=first)
+    look = partial(search, kinks=curves.kinks, first=first)
     fits = look(evidence, candidates, known=known is not None)
     if known is not None:
         agrees = fits[0].exact(tolerance) and fits[0].family.name == first
@@ -471,24 +434,43 @@ def _fits(
     if fits[0].exact(tolerance):
         return fits, evidence
     # Try CISPO capped below 1.
-    low = capped_low(curves, candidates)
+    low = methods.capped_low(curves, candidates)
     if low is not None:
         anchors = [{"anchor": anchor} for anchor in low.choices["anchor"]]
         capped = min((evidence.fit(low, {**low.numbers, **a}) for a in anchors), key=lambda fit: fit.score)
         if capped.exact(tolerance):
             return [capped, *fits], evidence
     # Try methods without their own penalty.
-    beside = evidence.beside(change=PAID)
-    paid = look(beside, pulled(), smooth=False) if not np.abs(idle(curves, "drift")).max() > 0 else []
+    beside = evidence.beside(change=methods.PAID)
+    paid = look(beside, methods.pulled(), smooth=False) if not np.abs(parts.idle(curves, "drift")).max() > 0 else []
     if paid and paid[0].exact(tolerance):
         return paid, beside
     # Try a penalty, then masks.
-    penalty = penalty_of(curves)
+    penalty = parts.penalty_of(curves)
     if penalty is not None:
         beside = evidence.beside(penalties=(penalty,))
         other = look(beside, candidates)
         fits, evidence = (other, beside) if other[0].score < fits[0].score else (fits, evidence)
-    return _masked(evidence, fits, candidates, curves, tolerance, first)
+    # Single tokens do not tell masks of tokens from those of rows: methods are searched under the first, the nearest of
+    # them are tried under the others. Where a method explains single tokens, no mask is looked for.
+    factors = [] if any(fit.curve <= tolerance for fit in fits) else methods.masks(curves)
+    masked = [evidence.beside(penalties=evidence.penalties, factors=(factor,)) for factor in factors]
+    under = look(masked[0], candidates, smooth=False)[:_NEAR] if masked else []
+    best, chosen = fits, evidence
+    for under_mask in masked:
+        again = [under_mask.fit(fit.family, fit.settings) for fit in under]
+        if not any(fit.exact(tolerance) for fit in again):
+            # Single tokens do not show another cap where a mask of rows drops them. No cap is tried first.
+            capped_fits = [fit for fit in again if fit.curve <= tolerance and "cap" in fit.family.numbers]
+            for cap in _CAPS:
+                other_caps = [under_mask.fit(fit.family, {**fit.settings, "cap": cap}) for fit in capped_fits]
+                again += other_caps
+                if any(fit.exact(tolerance) for fit in other_caps):
+                    break
+        again.sort(key=lambda fit: order(fit, evidence.aggregator, first))
+        if again and again[0].score < best[0].score - 1e-9:
+            best, chosen = again, under_mask
+    return best, chosen
 
 
 def _known(like: Method | None, evidence: Evidence) -> Fit | None:
@@ -499,44 +481,3 @@ def _known(like: Method | None, evidence: Evidence) -> Fit | None:
     plain = evidence.plain()
     fits = (plain.compare(like.replace(anchor=anchor)) for anchor in anchors)
     return next((fit for fit in fits if fit.exact(evidence.tolerance)), None)
-
-
-def _masked(
-    evidence: Evidence,
-    fits: list[Fit],
-    candidates: Sequence[Family],
-    curves: Curves,
-    tolerance: float,
-    first: str | None,
-) -> tuple[list[Fit], Evidence]:
-    """The same, or with a mask beside the methods where that comes nearer.
-
-    Single tokens do not tell masks of tokens from those of rows: the methods are searched under the first, and the
-    nearest of them are tried under the others. Where a method explains single tokens, no mask is looked for.
-    """
-    alone = any(fit.curve <= tolerance for fit in fits)
-    factors = [] if alone else masks(curves)
-    if not factors:
-        return fits, evidence
-    best, chosen = fits, evidence
-    beside = [evidence.beside(penalties=evidence.penalties, factors=(factor,)) for factor in factors]
-    under = search(beside[0], candidates, curves.kinks, tolerance, first, smooth=False)
-    for other in beside:
-        again = [other.fit(fit.family, fit.settings) for fit in under[:_NEAR]]
-        if not any(fit.exact(tolerance) for fit in again):
-            again += _hidden(other, [fit for fit in again if fit.curve <= tolerance], tolerance)
-        again.sort(key=lambda fit: order(fit, evidence.aggregator, first))
-        if again and again[0].score < best[0].score - 1e-9:
-            best, chosen = again, other
-    return best, chosen
-
-
-def _hidden(evidence: Evidence, fits: Sequence[Fit], tolerance: float) -> list[Fit]:
-    """Fits with another cap: single tokens do not show it where a mask of rows drops them. No cap is tried first."""
-    capped_fits: list[Fit] = []
-    for cap in _CAPS:
-        capped = [fit for fit in fits if "cap" in fit.family.numbers]
-        capped_fits += [evidence.fit(fit.family, {**fit.settings, "cap": cap}) for fit in capped]
-        if any(fit.exact(tolerance) for fit in capped_fits):
-            return capped_fits
-    return capped_fits

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim.conformance._loss_case import Case, plain
-from asyncsim.conformance._loss_denominators import REJECTING, RULES
 from asyncsim.conformance._loss_methods import expected_alone, singles
-from asyncsim.conformance._loss_parts import FIRST, LAST, Kink, fewest, idle, shape_of
+from asyncsim.conformance._loss_parts import FIRST, LAST, REJECTING, RULES, Kink, fewest, idle, shape_of
 from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
 from asyncsim.conformance._loss_readings import AVERAGED, NAMED, ROWS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
@@ -24,46 +23,45 @@ from asyncsim.step import ratios
 Experiment = Callable[[Case], "Finding | str | None"]
 
 
-class Known(NamedTuple):
-    """What an experiment may find: it answers with the evidence, with another finding, or with None."""
+KNOWN: list[tuple[str, str, str, Experiment]] = []
+"""In the order in which a report has them, inside a kind: the kind, the name and the remedy of what it may find.
 
-    kind: str
-    name: str
-    remedy: str
-    experiment: Experiment
-
-    def finding(self, case: Case) -> Finding | None:
-        """What a loss shows of it."""
-        evidence = self.experiment(case)
-        return Finding(self.name, self.kind, evidence, self.remedy) if isinstance(evidence, str) else evidence
-
-
-KNOWN: list[Known] = []
-"""In the order in which a report has them, inside a kind."""
+An experiment answers with the evidence, with another finding, or with None.
+"""
 
 
 def finds(kind: str, name: str, remedy: str) -> Callable[[Experiment], Experiment]:
     """The function is the experiment for this finding."""
 
     def add(experiment: Experiment) -> Experiment:
-        KNOWN.append(Known(kind, name, remedy, experiment))
+        KNOWN.append((kind, name, remedy, experiment))
         return experiment
 
     return add
 
 
+bug, hazard, note = (partial(finds, kind) for kind in KINDS)
+
+
 def findings(case: Case) -> list[Finding]:
     """Everything that is found, bugs first."""
-    results = [one for known in KNOWN if (one := known.finding(case)) is not None]
+    shown = [(experiment(case), name, kind, remedy) for kind, name, remedy, experiment in KNOWN]
+    results = [Finding(name, kind, x, remedy) if isinstance(x, str) else x for x, name, kind, remedy in shown if x]
     # What is wrong anyway is often worse in rare batches.
     if case.exact and case.trimmed is None and not any(one.kind == "bug" for one in results):
-        others = (_unlike(case, group) for group in case.further if not case.spared(group))
-        results += [one for one in (next(filter(None, others), None),) if one]
+        others = ((group, case.first_off(group)) for group in case.further if not case.spared(group))
+        # The first token of further batches that the method of the ordinary ones does not explain.
+        group, off = next(((group, off) for group, off in others if off), ("", None))
+        if off:
+            found = f"expected {off.expected:.4g}, found {off.found:.4g}"
+            found = "the loss fails there" if math.isnan(off.found) else found
+            evidence = f"sequence {off.sequence}, token {off.token}: {found}; elsewhere it is {case.best.label}"
+            results.append(Finding(FURTHER[group].mistake, "bug", evidence, FURTHER[group].remedy))
     return sorted(results, key=lambda finding: KINDS.index(finding.kind))
 
 
 # The anchors are part of its name and of its remedy.
-@finds("note", "anchor", "")
+@note("anchor", "")
 def _anchor(case: Case) -> Finding | None:
     """The asked method with the other anchor: no mistake of the loss."""
     anchor, like = case.other_anchor, case.like
@@ -74,7 +72,7 @@ def _anchor(case: Case) -> Finding | None:
     return Finding(f"anchor: {anchor} where {like.anchor} was asked for", "note", evidence, remedy)
 
 
-@finds("bug", "ratio identically 1", "subtract stored log-probs, not log_prob.detach()")
+@bug("ratio identically 1", "subtract stored log-probs, not log_prob.detach()")
 def _one(case: Case) -> Finding | str | None:
     """A bug where a ratio is asked for and the weight of a token does not move with the current policy."""
     if case.reads:
@@ -86,7 +84,7 @@ def _one(case: Case) -> Finding | str | None:
     return Finding("no ratio", "note", evidence, "right for REINFORCE; where a ratio was meant, hand over log-probs")
 
 
-@finds("bug", "behavior weight not applied", "multiply by the ratio of pi_prox to mu, or of pi to mu")
+@bug("behavior weight not applied", "multiply by the ratio of pi_prox to mu, or of pi to mu")
 def _unused(case: Case) -> Finding | str | None:
     if "behavior" in case.reads or not case.reads or case.other_anchor or case.swapped:
         return None
@@ -96,11 +94,7 @@ def _unused(case: Case) -> Finding | str | None:
     return Finding("staleness is invisible", "note", evidence, "right for anchor='proximal'; say so beside results")
 
 
-@finds(
-    "bug",
-    "ratio applied twice",
-    "with a surrogate anchored at mu leave the rollout correction out, or anchor it at pi_prox",
-)
+@bug("ratio applied twice", "with a surrogate anchored at mu leave the rollout correction out, or anchor it at pi_prox")
 def _twice(case: Case) -> str | None:
     for ladder, moved in (("drift", "pi"), ("lag", "pi and pi_prox")) if case.reading is None else ():
         below, middle, above = case.curves.at(ladder, 1, np.array([-1e-4, 0.0, 1e-4]))
@@ -115,7 +109,7 @@ def _jumps(kinks: Iterable[Kink]) -> list[Kink]:
     return [kink for kink in kinks if kink.kind == "jump" and kink.ladder == "drift"]
 
 
-@finds("bug", "tokens above the cap lose their gradient", "detach the truncated ratio and multiply log_prob by it")
+@bug("tokens above the cap lose their gradient", "detach the truncated ratio and multiply log_prob by it")
 def _lost(case: Case) -> str | None:
     """Both signs fall to 0 at one ratio above 1 while the value stays at the cap: min(r, C) was differentiated."""
     jumps = _jumps(case.curves.kinks)
@@ -123,30 +117,25 @@ def _lost(case: Case) -> str | None:
         same = abs(up.log_ratio - down.log_ratio) < 1e-6 and up.log_ratio > 1e-6
         if not same or abs(up.above) > 1e-9 or abs(down.above) > 1e-9 or up.below * down.below > 0:
             continue
-        values = [_value(case, up.log_ratio + more) for more in (-0.3, 0.3, 0.9)]
+        beside = [points("drift", 1.0, np.array([up.log_ratio + more])) for more in (-0.3, 0.3, 0.9)]
+        values = [case.subject.ask(at.probe(case.curves.pair)).value for at in beside]
         if abs(values[1] - values[2]) < 1e-9 * abs(values[2]) and values[2] != 0 and abs(values[0] - values[1]) > 1e-6:
             return f"above a ratio of {up.ratio:g} both signs have weight 0, and the loss a constant value"
     return None
 
 
-def _value(case: Case, log_ratio: float) -> float:
-    return case.subject.ask(points("drift", 1.0, np.array([log_ratio])).probe(case.curves.pair)).value
-
-
-@finds("bug", "bounds act on the inverse ratio", "mask by log pi - log mu; mean(log mu - log pi) has the other sign")
+@bug("bounds act on the inverse ratio", "mask by log pi - log mu; mean(log mu - log pi) has the other sign")
 def _inverse(case: Case) -> str | None:
     """The bounds of its mask are the inverses of those of the method that was asked for."""
-    ends, wanted = (_bounds(method) if method else None for method in (case.nearest if case.exact else None, case.like))
-    if not ends or not wanted or ends == wanted or not np.allclose(np.prod([ends, wanted[::-1]], 0), 1.0, rtol=1e-6):
+    methods = [method for method in (case.nearest if case.exact else None, case.like) if method]
+    masks = [[x for x in (part.describe() for part in m.factors) if {"low", "high"} <= x.keys()] for m in methods]
+    if len(methods) < 2 or not all(masks):
+        return None
+    ends, wanted = ((float(found[0]["low"]), float(found[0]["high"])) for found in masks)
+    if ends == wanted or not np.allclose(np.prod([ends, wanted[::-1]], 0), 1.0, rtol=1e-6):
         return None
     cut, open_ = (f"{low:.5g} and {high:.5g}" for low, high in (ends, wanted))
     return f"weights are cut at ratios {cut} instead of {open_}"
-
-
-def _bounds(method: Method) -> tuple[float, float] | None:
-    """The ratios between which a mask of the method is open; None where it has none."""
-    parts = (part.describe() for part in method.factors)
-    return next(((float(x["low"]), float(x["high"])) for x in parts if {"low", "high"} <= x.keys()), None)
 
 
 def _smooth(case: Case) -> bool:
@@ -154,7 +143,7 @@ def _smooth(case: Case) -> bool:
     return not case.curves.kinks and bool(case.reads) and not (case.trimmed and not case.trimmed.mended)
 
 
-@finds("bug", "clipping silently off", "check that the clip sees a ratio other than 1, and that its bounds arrive")
+@bug("clipping silently off", "check that the clip sees a ratio other than 1, and that its bounds arrive")
 def _off(case: Case) -> str | None:
     if case.like is None or not _smooth(case) or not _unclipped(case.curves.at):
         return None
@@ -168,7 +157,7 @@ def _off(case: Case) -> str | None:
     return "no kink between ratios of 1/e^8 and e^8, where the method has some" if clipped else None
 
 
-@finds("note", "no kink", "cap it if that was meant")
+@note("no kink", "cap it if that was meant")
 def _plain(case: Case) -> str | None:
     if not _smooth(case) or case.like is not None or case.coupling == "batch":
         return None
@@ -184,14 +173,14 @@ def _unclipped(weights: Callable[[str, int, np.ndarray], np.ndarray]) -> bool:
 WRONG_SIDE = "clip closes on the wrong side"
 
 
-@finds("bug", WRONG_SIDE, "take the minimum of objectives, the maximum of losses")
+@bug(WRONG_SIDE, "take the minimum of objectives, the maximum of losses")
 def _wrong_side(case: Case) -> Finding | str | None:
     """For A > 0 the weight opens below a ratio of 1 and never closes, for A < 0 it is open until it closes above 1."""
     if case.exact:
         return None
     jumps = _jumps(case.curves.kinks)
-    opens = [kink for kink in jumps if _closed(kink.below, kink.above)]
-    closes = [kink for kink in jumps if _closed(kink.above, kink.below)]
+    opens = [kink for kink in jumps if abs(kink.below) < 1e-9 < abs(kink.above)]
+    closes = [kink for kink in jumps if abs(kink.above) < 1e-9 < abs(kink.below)]
     # Where a sign is cut on both sides it is a mask.
     if [(kink.sign, kink.log_ratio < 0) for kink in (*opens, *closes)] != [(1, True), (-1, False)]:
         return None
@@ -205,11 +194,7 @@ def _wrong_side(case: Case) -> Finding | str | None:
     return Finding(WRONG_SIDE, "bug", f"{evidence}; the step goes down", remedy)
 
 
-def _closed(inside: float, outside: float) -> bool:
-    return abs(inside) < 1e-9 < abs(outside)
-
-
-@finds("bug", "sign turned around", "return minus the objective: a loss is descended")
+@bug("sign turned around", "return minus the objective: a loss is descended")
 def _down(case: Case) -> str | None:
     """The weights of a method times a negative number: an objective that was handed over as a loss."""
     if not case.target.exact(case.tolerance) or case.target.scale >= 0:
@@ -217,7 +202,7 @@ def _down(case: Case) -> str | None:
     return f"-dL/d log pi is {case.target.scale:.3g} times the weights of the method: a step lowers the objective"
 
 
-@finds("bug", "KL as a k1 loss", "its expected gradient is 0: use k2, or put the log ratio into the reward")
+@bug("KL as a k1 loss", "its expected gradient is 0: use k2, or put the log ratio into the reward")
 def _k1(case: Case) -> str | None:
     shape = shape_of(case.curves)
     if shape is None or shape[0] != "k1":
@@ -225,7 +210,7 @@ def _k1(case: Case) -> str | None:
     return f"tokens without advantage have the constant weight {idle(case.curves, 'drift')[0]:.4g}"
 
 
-@finds("bug", "negative KL coefficient", "add the penalty to the loss, or give its coefficient the other sign")
+@bug("negative KL coefficient", "add the penalty to the loss, or give its coefficient the other sign")
 def _repelled(case: Case) -> str | None:
     shape = shape_of(case.curves)
     if shape is None or shape[2] >= 0 or shape[0] == "k1":
@@ -233,7 +218,7 @@ def _repelled(case: Case) -> str | None:
     return f"{shape[0]} with coefficient {shape[2]:.4g}: a step moves tokens away from {shape[1]}"
 
 
-@finds("note", "a penalty", "none needed if it is meant")
+@note("a penalty", "none needed if it is meant")
 def _penalty(case: Case) -> str | None:
     weights, shape = idle(case.curves, "drift"), shape_of(case.curves)
     named = shape and (shape[0] == "k1" or shape[2] < 0)
@@ -243,7 +228,7 @@ def _penalty(case: Case) -> str | None:
     return f"tokens without advantage have a weight: {form}"
 
 
-@finds("bug", "aggregator off by the number of sequences", "")
+@bug("aggregator off by the number of sequences", "")
 def _divisor(case: Case) -> Finding | None:
     """What the loss divides by, with the exact factor."""
     divisor = case.divisor
@@ -254,14 +239,14 @@ def _divisor(case: Case) -> Finding | None:
     return Finding(divisor.rule.finding, divisor.rule.kind, divisor.evidence(some, kept), divisor.rule.remedy)
 
 
-@finds("bug", "inputs read in another way", "")
+@bug("inputs read in another way", "")
 def _reading(case: Case) -> Finding | None:
     """What the loss makes of its inputs: with it a method gives every token of every batch; or how it rounds them."""
     one = case.reading or rounding(case.curves)
     return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
 
 
-@finds("note", "depends on micro-batches", "divide by the token count of the whole step where steps are split")
+@note("depends on micro-batches", "divide by the token count of the whole step where steps are split")
 def _halves(case: Case) -> str | None:
     """Gradients of two halves, averaged, against those of the whole."""
     if case.divisor.rule is not None:
@@ -278,8 +263,7 @@ def _halves(case: Case) -> str | None:
     return f"gradients of two halves, averaged, are {low:.3g} to {high:.3g} times those of the whole"
 
 
-@finds(
-    "bug",
+@bug(
     "ratio to the snapshot in place of behavior",
     "hand over the sampler's log-probs: staleness is invisible to the snapshot",
 )
@@ -287,7 +271,7 @@ def _swapped(case: Case) -> str | None:
     return f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None
 
 
-@finds("bug", "advantages standardized again", "standardize once, where advantages are made, over a stated scope")
+@bug("advantages standardized again", "standardize once, where advantages are made, over a stated scope")
 def _again(case: Case) -> str | None:
     probe = case.probe("staleness and drift")
     one = case.ask(probe)
@@ -297,13 +281,13 @@ def _again(case: Case) -> str | None:
     return "twice the advantages, or all of them larger by 1, give the same gradient"
 
 
-@finds("bug", "inputs changed in place", "leave out operations that end in _ and assignments into inputs")
+@bug("inputs changed in place", "leave out operations that end in _ and assignments into inputs")
 def _mutated(case: Case) -> str | None:
     mutated = case.subject.mutated
     return f"{', '.join(mutated)} after the call differ from before" if mutated else None
 
 
-@finds("bug", "depends on the order of sequences", "index nothing by position")
+@bug("depends on the order of sequences", "index nothing by position")
 def _order(case: Case) -> str | None:
     """Sequences change places inside their groups, and groups with one another."""
     probe = case.probe("far")
@@ -314,7 +298,7 @@ def _order(case: Case) -> str | None:
     return "the same sequences in reverse order have other gradients" if moved else None
 
 
-@finds("bug", "threshold depends on the split", "decide over the whole step, before it is split into micro-batches")
+@bug("threshold depends on the split", "decide over the whole step, before it is split into micro-batches")
 def _split(case: Case) -> Finding | None:
     """Tokens that are cut, or weighed by more than one factor, where a half of some batch stands alone."""
     for name in ("far", "tail", "staleness and drift", "drift") if case.coupling == "batch" else ():
@@ -335,7 +319,7 @@ def _split(case: Case) -> Finding | None:
     return None
 
 
-@finds("note", "dual clip", "none needed")
+@note("dual clip", "none needed")
 def _dual(case: Case) -> Finding | str | None:
     """Where clips close above a ratio of 1 for either sign."""
     closing = [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
@@ -354,13 +338,12 @@ def _dual(case: Case) -> Finding | str | None:
     return Finding("no dual clip", "note", evidence, "bound it if single tokens blow up the step")
 
 
-@finds("bug", FIRST, "")
+@bug(FIRST, "")
 def _trimmed(case: Case) -> Finding | None:
-    one = case.trimmed
-    return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
+    return case.trimmed.finding if case.trimmed else None
 
 
-@finds("note", "bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
+@note("bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
 def _in_logs(case: Case) -> str | None:
     """Bounds whose logarithms are rounder than they are."""
     low, high = (case.best.settings.get(key) for key in ("low", "high"))
@@ -373,7 +356,7 @@ def _in_logs(case: Case) -> str | None:
     return f"the clip stops log ratios at {logs[0]:.4g} and {logs[1]:.4g}, which are {ends}"
 
 
-@finds("bug", "cap below 1", "give the cap itself, 5 for one; some trainers add no 1 to epsilon_high")
+@bug("cap below 1", "give the cap itself, 5 for one; some trainers add no 1 to epsilon_high")
 def _capped(case: Case) -> str | None:
     """CISPO whose cap cuts tokens of an unchanged policy."""
     high = case.best.settings.get("high")
@@ -383,23 +366,10 @@ def _capped(case: Case) -> str | None:
     return f"weights are those of min(ratio, {cap:.4g}): at a ratio of 1 a token has {cap:.4g} of its weight"
 
 
-def _unlike(case: Case, group: str) -> Finding | None:
-    """The first token of further batches that the method of the ordinary ones does not explain."""
-    off = case.first_off(group)
-    if off is None:
-        return None
-    where = f"sequence {off.sequence}, token {off.token}"
-    weights = (
-        f"expected {off.expected:.4g}, found {off.found:.4g}" if off.found == off.found else "the loss fails there"
-    )
-    evidence = f"{where}: {weights}; elsewhere it is {case.best.label}"
-    return Finding(FURTHER[group].mistake, "bug", evidence, FURTHER[group].remedy)
-
-
 SIDE = "one token's sign decides for the whole row"
 
 
-@finds("bug", SIDE, "decide for every token by the sign of its own advantage")
+@bug(SIDE, "decide for every token by the sign of its own advantage")
 def _advantages(case: Case) -> Finding | str | None:
     """What explains rows of different advantages, where a method is known that does not."""
     if INSIDE not in case.further or not case.exact or case.first_off(INSIDE) is None:
@@ -415,17 +385,17 @@ def _advantages(case: Case) -> Finding | str | None:
 
         if case.first_off(INSIDE, weigh=of_that) is None:
             return Finding(one.name, "bug", one.evidence, one.remedy)
-    by_first = case.first_off(INSIDE, weigh=_by_first_sign) is None
-    return "clips close by the sign of the row's first advantage" if by_first else None
+
+    def by_first(method: Method, probe: Probe, of: Callable[[Probe], Probe]) -> Tensor:
+        # The row's first token says which side of a clip is closed.
+        weights = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
+        return weights * (probe.advantages * probe.advantages[:, :1]).sign()
+
+    closed = case.first_off(INSIDE, weigh=by_first) is None
+    return "clips close by the sign of the row's first advantage" if closed else None
 
 
-def _by_first_sign(method: Method, probe: Probe, of: Callable[[Probe], Probe]) -> Tensor:
-    """Weights of the method where the row's first token says which side of a clip is closed."""
-    weights = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
-    return weights * (probe.advantages * probe.advantages[:, :1]).sign()
-
-
-@finds("bug", "tokens far back in a row are left out", "mask what was not generated, and nothing else")
+@bug("tokens far back in a row are left out", "mask what was not generated, and nothing else")
 def _long(case: Case) -> str | None:
     """Rows of 40 tokens where all policies agree."""
     probe = case.further[LONG][0].of_one_policy()
@@ -446,7 +416,7 @@ _CUSTOMS = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do t
 """Log ratios at which trainers are known to clamp."""
 
 
-@finds("bug", LIMITED, "limit the log ratio at 20, or detach the ratio")
+@bug(LIMITED, "limit the log ratio at 20, or detach the ratio")
 def _limited(case: Case) -> Finding | str | None:
     """Where the log ratio stops, and the gradient with it; under another reading it is another log ratio."""
     if case.reading is not None and case.reading.shape:
@@ -466,8 +436,7 @@ def _limited(case: Case) -> Finding | str | None:
     return evidence
 
 
-@finds(
-    "note",
+@note(
     "tokens selected by log-probs",
     "losses that select tokens by covariance do this: kl_cov, and clip_cov, which is not compared here",
 )
@@ -487,7 +456,7 @@ def _selected(case: Case) -> str | None:
     return None
 
 
-@finds("hazard", "not finite where every token is rejected", "divide by the count, or by 1 where it is 0")
+@hazard("not finite where every token is rejected", "divide by the count, or by 1 where it is 0")
 def _nothing_left(case: Case) -> str | None:
     broken = [p.name for p in case.probes if not bool(torch.isfinite(case.ask(p)).all())]
     return f"the gradient in the batch '{broken[0]}', of which nothing is left" if broken and case.exact else None
@@ -499,17 +468,17 @@ def _fails(case: Case, probe: Probe, where: str) -> str | None:
     return None if answer is not None and answer.finite else f"{failure} in a batch {where}"
 
 
-@finds("hazard", "not finite with a fully masked sequence", "divide by max(T_i, 1)")
+@hazard("not finite with a fully masked sequence", "divide by max(T_i, 1)")
 def _empty_breaks(case: Case) -> str | None:
     return _fails(case, emptied(case.probe("on policy")), "with one such sequence")
 
 
-@finds("hazard", "not finite with a single token", "use std(correction=0), or do not standardize one token")
+@hazard("not finite with a single token", "use std(correction=0), or do not standardize one token")
 def _alone(case: Case) -> str | None:
     return _fails(case, case.probe("single tokens").rows([0], "one token"), "of one token")
 
 
-@finds("bug", "masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")
+@bug("masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")
 def _leaks(case: Case) -> str | None:
     """Ordinary values on masked tokens."""
     probe = case.probe("staleness and drift")
@@ -537,7 +506,7 @@ def _weight(case: Case, log_ratio: float, sign: float, beside: bool = False) -> 
     return float(answer.cotangent[-1 if beside else 0, 0]) / case.curves.unit
 
 
-@finds("bug", "infinite ratios get weight 0", "cap before infinities are replaced: the order decides")
+@bug("infinite ratios get weight 0", "cap before infinities are replaced: the order decides")
 def _zero(case: Case) -> str | None:
     for sign in (1.0, -1.0):
         near, far = _weight(case, 80.0, sign), _weight(case, 1000.0, sign)
@@ -547,7 +516,7 @@ def _zero(case: Case) -> str | None:
     return None
 
 
-@finds("hazard", "not finite at extreme log ratios", "limit the log ratio to +-20 before exp")
+@hazard("not finite at extreme log ratios", "limit the log ratio to +-20 before exp")
 def _overflow(case: Case) -> str | None:
     broken = [
         f"{x:g} (A {'>' if sign > 0 else '<'} 0)"
@@ -558,10 +527,8 @@ def _overflow(case: Case) -> str | None:
     return f"loss or gradient at a log ratio of {', '.join(broken)}" if broken else None
 
 
-@finds(
-    "hazard",
-    "not finite with garbage on masked tokens",
-    "replace masked log ratios by 0 with where() before exp: 0 * inf is NaN",
+@hazard(
+    "not finite with garbage on masked tokens", "replace masked log ratios by 0 with where() before exp: 0 * inf is NaN"
 )
 def _masked(case: Case) -> str | None:
     probe = case.probe("staleness and drift")
@@ -575,7 +542,7 @@ def _masked(case: Case) -> str | None:
     return f"loss or gradient with {', '.join(broken)} there" if broken else None
 
 
-@finds("note", "inputs not detached", "detach them inside, or make sure that every caller does")
+@note("inputs not detached", "detach them inside, or make sure that every caller does")
 def _attached(case: Case) -> str | None:
     labels = {"advantages": "advantages", "behavior": "behavior log-probs", "proximal": "proximal log-probs"}
     reached = [labels[name] for name in case.subject.attached]
@@ -585,7 +552,7 @@ def _attached(case: Case) -> str | None:
 NAMES = tuple(
     dict.fromkeys(
         (
-            *(known.name for known in KNOWN if known.kind != "note"),
+            *(name for kind, name, *_ in KNOWN if kind != "note"),
             *(one.finding for one in RULES if one.kind == "bug"),
             *(further.mistake for further in FURTHER.values()),
             *NAMED,

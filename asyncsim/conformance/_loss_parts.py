@@ -1,9 +1,14 @@
-"""Parts of a loss that are read off one by one: its curve, its penalty, tokens that are left out."""
+"""Parts of a loss that are read off one by one: its curve, its penalty, tokens left out, what it divides by.
+
+Where all policies agree, a m is the gradient over A. A factor over an aggregator is a product of powers of the batch's
+size, or a rule: other rows or tokens are counted, or parts are averaged. It is named where it gives every token of
+every batch.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +20,7 @@ from torch import Tensor
 from asyncsim.base import plugins
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
 from asyncsim.conformance._loss_subject import Probe, Subject
+from asyncsim.conformance.reports import Finding
 from asyncsim.step import ratios
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
@@ -208,14 +214,12 @@ class Curves:
         size = max(abs(float(below)), abs(float(above)))
         if abs(above - below) > 1e-4 * size:
             return Kink(ladder, sign, middle, "jump", float(below), float(above))
-        wide, narrow = self._bend(ladder, sign, middle, 1e-4), self._bend(ladder, sign, middle, 1e-5)
+        # Change of slope over a long and over a short distance.
+        steps = np.array([-2.0, -1.0, 1.0, 2.0])
+        ends = [(width, self.at(ladder, sign, middle + width * steps)) for width in (1e-4, 1e-5)]
+        wide, narrow = (float(abs((y[3] - y[2]) - (y[1] - y[0])) / width) for width, y in ends)
         sharp = narrow > max(_BENT * size, 0.5 * wide)
         return Kink(ladder, sign, middle, "bend", float(below), float(above)) if sharp else None
-
-    def _bend(self, ladder: str, sign: int, at: float, width: float) -> float:
-        """Change of slope over a distance."""
-        y = self.at(ladder, sign, at + width * np.array([-2.0, -1.0, 1.0, 2.0]))
-        return float(abs((y[3] - y[2]) - (y[1] - y[0])) / width)
 
     def _single(self, at: Points) -> Tensor:
         weight = self.subject.ask(at.probe(self.pair)).cotangent[0, 0]
@@ -303,10 +307,7 @@ FIRST, LAST, FULL = "first token left out", "last token left out", "rows as long
 class Trimmed(NamedTuple):
     """What is left out, and whether the loss of rows with one more token there is one without that mistake."""
 
-    name: str
-    kind: str
-    evidence: str
-    remedy: str
+    finding: Finding
     mended: bool
 
 
@@ -328,7 +329,7 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
         return subject, None
     evidence = f"the {name.split()[0]} generated token of a row has no gradient"
     if name != FULL or repaired is None:
-        return repaired or subject, Trimmed(name, "bug", evidence, SHIFT, repaired is not None)
+        return repaired or subject, Trimmed(Finding(name, "bug", evidence, SHIFT), repaired is not None)
     others = tokens & ~full & (probe.advantages != 0)
     factor = float((subject.ask(probe).cotangent / repaired.ask(probe).cotangent)[others].mean())
     left = float(probe.mask.sum() / (tokens & ~full).sum())
@@ -337,7 +338,7 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
     evidence = (
         f"they have no gradient, and their tokens {words}: in '{probe.name}' others have {factor:.4g} times theirs"
     )
-    return repaired, Trimmed(FULL, "note", evidence, TRUNCATED, True)
+    return repaired, Trimmed(Finding(FULL, "note", evidence, TRUNCATED), True)
 
 
 def _ignored_tokens(subject: Subject, probe: Probe) -> Tensor | None:
@@ -362,3 +363,176 @@ def _padded(subject: Subject, front: bool, counted: float) -> Subject:
         return result
 
     return Subject(loss, attached=list(subject.attached))
+
+
+_SAME = 1e-6
+ROWS = ("sequence_sum", "sequence_mean", "constant")
+AGGREGATORS = ("token_mean", *ROWS)
+
+
+class Rule(NamedTuple):
+    """A factor of the batch and of the tokens that a mask keeps, a number or `[B, 1]`, beside some aggregators."""
+
+    text: str
+    aggregators: tuple[str, ...]
+    factor: Callable[[Probe, Tensor], Tensor]
+    finding: str
+    kind: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """An aggregator (None: unknown), and the factor that a loss has over it; `rule` says what it is."""
+
+    aggregator: str | None
+    rule: Rule | None = None
+
+    @property
+    def name(self) -> str:
+        """The aggregator with its factor."""
+        return f"{self.aggregator} {self.rule.text}" if self.rule else self.aggregator or "unknown"
+
+    def times(self, probe: Probe, kept: Tensor | None = None) -> Tensor | float:
+        """The factor in a batch, of which a mask keeps some tokens (None: all)."""
+        return 1.0 if self.rule is None else self.rule.factor(probe, probe.mask if kept is None else kept)
+
+    def evidence(self, probes: Sequence[Probe], kept: Sequence[Tensor]) -> str:
+        """The factor in words, and in the batch where it is farthest from 1."""
+        pairs = zip(probes, kept, strict=True)
+        found = [(torch.as_tensor(self.times(p, k)).broadcast_to(p.mask.shape)[k > 0], p.name) for p, k in pairs]
+        factors, name = max(found, key=lambda pair: float(pair[0].log().abs().max()) if len(pair[0]) else 0.0)
+        low, high = float(factors.min()), float(factors.max())
+        numbers = f"{low:.4g}" if high - low < _SAME else f"{low:.4g} to {high:.4g}"
+        return f"{self.name}; in the batch '{name}' the gradient is {numbers} times that of {self.aggregator}"
+
+
+UNKNOWN = Divisor(None)
+
+
+def shares(aggregator: str, probe: Probe) -> Tensor:
+    """a m of every token `[B, T]`."""
+    mask, (B, T) = probe.mask, probe.mask.shape
+    lengths = mask.sum(-1, keepdim=True).clamp(min=1.0)
+    one = torch.ones((), dtype=mask.dtype)
+    divisors = {
+        "token_mean": mask.sum(),
+        "sequence_sum": B * one,
+        "sequence_mean": B * lengths,
+        "constant": B * T * one,
+    }
+    return mask / divisors[aggregator]
+
+
+def _filled(mask: Tensor) -> Tensor:
+    return (mask.sum(-1) > 0).sum()
+
+
+def _paid(probe: Probe) -> Tensor:
+    return probe.mask * (probe.advantages != 0)
+
+
+def _averaged(rows: int | float) -> Callable[[Probe, Tensor], Tensor]:
+    """T / (K T_k) of the part to which a row belongs: parts of so many rows, or of that share of all."""
+
+    def factor(probe: Probe, kept: Tensor) -> Tensor:
+        size = rows if isinstance(rows, int) else -(-len(kept) // round(1 / rows))
+        part = torch.arange(len(kept)) // size
+        tokens = torch.zeros(int(part[-1]) + 1, dtype=kept.dtype).index_add(0, part, kept.sum(-1))
+        return (kept.sum() / (len(tokens) * tokens.clamp(min=1.0)))[part].unsqueeze(-1)
+
+    return factor
+
+
+_COUNT = "divide by what the whole step contains"
+_SUMS = "add sums over the step, then divide once by its tokens"
+_FILTERED = "rows without an advantage leave the denominator"
+_GROWS = "a convention of filtered rows; the step grows as fewer rows have an advantage"
+_PARTS = {"2 rows": 2, "4 rows": 4, "half of the rows": 0.5, "a quarter of the rows": 0.25}
+_TOKENS = ("token_mean",)
+RULES = (
+    Rule(
+        "x T / (T + M), with M rows without tokens that count as a token each", _TOKENS,
+        lambda p, k: k.sum() / k.sum(-1).clamp(min=1.0).sum(), "rows without tokens counted as a token", "bug",
+        "divide by mask.sum(), not by a sum of lengths of at least 1",
+    ),
+    Rule(
+        "x B / (B - M), without the M rows that have no tokens", ROWS, lambda p, k: len(k) / _filled(k),
+        "fully masked sequences leave the count", "note",
+        "a convention: verl leaves them out on purpose, others count every row; say which beside results",
+    ),
+    *(
+        Rule(f"of parts of {words}, averaged", _TOKENS, _averaged(rows), "micro-batches averaged", "bug", _SUMS)
+        for words, rows in _PARTS.items()
+    ),
+    Rule("x T / T', with T' tokens of rows with an advantage", _TOKENS, lambda p, k: k.sum() / _paid(p).sum(),
+         _FILTERED, "note", _GROWS),
+    Rule("x B / B', with B' rows with an advantage", ROWS, lambda p, k: _filled(k) / _filled(_paid(p)),
+         _FILTERED, "note", _GROWS),
+)  # fmt: skip
+_REJECTED = "rejected tokens leave the denominator"
+_CONVENTION = "a convention: slime and verl leave them out on purpose, AReaL keeps them in; say which beside results"
+REJECTING = (
+    Rule("x T / T', with the T' tokens that are left", _TOKENS, lambda p, k: p.mask.sum() / k.sum().clamp(min=1.0),
+         _REJECTED, "note", _CONVENTION),
+    Rule("x T_i / T'_i, with the T'_i tokens that are left of each row", ("sequence_mean",),
+         lambda p, k: p.mask.sum(-1, keepdim=True) / k.sum(-1, keepdim=True).clamp(min=1.0),
+         _REJECTED, "note", _CONVENTION),
+    Rule("x B / B', with the B' rows of which something is left", ROWS,
+         lambda p, k: _filled(p.mask) / _filled(k).clamp(min=1), _REJECTED, "note", _CONVENTION),
+)  # fmt: skip
+"""Rules of what a mask of the method keeps: without rejection they change nothing."""
+
+
+def divisor_of(subject: Subject, given: Sequence[Probe], read: Sequence[Probe]) -> Divisor:
+    """The divisor that explains batches on which all policies agree, with the advantages that the loss reads there."""
+    answers = []
+    for probe in given:
+        # What the advantages add to the gradient: a penalty that knows none is taken off.
+        without = subject.quietly(probe.but(probe.name, advantages=torch.zeros_like(probe.advantages)))
+        answer = subject.ask(probe).cotangent
+        answers.append(answer - without.cotangent if without is not None and without.finite else answer)
+    for rule, aggregators in ((None, AGGREGATORS), *((rule, rule.aggregators) for rule in RULES)):
+        for aggregator in aggregators:
+            ratios = _ratios(aggregator, rule, read, answers)
+            if float((torch.cat(ratios) / ratios[0][:1] - 1.0).abs().nan_to_num(torch.inf).max()) < _SAME:
+                return Divisor(aggregator, rule)
+    return next(_powers(read, answers), UNKNOWN)
+
+
+def _ratios(aggregator: str, rule: Rule | None, probes: Sequence[Probe], answers: Sequence[Tensor]) -> list[Tensor]:
+    """What is found over what is expected, of every token with an advantage."""
+    ratios = []
+    for probe, answer in zip(probes, answers, strict=True):
+        factor = 1.0 if rule is None else rule.factor(probe, probe.mask)
+        expected = shares(aggregator, probe) * factor * probe.advantages
+        used = expected != 0
+        ratios.append(answer[used] / expected[used])
+    return [x for x in ratios if len(x)] or [torch.full((1,), torch.nan, dtype=torch.float64)]
+
+
+def _powers(probes: Sequence[Probe], answers: Sequence[Tensor]) -> Iterator[Divisor]:
+    """Aggregators times powers of the rows B, the tokens T and the width W of a batch, the simplest first."""
+    found = []
+    sizes = np.log([[np.e, len(p.mask), float(p.mask.sum()), p.mask.shape[1]] for p in probes])
+    for aggregator in AGGREGATORS:
+        ratios = _ratios(aggregator, None, probes, answers)
+        if len(ratios) < len(probes) or not all(float(abs(x / x[0] - 1).max()) < _SAME and x[0] != 0 for x in ratios):
+            continue
+        logs = np.log([abs(float(x[0])) for x in ratios])
+        powers = np.round(2.0 * np.linalg.lstsq(sizes, logs, rcond=None)[0][1:]) / 2.0
+        if float(np.ptp(logs - sizes[:, 1:] @ powers)) < _SAME:
+            found.append((float(np.abs(powers).sum()), aggregator, powers))
+    for _, aggregator, powers in sorted(found, key=lambda row: row[0]):
+        yield Divisor(aggregator, _of_powers(aggregator, powers))
+
+
+def _of_powers(aggregator: str, powers: np.ndarray) -> Rule:
+    def factor(probe: Probe, kept: Tensor) -> Tensor:
+        sizes = torch.tensor([len(kept), float(kept.sum()), kept.shape[1]], dtype=kept.dtype)
+        return torch.prod(sizes ** torch.from_numpy(powers))
+
+    texts = [f"{'x' if x > 0 else '/'} {name}" + (f"^{abs(x):g}" if abs(x) != 1 else "") for x, name in
+             zip(powers.tolist(), ("B rows", "T tokens", "W columns"), strict=True) if x]  # fmt: skip
+    name = f"aggregator off by the number of {'tokens' if powers[1:].any() else 'sequences'}"
+    return Rule(" ".join(texts), (aggregator,), factor, name, "bug", _COUNT)

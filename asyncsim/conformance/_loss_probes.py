@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,9 +50,11 @@ def ordinary(seed: int) -> list[Probe]:
 
     Every row has one advantage, of size 2 at most.
     """
-    probes = [_drawn(np.random.default_rng([seed, index]), *row) for index, row in enumerate(ORDINARY)]
-    others = ((_balanced, 97), (_outliers, 98), (_probable, 99))
-    return [*probes, *(make(np.random.default_rng([seed, index])) for make, index in others)]
+    probes = [_drawn(seed, index, *row) for index, row in enumerate(ORDINARY)]
+    # Tokens of middling probability come last, where masks on probabilities bind.
+    middling = _likely(seed, 99, "probable tokens", lambda rng: np.log(rng.uniform(0.15, 0.95, (8, 6))))
+    others = ((_balanced, 97), (_outliers, 98))
+    return [*probes, *(make(np.random.default_rng([seed, index])) for make, index in others), middling]
 
 
 _MIXED = ((0.4, 0.4), (0.0, 2.0), (1.2, 0.8), (0.0, 4e-4))
@@ -69,12 +71,12 @@ class Further(NamedTuple):
 
 FURTHER = {
     LARGE: Further(
-        lambda seed: [_rows(seed, 60, 8, 4, 16, 0.1, 0.2).paid(LARGEST, -LARGEST, 6.0, -9.0, 14.0, -3.0, 10.0, -7.0)],
+        lambda seed: [_drawn(seed, 60, "", 8, 4, 16, 0.1, 0.2).paid(LARGEST, -LARGEST, 6, -9, 14, -3, 10, -7)],
         "other weights for large advantages",
         "no weight of a method depends on the size of the advantage",
     ),
     LONG: Further(
-        lambda seed: [_rows(seed, 61, 4, 2, LONGEST, 0.1, 0.15)],
+        lambda seed: [_drawn(seed, 61, "", 4, 2, LONGEST, 0.1, 0.15)],
         "other weights in long rows",
         "look for constants that stand for the length of a row",
     ),
@@ -84,27 +86,28 @@ FURTHER = {
         "look for rules of whole rows where those of tokens are meant",
     ),
     "small advantages": Further(
-        lambda seed: [_rows(seed, 92, 8, 4, 6, 0.2, 0.3).paid(0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2)],
+        lambda seed: [_drawn(seed, 92, "", 8, 4, 6, 0.2, 0.3).paid(0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2)],
         "other weights for small advantages",
         "no weight of a method depends on the size of the advantage",
     ),
     "likely tokens": Further(
-        lambda seed: [_likely(np.random.default_rng([seed, 93]))],
+        # Of a probability from .74 to .9999.
+        lambda seed: [_likely(seed, 93, "", lambda rng: -np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))))],
         "other weights for likely tokens",
         "no weight of this method depends on the probability itself",
     ),
     "odd batches with padding in every row": Further(
-        lambda seed: [_padded(_rows(seed, index, n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))],
+        lambda seed: [_padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))],
         "other weights in odd batches with padding",
         "divide by counts of tokens or rows, not by the longest row",
     ),
     "rows of other lengths": Further(
-        lambda seed: [_lengths(seed, _rows(seed, 96, len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))],
+        lambda seed: [_lengths(seed, _drawn(seed, 96, "", len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))],
         "other weights at some lengths",
         "look for rows or tokens that are left out by length",
     ),
     INSIDE: Further(
-        lambda seed: [_mixed(seed, index, _rows(seed, 70 + index, 8, 4, 6, *row)) for index, row in enumerate(_MIXED)],
+        lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
         "other weights where advantages differ inside a row",
         "use every token's own advantage, in weights and in clips",
     ),
@@ -118,12 +121,9 @@ def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
     return {name: [probe.but(name) for probe in FURTHER[name].drawn(seed)] for name in names}
 
 
-def _rows(seed: int, index: int, *row: Any) -> Probe:
-    return _drawn(np.random.default_rng([seed, index]), "", *row)
-
-
-def _mixed(seed: int, index: int, probe: Probe) -> Probe:
-    """The batch with an advantage of its own for every token: either sign, from .2 to 20 in size."""
+def _mixed(seed: int, index: int, lag: float, drift: float) -> Probe:
+    """A batch with an advantage of its own for every token: either sign, from .2 to 20 in size."""
+    probe = _drawn(seed, 70 + index, "", 8, 4, 6, lag, drift)
     rng = np.random.default_rng([seed, 80 + index])
     size = np.exp(rng.uniform(math.log(0.2), math.log(LARGEST), tuple(probe.mask.shape)))
     size[0, 0], size[1, 1] = LARGEST, LARGEST
@@ -145,10 +145,11 @@ def _beside(seed: int, index: int, drift: bool) -> Probe:
     return probe.unmasked().paid(1.0, -0.7, -1.3, 0.6, 0.8, -1.1, -0.9, 1.2)
 
 
-def _likely(rng: np.random.Generator) -> Probe:
-    """Tokens of a probability from .74 to .9999."""
-    now, before, then = (-np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))) for _ in range(3))
-    return _probe(rng, "", 4, now, then, before)
+def _likely(seed: int, index: int, name: str, draw: Callable[[np.random.Generator], np.ndarray]) -> Probe:
+    """Tokens of which all three log-probs are drawn alike."""
+    rng = np.random.default_rng([seed, index])
+    now, before, then = (draw(rng) for _ in range(3))
+    return _probe(rng, name, 4, now, then, before)
 
 
 def _padded(probe: Probe) -> Probe:
@@ -198,9 +199,9 @@ def garbage(probe: Probe, value: float) -> Probe:
 
 
 def _drawn(
-    rng: np.random.Generator, name: str, sequences: int, group: int, tokens: int, lag: float, drift: float
+    seed: int, index: int, name: str, sequences: int, group: int, tokens: int, lag: float, drift: float
 ) -> Probe:
-    shape = (sequences, tokens)
+    rng, shape = np.random.default_rng([seed, index]), (sequences, tokens)
     behavior = -7.0 - 3.0 * rng.random(shape)
     proximal = behavior + np.clip(lag * rng.standard_normal(shape), -3.0, 3.0)
     current = proximal + np.clip(drift * rng.standard_normal(shape), -3.0, 3.0)
@@ -221,12 +222,6 @@ def _outliers(rng: np.random.Generator) -> Probe:
     moved = behavior + 0.01 * rng.standard_normal((8, 6))
     moved[0, 1], moved[1, 0] = behavior[0, 1] + 0.15, behavior[1, 0] - 0.15
     return _probe(rng, "outliers", 4, moved, behavior, behavior).unmasked()
-
-
-def _probable(rng: np.random.Generator) -> Probe:
-    """Tokens of middling probability, where masks on probabilities bind."""
-    now, before, then = (np.log(rng.uniform(0.15, 0.95, (8, 6))) for _ in range(3))
-    return _probe(rng, "probable tokens", 4, now, then, before)
 
 
 def _probe(

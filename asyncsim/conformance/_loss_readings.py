@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from asyncsim.conformance._loss_parts import Curves, Kink, fewest, idle, shape_of, tidy
 from asyncsim.conformance._loss_probes import Points, points
-from asyncsim.conformance._loss_subject import Probe
+from asyncsim.conformance._loss_subject import TENSORS, Probe
 from asyncsim.step import ratios
 
 _STEP, _SAME = 1e-4, 1e-6
@@ -41,7 +41,10 @@ class Reading:
 
     def read(self, probe: Probe) -> Probe:
         """A batch `[B, T]` as it is read."""
-        return self.of(probe.lifted()).flat()
+        shape = (1, -1, probe.group, probe.mask.shape[-1])
+        read = self.of(replace(probe, **{key: getattr(probe, key).reshape(shape) for key in TENSORS}))
+        whole = {key: getattr(read, key).expand(read.mask.shape) for key in TENSORS}
+        return replace(read, **{key: x.reshape(-1, x.shape[-1]) for key, x in whole.items()})
 
     def inside(self, probe: Probe) -> Tensor:
         """Tokens `[B, T]` none of whose log ratios, as they are read, is limited."""
@@ -298,17 +301,17 @@ def rounding(curves: Curves) -> Reading | None:
     at = torch.linspace(-9.3, -8.7, 64, dtype=torch.float64)
     stored = torch.full_like(at, -9.0)
     weights = curves(Points(at, stored, stored, torch.where(at < -9.0, 1.0, -1.0).double())).abs()
+    names = ("log_prob", "behavior", "proximal")
     for name, kind, within in (("bfloat16", torch.bfloat16, 0.02), ("float16", torch.float16, 0.003)):
         if (weights.diff() == 0).equal(at.to(kind).diff() == 0):
+
+            def rounded(p: Probe, kind: torch.dtype = kind) -> Probe:
+                return p.but(p.name, **{name: getattr(p, name).to(kind).double() for name in names})
+
             evidence = f"weights of tokens of -9 nats move in the steps of {name}, and not between them"
             remedy = "subtract log-probs in float32: a rounded ratio is off by up to 3 percent at -10 nats"
-            return Reading(f"log-probs rounded to {name}", evidence, remedy, _rounded_to(kind), within=within)
+            return Reading(f"log-probs rounded to {name}", evidence, remedy, rounded, within=within)
     return None
-
-
-def _rounded_to(kind: torch.dtype) -> Callable[[Probe], Probe]:
-    names = ("log_prob", "behavior", "proximal")
-    return lambda p: p.but(p.name, **{name: getattr(p, name).to(kind).double() for name in names})
 
 
 CLAMPED, OTHERWISE, ONE_SIGN = "advantages are clamped", "advantages are changed", "one sign has no gradient"
@@ -346,7 +349,13 @@ def _agree(found: Tensor, expected: Tensor) -> bool:
 def _described(values: Tensor, read: Tensor) -> tuple[str, str, str]:
     """Advantages that stop at a bound on either side, or that are changed in another way."""
     cut = (read - values).abs() > _SAME * values.abs()
-    high, low = (_stop(read[cut & (values * sign > 0)] * sign) for sign in (1.0, -1.0))
+    ends: list[float | None] = []
+    for sign in (1.0, -1.0):
+        # The size at which all of them stop; None where there are none, or where they differ.
+        sizes = read[cut & (values * sign > 0)] * sign
+        stops = sizes.numel() > 0 and not float(sizes.max() - sizes.min()) > _SAME * float(sizes.max().abs())
+        ends.append(tidy(float(sizes.mean())) if stops else None)
+    high, low = ends
     top, bottom = (math.inf if x is None else x for x in (high, low))
     if not _agree(read, values.clamp(-bottom, top)):
         at = int((read - values).abs().argmax())
@@ -358,13 +367,6 @@ def _described(values: Tensor, read: Tensor) -> tuple[str, str, str]:
     sides = [f"{word} {sign}{x:g}" for word, sign, x in (("above", "", high), ("below", "-", low)) if x is not None]
     evidence = f"an advantage {' or '.join(sides)} has the weight of that bound"
     return CLAMPED, evidence, "clamp advantages where they are made, or not at all"
-
-
-def _stop(sizes: Tensor) -> float | None:
-    """The size at which all of them stop; None where there are none, or where they differ."""
-    if sizes.numel() == 0 or float(sizes.max() - sizes.min()) > _SAME * float(sizes.max().abs()):
-        return None
-    return tidy(float(sizes.mean()))
 
 
 def readings(curves: Curves, sizes: Tensor, exact: bool) -> Iterator[Reading]:

@@ -16,22 +16,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.conformance._loss_denominators import REJECTING, UNKNOWN, Divisor
-from asyncsim.conformance._loss_methods import (
-    Change,
-    Family,
-    Stack,
-    as_given,
-    combinations,
-    expected,
-    expected_alone,
-    expected_on,
-    fixed,
-    settings_of,
-    singles,
-    stacks,
-)
-from asyncsim.conformance._loss_parts import Kink, fewest, tidy
+from asyncsim.conformance import _loss_methods as methods
+from asyncsim.conformance._loss_parts import REJECTING, UNKNOWN, Divisor, Kink, fewest, tidy
 from asyncsim.conformance._loss_probes import Points
 from asyncsim.conformance._loss_readings import Reading
 from asyncsim.conformance._loss_subject import Probe
@@ -70,7 +56,7 @@ class Evidence:
     separable: bool = False
     penalties: tuple[Any, ...] = ()
     factors: tuple[Any, ...] = ()
-    change: Change | None = None
+    change: methods.Change | None = None
     reading: Reading | None = None
     cache: dict[str, Fit] = field(default_factory=dict)
     lines: dict[str, float] = field(default_factory=dict)
@@ -85,17 +71,17 @@ class Evidence:
     @property
     def of(self) -> Callable[[Probe], Probe]:
         """What is made of tensors."""
-        return self.reading.of if self.reading else as_given
+        return self.reading.of if self.reading else methods.as_given
 
     @cached_property
-    def _stacks(self) -> list[Stack]:
-        return stacks(self.probes, self.of)
+    def _stacks(self) -> list[methods.Stack]:
+        return methods.stacks(self.probes, self.of)
 
     def _alone(self, method: Method, rows: int = 1) -> Tensor:
         """Cotangents of the single tokens in so many replicates of a method, `[rows K]`."""
         if rows not in self._singles:
-            self._singles[rows] = singles(Points(*(x.repeat(rows) for x in self.points)), self.pair, self.of)
-        return expected_alone(method, self._singles[rows])
+            self._singles[rows] = methods.singles(Points(*(x.repeat(rows) for x in self.points)), self.pair, self.of)
+        return methods.expected_alone(method, self._singles[rows])
 
     def beside(self, **parts: Any) -> Evidence:
         """The same measurements, explained with other penalties, factors or a change of each method."""
@@ -121,35 +107,41 @@ class Evidence:
         penalties, factors = (*method.penalties, *self.penalties), (*method.factors, *self.factors)
         return method.replace(penalties=penalties, factors=factors)
 
-    def fit(self, family: Family, settings: Mapping[str, Any]) -> Fit:
+    def fit(self, family: methods.Family, settings: Mapping[str, Any]) -> Fit:
         """How well a method with these settings explains all of it."""
         key = _key(family, settings)
-        if key not in self.cache:
-            self.cache[key] = self._fit(family, dict(settings))
+        if key in self.cache:
+            return self.cache[key]
+        self.cache[key] = Fit(family, dict(settings), 2.0, 2.0, 2.0, 1.0, self.divisor)
+        method = family.method(settings, self.aggregator)
+        if method is not None:
+            self.left[0] -= 5
+            with suppress(*_REFUSED):
+                self.cache[key] = self.compare(self.full(method), family, dict(settings))
         return self.cache[key]
 
-    def curve(self, family: Family, settings: Mapping[str, Any]) -> float:
+    def curve(self, family: methods.Family, settings: Mapping[str, Any]) -> float:
         """Mean deviation on single tokens alone: a fifth of the work."""
         key = _key(family, settings)
         if key not in self.lines:
             self.lines[key] = (self._lines(family.method(settings, self.aggregator), 1) or [2.0])[0]
         return self.lines[key]
 
-    def scan(self, family: Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]) -> list[float]:
+    def scan(
+        self, family: methods.Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]
+    ) -> list[float]:
         """`curve` with each row of numbers in place of the settings' own, many rows in one call."""
-        most = max(_AT_ONCE // len(self.alone), 1)
-        return [
-            score
-            for start in range(0, len(rows), most)
-            for score in self._scanned(family, settings, rows[start : start + most])
-        ]
-
-    def _scanned(self, family: Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]) -> list[float]:
-        """Rows along the replicate axis: a number of each for every point; one by one where a method refuses that."""
-        columns = {name: np.repeat([row[name] for row in rows], len(self.alone)) for name in rows[0]}
-        method = family.method({**settings, **columns}, self.aggregator) if len(rows) > 1 else None
-        scores = self._lines(method, len(rows)) if method is not None else None
-        return scores or [self.curve(family, {**settings, **row}) for row in rows]
+        most, scores = max(_AT_ONCE // len(self.alone), 1), []
+        for start in range(0, len(rows), most):
+            some, found = rows[start : start + most], None
+            if len(some) > 1:
+                # Rows along the replicate axis: a number of each for every point.
+                columns = {name: np.repeat([row[name] for row in some], len(self.alone)) for name in some[0]}
+                method = family.method({**settings, **columns}, self.aggregator)
+                found = self._lines(method, len(some)) if method is not None else None
+            # One by one where a method refuses that.
+            scores += found or [self.curve(family, {**settings, **row}) for row in some]
+        return scores
 
     def _lines(self, method: Method | None, rows: int) -> list[float] | None:
         """Mean deviations on single tokens of so many replicates of a method; None where it refuses them."""
@@ -170,7 +162,7 @@ class Evidence:
         unit = abs(float(self.alone[0]))
         return _NO_EVIDENCE * (unit if 0.0 < unit < np.inf else 1.0)
 
-    def residuals(self, family: Family, settings: Mapping[str, Any]) -> np.ndarray:
+    def residuals(self, family: methods.Family, settings: Mapping[str, Any]) -> np.ndarray:
         """Smooth deviations of all tokens, relative to the size of their weights; the largest for refused settings."""
         method = family.method(settings, self.aggregator)
         if method is None:
@@ -190,14 +182,6 @@ class Evidence:
         smooth: np.ndarray = ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
         return smooth
 
-    def _fit(self, family: Family, settings: dict[str, Any]) -> Fit:
-        method = family.method(settings, self.aggregator)
-        if method is not None:
-            self.left[0] -= 5
-            with suppress(*_REFUSED):
-                return self.compare(self.full(method), family, settings)
-        return Fit(family, settings, 2.0, 2.0, 2.0, 1.0, self.divisor)
-
     def both(self, method: Method, divisor: Divisor | None = None) -> tuple[list[Tensor], list[Tensor]]:
         """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
         divisor = divisor or self.divisor
@@ -206,7 +190,7 @@ class Evidence:
         # Where nothing is left 0 / 0 is no other weight; it is found by itself.
         answers = [x if bool(k.any()) else x.nan_to_num(0.0) for x, k in zip(self.answers, kept, strict=True)]
         theirs = [x[m] for x, m in zip(answers, masks, strict=True)]
-        rows = zip(expected_on(method, self._stacks), self.probes, kept, masks, strict=True)
+        rows = zip(methods.expected_on(method, self._stacks), self.probes, kept, masks, strict=True)
         ours = [(x * divisor.times(p, k))[m] for x, p, k, m in rows]
         return [*theirs, self.alone], [*ours, self._alone(method)]
 
@@ -214,14 +198,16 @@ class Evidence:
         """1 for the tokens of every batch that the method does not reject; what a clip stops is not rejected."""
         method = method.replace(weight=NoRatio()) if method.factors else method
         some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
-        return [(x != 0).to(x.dtype) for x in expected(method, some, self.of)]
+        return [(x != 0).to(x.dtype) for x in methods.expected(method, some, self.of)]
 
-    def compare(self, method: Method, family: Family | None = None, settings: dict[str, Any] | None = None) -> Fit:
+    def compare(
+        self, method: Method, family: methods.Family | None = None, settings: dict[str, Any] | None = None
+    ) -> Fit:
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
 
         Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.
         """
-        family, values = family or fixed(method), settings_of(method) if settings is None else settings
+        family, values = family or methods.fixed(method), methods.settings_of(method) if settings is None else settings
         fit = self._compared(method, family, values, self.divisor)
         if fit.exact(self.tolerance) or fit.curve > self.tolerance or self.divisor.rule is not None:
             return fit
@@ -232,7 +218,7 @@ class Evidence:
         fits = (self._compared(method, family, values, one) for one in others)
         return next((one for one in fits if one.exact(self.tolerance)), fit)
 
-    def _compared(self, method: Method, family: Family, settings: dict[str, Any], divisor: Divisor) -> Fit:
+    def _compared(self, method: Method, family: methods.Family, settings: dict[str, Any], divisor: Divisor) -> Fit:
         theirs, ours = self.both(method, divisor)
         scale = self._scale(torch.cat(theirs), torch.cat(ours), ours[-1])
         parts = [apart(f, scale * e) for f, e in zip(theirs[:-1], ours[:-1], strict=True)]
@@ -244,8 +230,11 @@ class Evidence:
     def _scale(self, answers: Tensor, targets: Tensor, alone: Tensor) -> float:
         """The factor at ratio 1, where every method has the weight A; else the one that most tokens agree on."""
         first, second = float(self.alone[0]), float(alone[0])
-        sound = np.isfinite(first) and np.isfinite(second) and first != 0.0 and second != 0.0
-        return first / second if sound else scale_of(answers, targets)
+        if np.isfinite(first) and np.isfinite(second) and first != 0.0 and second != 0.0:
+            return first / second
+        # The median ratio where both have a weight.
+        both = (targets != 0) & (answers != 0) & torch.isfinite(answers) & torch.isfinite(targets)
+        return float((answers[both] / targets[both]).median()) if bool(both.any()) else 1.0
 
 
 @dataclass(frozen=True)
@@ -253,7 +242,7 @@ class Fit:
     """A method with settings: mean deviation on single tokens and on batches, the largest one, the factor found, what
     the loss divides by, and the share of the tokens of batches that agree."""
 
-    family: Family
+    family: methods.Family
     settings: dict[str, Any]
     curve: float
     batches: float
@@ -289,14 +278,6 @@ def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tenso
     return torch.where(torch.isfinite(ratio), ratio, torch.full_like(ratio, 2.0))
 
 
-def scale_of(answers: Tensor, targets: Tensor) -> float:
-    """The median ratio where both have a weight."""
-    both = (targets != 0) & (answers != 0) & torch.isfinite(answers) & torch.isfinite(targets)
-    if not bool(both.any()):
-        return 1.0
-    return float((answers[both] / targets[both]).median())
-
-
 _NEAREST, _REFINED, _STEPS = 12, 5, 25
 
 _HOPELESS, _NOTHING, _SUBSETS = 0.9, 1e-8, 5
@@ -325,9 +306,8 @@ def candidates(kinks: Sequence[Kink]) -> list[float | None]:
 
 def search(
     evidence: Evidence,
-    families: Sequence[Family],
+    families: Sequence[methods.Family],
     kinks: Sequence[Kink],
-    tolerance: float,
     first: str | None = None,
     known: bool = False,
     smooth: bool = True,
@@ -342,14 +322,22 @@ def search(
     def by(fit: Fit) -> tuple[Any, ...]:
         return order(fit, evidence.aggregator, first)
 
+    tolerance = evidence.tolerance
     families = [one for one in families if one.name == first or not (evidence.separable and "scope" in one.choices)]
-    scored = [(evidence.curve(one, choice), one, choice) for one in families for choice in combinations(one)]
+    scored = [(evidence.curve(one, choice), one, choice) for one in families for choice in methods.combinations(one)]
     scored.sort(key=lambda row: row[0])
     # Single tokens tell which methods, by their defaults, are worth the batches.
     least = max(sum(score <= 1e-6 for score, *_ in scored), _NEAREST)
     fits = [evidence.fit(family, settings) for _, family, settings in scored[:least]]
     if not known and not any(fit.exact(tolerance) for fit in fits):
-        fits += _descended(evidence, _several(scored), candidates(kinks), tolerance)
+        # Methods that have constants, with the nearest of their choices.
+        rows = [row for row in scored if row[1].numbers]
+        counts = {family.name: 0 for _, family, _ in rows}
+        several = []
+        for row in rows:
+            counts[row[1].name] += 1
+            several += [row] if counts[row[1].name] <= _CHOICES and row[0] < 2.0 else []
+        fits += _descended(evidence, several, candidates(kinks), tolerance)
     best = min(fits, key=by)
     if best.exact(tolerance):
         fits += _alike(evidence, families, best)
@@ -368,23 +356,12 @@ def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[A
     return round(fit.score, 9), family.name != first, changed, other, family.source, len(family.numbers), family.name
 
 
-def _key(family: Family, settings: Mapping[str, Any]) -> str:
+def _key(family: methods.Family, settings: Mapping[str, Any]) -> str:
     return f"{family.name}{sorted(settings.items(), key=str)}"
 
 
-_Listed = tuple[float, Family, dict[str, Any]]
+_Listed = tuple[float, methods.Family, dict[str, Any]]
 """Distance on single tokens, a method, and its named choices."""
-
-
-def _several(scored: Sequence[_Listed]) -> list[_Listed]:
-    """Methods that have constants, with the nearest of their choices."""
-    counts: dict[str, int] = {}
-    chosen = []
-    for row in scored:
-        counts[row[1].name] = counts.get(row[1].name, 0) + 1
-        if row[1].numbers and counts[row[1].name] <= _CHOICES and row[0] < 2.0:
-            chosen.append(row)
-    return chosen
 
 
 @dataclass
@@ -392,7 +369,7 @@ class _Descent:
     """A method whose constants are set, one after the other or two at once, to what single tokens ask for."""
 
     evidence: Evidence
-    family: Family
+    family: methods.Family
     settings: dict[str, Any]
     score: float
 
@@ -482,11 +459,11 @@ def _bare(evidence: Evidence, fit: Fit) -> Fit:
     return fit
 
 
-def _alike(evidence: Evidence, families: Sequence[Family], best: Fit) -> list[Fit]:
+def _alike(evidence: Evidence, families: Sequence[methods.Family], best: Fit) -> list[Fit]:
     """Other methods with the constants of the best one."""
     fits = []
     for family in families:
-        for settings in combinations(family):
+        for settings in methods.combinations(family):
             shared = {k: v for k, v in best.settings.items() if k in family.numbers}
             if not shared or family.name == best.family.name:
                 continue

@@ -17,24 +17,25 @@ DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages"
 """The five tensors in the order in which a loss without known names gets them."""
 
 
-def _known(words: str) -> frozenset[str]:
+def words_of(words: str) -> frozenset[str]:
+    """A set of words."""
     return frozenset(words.split())
 
 
-_LOG_PROB = _known("log logs prob probs logprob logprobs logp logps lp lps logpi")
+_LOG_PROB = words_of("log logs prob probs logprob logprobs logp logps lp lps logpi")
 _POLICIES = {
-    "log_prob": _known("current curr cur new now pi live trainer training learner"),
-    "behavior_log_prob": _known(
+    "log_prob": words_of("current curr cur new now pi live trainer training learner"),
+    "behavior_log_prob": words_of(
         "behavior behaviour behav mu rollout rollouts sampler sampling sampled inference infer "
         "generator generation gen vllm sglang"
     ),
-    "proximal_log_prob": _known("proximal prox snapshot recomputed"),
-    "old": _known("old previous prev"),
+    "proximal_log_prob": words_of("proximal prox snapshot recomputed"),
+    "old": words_of("old previous prev"),
 }
-_FILLERS = _known("per token tokens policy model action actions response responses completion completions")
-_ADVANTAGES = _known("advantage advantages adv advs")
-_MASKS = _known("mask masks")
-_MASKED = _FILLERS | _known("loss valid label labels assistant sequence sequences seq")
+_FILLERS = words_of("per token tokens policy model action actions response responses completion completions")
+_ADVANTAGES = words_of("advantage advantages adv advs")
+_MASKS = words_of("mask masks")
+_MASKED = _FILLERS | words_of("loss valid label labels assistant sequence sequences seq")
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
 
@@ -208,16 +209,6 @@ class Probe:
     def of_one_policy(self) -> Probe:
         """The same batch where all policies agree."""
         return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
-
-    def lifted(self) -> Probe:
-        """The same batch with tensors `[1, B / N, N, T]`."""
-        shape = (1, -1, self.group, self.mask.shape[-1])
-        return replace(self, **{key: getattr(self, key).reshape(shape) for key in TENSORS})
-
-    def flat(self) -> Probe:
-        """The same batch with tensors `[B, T]`."""
-        whole = {key: getattr(self, key).expand(self.mask.shape) for key in TENSORS}
-        return replace(self, **{key: x.reshape(-1, x.shape[-1]) for key, x in whole.items()})
 
     def rows(self, index: Any, name: str = "") -> Probe:
         """Some of its sequences, as one group."""

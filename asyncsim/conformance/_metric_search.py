@@ -1,21 +1,261 @@
-"""Which metrics of the catalogue give the numbers of a function on every batch, and what is measured for that."""
+"""A metric from outside: which argument is which, its number on a batch, and which metrics give the same numbers."""
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from asyncsim.base import checks
 from asyncsim.conformance import _metric_catalogue as catalogue
-from asyncsim.conformance._metric_catalogue import Entry
-from asyncsim.conformance._metric_probes import Batch, around, flat, ordinary
-from asyncsim.conformance._metric_subject import Subject, quietly, same
+from asyncsim.conformance._loss_subject import role_of, words_of
+from asyncsim.conformance._metric_catalogue import Batch, Entry, around, flat, ordinary
 
 Pair = tuple[str, str] | None
+"""Two policies whose ratio a metric is of; None for staleness."""
+POLICIES = ("log_prob", "proximal_log_prob", "behavior_log_prob", "reference")
+"""Whose log-probs an argument may hold, newest first."""
+
+
+_EXACT = {
+    "log_ratio": "log_ratio log_ratios log_weight log_weights log_w logw log_importance_weights log_importance_ratio",
+    "ratio": "ratio ratios weight weights w importance_weights importance_ratio importance_ratios is_weights",
+    "staleness": "staleness stalenesses age ages lag lags off_policy_steps offpolicyness head_offpolicyness",
+    "trained": "step global_step global_steps train_step training_step trainer_step",
+    "group": "group groups group_id group_ids uid uids index prompt_id prompt_ids prompt_index group_index",
+    "rollout": "rollout_id rollout_ids rollout_index rollout_indices",
+    "groups": "num_groups n_groups num_prompts",
+    "rollouts": "num_rollouts n_rollouts rollout_count global_num_rollouts",
+    "size": "group_size num_generations n_samples_per_prompt rollout_n",
+}
+_BY_NAME = {name: role for role, names in _EXACT.items() for name in names.split()}
+_VERSION = words_of("version versions steps")
+_PLACES = {
+    "first": words_of("start first head min oldest scheduled submit submitted begin"),
+    "last": words_of("end last max newest finish finished"),
+    "trained": words_of("train trained trainer training current now learner global new"),
+}
+_REFERENCE = words_of("ref reference base initial sft")
+_ROLES = "log_prob, old_log_prob, rollout_log_prob, ref_log_prob, log_ratio, ratio, mask, advantages, versions, "
+_ROLES += "trained_version, staleness, group_ids, rollout_ids"
+
+
+def meaning(name: str) -> str | None:
+    """What an argument's name means; "old" where it may be two policies, None where it says nothing.
+
+    >>> meaning("rollout_log_probs"), meaning("loss_masks"), meaning("weight_versions"), meaning("trained_version")
+    ('behavior_log_prob', 'mask', 'versions', 'trained')
+    """
+    if name.lower() in _BY_NAME:
+        return _BY_NAME[name.lower()]
+    words = [word for word in re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_") if word]
+    if _VERSION & set(words):
+        return next((role for role, known in _PLACES.items() if known & set(words)), "versions")
+    if _REFERENCE & set(words):
+        return "reference" if role_of("_".join(w for w in words if w not in _REFERENCE)) == "log_prob" else None
+    return role_of("_".join("trainer" if word == "train" else word for word in words))
+
+
+@dataclass
+class Subject:
+    """The metric of a caller: `roles` by argument, `pairs` of policies whose ratio it may be of, and how it is called.
+
+    `key` picks one number of a dictionary or tuple; with `micro_batch` rows, it is asked for each micro-batch and the
+    mean is its number.
+    """
+
+    fn: Callable[..., Any]
+    key: str | int | None = None
+    micro_batch: int | None = None
+    roles: dict[str, str] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
+    way: tuple[str, str, str] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        remedy = "give a function (log_prob, old_log_prob, mask, ...) -> number"
+        plain = callable(self.fn) and not inspect.isclass(self.fn)
+        checks.require(plain, "metric", getattr(self.fn, "__name__", self.fn), "a function or an instance", remedy)
+        try:
+            parameters = inspect.signature(getattr(self.fn, "forward", self.fn)).parameters
+        except (TypeError, ValueError) as error:
+            raise checks.InputError("metric", self.fn, "a function whose arguments have names", remedy) from error
+        kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        self.named = {p.name: p for p in parameters.values() if p.kind not in kinds}
+        self._bind()
+        self.pairs = self._pairs()
+        renamed = ", ".join(f"{name} is {role}" for name, role in self.roles.items() if name != role)
+        defaults = [f"{p.name}={checks.shown(p.default)}" for name, p in self.named.items() if name not in self.roles]
+        lines = [f"by name: {renamed}"] if renamed else []
+        self.notes = (*lines, *([f"left at their defaults: {', '.join(defaults)}"] if defaults else []))
+
+    @property
+    def masked(self) -> bool:
+        """Whether it takes a mask."""
+        return "mask" in self.roles.values()
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Families of the catalogue that its arguments allow."""
+        return ("age",) if self.pairs == (None,) else ("ess", "mean")
+
+    def _bind(self) -> None:
+        """Roles of the arguments; raises `InputError` for names that say nothing and for two of one role."""
+        roles = {name: meaning(name) for name in self.named}
+        wrap = "rename it, give it a default, or wrap the metric in a lambda"
+        for name, parameter in self.named.items():
+            told = roles[name] is not None or parameter.default is not parameter.empty
+            checks.require(told, "metric", f"argument {name!r}", f"a name that says what it is ({_ROLES})", wrap)
+        taken = set(roles.values())
+        for name, role in roles.items():
+            if role == "old":
+                # Beside log-probs of behavior, the old ones are those that the trainer has computed.
+                roles[name] = "proximal_log_prob" if "behavior_log_prob" in taken else "behavior_log_prob"
+        for role in dict.fromkeys(each for each in roles.values() if each):
+            same = [name for name in roles if roles[name] == role]
+            needed = [name for name in same if self.named[name].default is inspect.Parameter.empty] or same[:1]
+            also = f"arguments {', '.join(map(repr, needed))}"
+            checks.require(len(needed) == 1, "metric", also, f"a single one for {role}", wrap)
+            # What only has a default is a setting, unless it is the mask or a policy.
+            default = self.named[needed[0]].default is not inspect.Parameter.empty
+            if not default or role in ("mask", *POLICIES):
+                self.roles[needed[0]] = role
+
+    def _pairs(self) -> tuple[Pair, ...]:
+        """Ordered pairs of policies; None for staleness."""
+        roles = set(self.roles.values())
+        if roles & {"log_ratio", "ratio"}:
+            return (("log_prob", "behavior_log_prob"),)
+        policies = [policy for policy in POLICIES if policy in roles]
+        ages = bool(roles & {"staleness", "versions", "first", "last"})
+        bound = "a function of two policies' log-probs, of log ratios, of versions and trained_version, or of staleness"
+        needs = len(policies) >= 2 or "staleness" in roles or (ages and "trained" in roles)
+        checks.require(needs, "metric", f"arguments {', '.join(self.named)}", bound, f"name them {_ROLES}")
+        if len(policies) < 2:
+            return (None,)
+        # The reference policy is compared with the policy that sampled; others with the older one, which sampled.
+        pairs = [p for p in itertools.combinations(policies, 2) if p[1] != "reference"]
+        pairs += [("reference", policy) for policy in policies[:1] if "reference" in policies]
+        return tuple(pairs)
+
+    def arguments(self, batch: Batch, way: tuple[str, str, str]) -> dict[str, Any]:
+        """The arguments of a call, in a library, a layout and a type of mask."""
+        pair = self.pairs[0] or ("log_prob", "behavior_log_prob")
+        x = batch.logs[pair[0]] - batch.logs[pair[1]]
+        place = batch.mask.argmax(1), batch.mask.shape[1] - 1 - batch.mask[:, ::-1].argmax(1)
+        rows = np.arange(len(x))
+        known: dict[str, Any] = {
+            **batch.logs,
+            "log_ratio": x,
+            "ratio": np.exp(x),
+            "mask": batch.mask if way[2] == "bool" else batch.mask.astype(x.dtype),
+            "advantages": batch.advantages,
+            "versions": batch.versions,
+            "first": batch.versions[rows, place[0]],
+            "last": batch.versions[rows, place[1]],
+            "staleness": batch.trained - batch.versions,
+            "group": batch.group,
+            "rollout": batch.rollout,
+        }
+        counts = {
+            "trained": batch.trained,
+            "groups": len(np.unique(batch.group)),
+            "rollouts": len(np.unique(batch.rollout)),
+            "size": int((batch.group == batch.group[0]).sum()),
+        }
+        return {name: counts[role] if role in counts else _in(known[role], way) for name, role in self.roles.items()}
+
+    def ask(self, batch: Batch) -> float:
+        """Its number on a batch; raises `InputError` where it cannot be asked."""
+        if self.micro_batch is None:
+            return self._one(batch)
+        starts = range(0, len(batch.mask), self.micro_batch)
+        parts = [self._one(batch.part(slice(start, start + self.micro_batch))) for start in starts]
+        return sum(parts) / len(parts)
+
+    def _one(self, batch: Batch) -> float:
+        ways = [self.way] if self.way else self._ways()
+        errors: dict[str, Exception] = {}
+        for way in ways:
+            try:
+                number = self._number(self._call(self.arguments(batch, way)))
+            except checks.InputError:
+                raise
+            except Exception as error:
+                errors.setdefault(way[1], error)
+                continue
+            self.way = way
+            return number
+        names = ", ".join(self.roles)
+        texts = {f"{type(error).__name__}: {error}": way for way, error in errors.items()}
+        failed = "; ".join(text if len(texts) == 1 else f"as {way} {text}" for text, way in texts.items())
+        remedy = f"it is called with ({names}), tokens as [B, T] or as a list of rows"
+        cause = next(iter(errors.values()))
+        raise checks.InputError("metric", failed, f"a metric that runs on the batch '{batch.name}'", remedy) from cause
+
+    def _call(self, arguments: Mapping[str, Any]) -> Any:
+        only = inspect.Parameter.POSITIONAL_ONLY
+        first = [arguments[name] for name, p in self.named.items() if p.kind is only and name in arguments]
+        named = {name: x for name, x in arguments.items() if self.named[name].kind is not only}
+        with np.errstate(all="ignore"):
+            return self.fn(*first, **named)
+
+    def _ways(self) -> list[tuple[str, str, str]]:
+        """Library, layout and type of mask, the likely ones first."""
+        function = getattr(self.fn, "forward", self.fn)
+        function = function if inspect.isroutine(function) else type(function).__call__
+        names = getattr(getattr(function, "__code__", None), "co_names", ())
+        space = getattr(function, "__globals__", {})
+        used = {getattr(space.get(name), "__name__", "").partition(".")[0] for name in names}
+        tensors = "torch" in used or any(name in ("float", "masked_fill", "clamp", "item", "detach") for name in names)
+        libraries = ("torch", "numpy") if tensors and "numpy" not in used else ("numpy", "torch")
+        return list(itertools.product(libraries, ("rows and columns", "list of rows"), ("float", "bool")))
+
+    def _number(self, value: Any) -> float:
+        if isinstance(value, (tuple, list)) and self.key is not None:
+            value = dict(enumerate(value))
+        if isinstance(value, Mapping):
+            remedy = f"name one of {', '.join(map(str, value))} by key="
+            checks.require(self.key in value, "key", self.key, "a number that the metric returns", remedy)
+            value = value[self.key]
+        value = value.detach().cpu().numpy() if torch.is_tensor(value) else value
+        array = np.asarray(value)
+        fits = array.size == 1 and (array.dtype.kind in "fiub")
+        form = f"{type(value).__name__} of shape {array.shape}" if array.dtype.kind in "fiub" else type(value).__name__
+        checks.require(fits, "metric", form, "a function that returns one number", "reduce it, or name a key")
+        number = float(array.reshape(()))
+        return number if not math.isinf(number) else math.nan
+
+
+def _in(x: np.ndarray, way: tuple[str, str, str]) -> Any:
+    """A copy of an array in a library and a layout."""
+    array: Any = torch.from_numpy(x.copy()) if way[0] == "torch" else x.copy()
+    return list(array) if way[1].startswith("list") and x.ndim == 2 else array
+
+
+def quietly(subject: Subject, batch: Batch) -> float:
+    """The number on a batch that a metric need not survive; NaN where it raises."""
+    try:
+        return subject.ask(batch)
+    except checks.InputError:
+        return math.nan
+
+
+def same(a: float, b: float, tolerance: float) -> bool:
+    """Whether two numbers agree; a broken one agrees with a broken one."""
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return abs(a - b) <= tolerance * max(abs(a), abs(b)) + 0.01 * tolerance
+
+
 _WIDEST, _FARTHEST = 8.0, 12.0
 """Largest log of a clamp that is looked for; where the number must have settled."""
 _GRID = np.array([0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0, 8.0, 15.0, 19.0, 21.0, 25.0])
@@ -59,7 +299,8 @@ def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float)
     """Entries that give all the numbers, with as few mistakes as any; of equals the plainer one first."""
     probes = batches(seed, subject.masked)
     families = subject.families
-    measured = {pair: _measured(subject, pair[0]) if pair else [] for pair in subject.pairs}
+    # Constants that the function itself shows: a clamp, or bounds of a clip.
+    measured = {pair: (clamp(subject, pair[0]), clip(subject, pair[0])) if pair else None for pair in subject.pairs}
     for many in range(3):
         found = []
         for pair in subject.pairs:
@@ -67,7 +308,9 @@ def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float)
             close = np.abs(known - values[0]) <= tolerance * np.maximum(np.abs(known), abs(values[0])) + tolerance
             entries = catalogue.entries(families, subject.masked, many)
             # What was measured comes first: a clamp may be far from all that the batches hold.
-            candidates = [each for more in measured[pair] for each in more(many)]
+            band, rule = measured[pair] or (None, None)
+            candidates = [*(catalogue.clamped(*band, subject.masked, many) if band else ())]
+            candidates += catalogue.clipped(rule, rule.form, subject.masked, many) if rule else ()
             candidates += [entries[i] for i in np.flatnonzero(close)]
             fitting = [Fit(entry, pair) for entry in candidates if _gives(entry, pair, values, probes, tolerance)]
             found += [fit for fit in fitting if fit.entry.family != "clip" or _bounded(subject, fit, seed, tolerance)]
@@ -108,16 +351,6 @@ def nearest(subject: Subject, values: Sequence[float], seed: int, asked: Callabl
         close = [(apart[i], Fit(entry, pair)) for i, entry in enumerate(entries) if asked(entry)]
         best = min([best, *close], key=lambda each: each[0])
     return best[1]
-
-
-def _measured(subject: Subject, newer: str) -> list[Callable[[int], tuple[Entry, ...]]]:
-    """Entries with constants that the function itself shows: a clamp, or bounds of a clip."""
-    masked, more = subject.masked, []
-    if band := clamp(subject, newer):
-        more.append(lambda many: catalogue.clamped(*band, masked, many))
-    if rule := clip(subject, newer):
-        more.append(lambda many: catalogue.clipped(rule, rule.form, masked, many))
-    return more
 
 
 def _bisected(inside: Callable[[float], bool], low: float, high: float) -> float:

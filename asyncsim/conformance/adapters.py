@@ -35,12 +35,7 @@ class Style:
     mask: Callable[[Tensor], Tensor] = lambda mask: mask
     by_position: int = 0
     known_by: int = 4
-    """First arguments that tell a loss of this style."""
-
-    @property
-    def begins(self) -> tuple[str, ...]:
-        """Their names."""
-        return (*self.tensors, *self.optional)[: self.known_by]
+    """How many first arguments tell a loss of this style."""
 
 
 STYLES = {
@@ -124,10 +119,21 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
     sampler's log-probs, pi_prox over mu truncated there. Nothing that needs a model or a reference can be set.
     """
     _choice(old)
-    trainer_class, arguments = _grpo(loss_type, settings)
+    # Take the installed trainer's class, and make its arguments.
+    with _package("trl"):
+        from trl import GRPOConfig
+        from trl.trainer.grpo_trainer import GRPOTrainer
+    for name in settings:
+        remedy = "leave it out: it needs a model"
+        checks.require(name not in _MODELED, f"trl {name}", settings[name], "left out", remedy)
+    remedy = "settings of this adapter are loss_type, old, cap, and the fields of GRPOConfig"
+    quiet: dict[str, Any] = {"output_dir": "unused", "report_to": "none", "bf16": False, "use_cpu": True}
+    with _understood("trl", settings, "GRPOConfig", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of its own defaults
+        config = GRPOConfig(**quiet, loss_type=loss_type, **settings)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        trainer = _trainer(trainer_class, arguments, log_prob, cap is not None)
+        trainer = _trainer(GRPOTrainer, config, log_prob, cap is not None)
         before = proximal if old == "proximal" else behavior
         inputs = {
             "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
@@ -203,7 +209,8 @@ def refuse(fn: Any) -> None:
     except (TypeError, ValueError):  # what is not callable is refused with the other losses
         return
     names = names[1:] if names[:1] == ("self",) else names
-    style = next((one for one, known in STYLES.items() if names[: len(known.begins)] == known.begins), None)
+    begins = {one: (*known.tensors, *known.optional)[: known.known_by] for one, known in STYLES.items()}
+    style = next((one for one, known in begins.items() if names[: len(known)] == known), None)
     name = getattr(fn, "__name__", type(fn).__name__)
     bound = f"wrapped, for its arguments are those of losses of {style}"
     remedy = f"write adapters.{style}({name}), or on the command line add --adapter {style}"
@@ -217,7 +224,14 @@ def _adapted(
     checks.require(callable(fn), "loss", fn, "a function or module", "hand over the loss itself")
     _choice(old)
     style, parameters = STYLES[name], inspect.signature(getattr(fn, "forward", fn)).parameters
-    _refuse_foreign(name, parameters, settings)
+    # Refuse settings that neither the adapter nor the function has.
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        tensors = (*style.tensors, *style.optional)
+        others = [each for each in parameters if each not in (*tensors, *own_settings(name))]
+        remedy = f"settings of {name} are {', '.join(own_settings(name))}"
+        remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"
+        for key in settings:
+            checks.require(key in others, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
     sources = dict(style.tensors) | {key: of for key, of in style.optional.items() if key in parameters}
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
@@ -227,7 +241,11 @@ def _adapted(
         first = [arguments.pop(key) for key in list(arguments)[: style.by_position]]
         if cap is not None:
             arguments["rollout_is_weights"] = _truncated(proximal, behavior, mask, cap, 20.0)
-        return _first(fn(*first, **arguments, **settings))
+        value = fn(*first, **arguments, **settings)
+        # Find the loss among what was returned.
+        if isinstance(value, (tuple, list)) and value:
+            return value[0]
+        return value["loss"] if isinstance(value, Mapping) and "loss" in value else value
 
     return _mark_old(loss, old)
 
@@ -240,25 +258,6 @@ def _mark_old(loss: Loss, old: str) -> Loss:
     """The loss, which tells `check_loss` whose log-probs it gets as old ones."""
     vars(loss)["old"] = old
     return loss
-
-
-def _refuse_foreign(name: str, parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, Any]) -> None:
-    """Refuse settings that neither the adapter nor the function has."""
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return
-    tensors = (*STYLES[name].tensors, *STYLES[name].optional)
-    others = [each for each in parameters if each not in (*tensors, *own_settings(name))]
-    remedy = f"settings of {name} are {', '.join(own_settings(name))}"
-    remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"
-    for key in settings:
-        checks.require(key in others, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
-
-
-def _first(value: Any) -> Any:
-    """The loss among what was returned."""
-    if isinstance(value, (tuple, list)) and value:
-        return value[0]
-    return value["loss"] if isinstance(value, Mapping) and "loss" in value else value
 
 
 def _truncated(above: Tensor, below: Tensor, mask: Tensor, cap: float, limit: float = math.inf) -> Tensor:
@@ -300,37 +299,8 @@ _MODELED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", 
 """Settings of GRPOConfig that need a model."""
 
 
-class _Alone:
-    """An accelerator of one process."""
-
-    num_processes = 1
-    sync_gradients = True
-    is_main_process = True
-
-    def gather(self, value: Tensor) -> Tensor:
-        """The tensor itself."""
-        return value.detach().reshape(-1)
-
-    gather_for_metrics = gather
-
-    def reduce(self, value: Tensor, reduction: str = "sum") -> Tensor:
-        """The tensor itself."""
-        return value
-
-
-def _grpo(loss_type: str, settings: dict[str, Any]) -> tuple[Any, Any]:
-    """The installed trainer's class, and its arguments."""
-    with _package("trl"):
-        from trl import GRPOConfig
-        from trl.trainer.grpo_trainer import GRPOTrainer
-    for name in settings:
-        remedy = "leave it out: it needs a model"
-        checks.require(name not in _MODELED, f"trl {name}", settings[name], "left out", remedy)
-    remedy = "settings of this adapter are loss_type, old, cap, and the fields of GRPOConfig"
-    quiet: dict[str, Any] = {"output_dir": "unused", "report_to": "none", "bf16": False, "use_cpu": True}
-    with _understood("trl", settings, "GRPOConfig", remedy), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of its own defaults
-        return GRPOTrainer, GRPOConfig(**quiet, loss_type=loss_type, **settings)
+def _gathered(value: Tensor) -> Tensor:
+    return value.detach().reshape(-1)
 
 
 def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bool) -> Any:
@@ -341,7 +311,15 @@ def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bo
     trainer.__dict__.update(
         args=SimpleNamespace(**{**vars(arguments), "steps_per_generation": steps}),
         model=SimpleNamespace(training=True),
-        accelerator=_Alone(),
+        # An accelerator of one process.
+        accelerator=SimpleNamespace(
+            num_processes=1,
+            sync_gradients=True,
+            is_main_process=True,
+            gather=_gathered,
+            gather_for_metrics=_gathered,
+            reduce=lambda value, reduction="sum": value,
+        ),
         _metrics={"train": defaultdict(list), "eval": defaultdict(list)},
         loss_type=arguments.loss_type,
         epsilon_low=arguments.epsilon,

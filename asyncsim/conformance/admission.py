@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.conformance._admission_laws import likely
-from asyncsim.conformance._admission_runs import LOSSES, Rules, Run, searched, tickets_of
+from asyncsim.conformance._admission import LOSSES, Rules, Run, likely, searched, tickets_of
 from asyncsim.conformance.controller import Names, uncalled
 from asyncsim.conformance.reports import Failure, Report
 
@@ -76,7 +75,17 @@ def check_admission(
     """
     remedy = "give lambda: Yours(...)"
     checks.require(callable(controller), "controller", controller, "a function without arguments", remedy)
-    rules = _rules(batch_size, max_staleness, max_concurrent, batches_per_publish, losses, recovery, enforced)
+    batch = checks.integer("batch_size", batch_size, 1, "count groups", checks.LARGEST)
+    publish = checks.integer("batches_per_publish", batches_per_publish, 1, "count batches", checks.LARGEST)
+    eta = checks.real("max_staleness", max_staleness, "give publishes", 0.0, 1e6)
+    if max_concurrent is not None:
+        checks.integer("max_concurrent", max_concurrent, 1, "count groups, or give None", checks.LARGEST)
+    if losses is not None:
+        checks.integer("losses", losses, 0, "count groups between two publishes, or give None", checks.LARGEST)
+    checks.boolean("recovery", recovery, "say whether crashes happen")
+    checks.one_of("enforced", enforced, ENFORCED, "say who bounds staleness")
+    oldest = eta if enforced == "training" else None
+    rules = Rules(batch, publish, tickets_of(batch, eta, publish), max_concurrent, losses, recovery, oldest)
     checks.integer("examples", examples, 1, "make at least one run")
     checks.integer("steps", steps, 1, "let at least one thing happen")
     checks.integer("seed", seed, 0, "give a whole number")
@@ -119,22 +128,6 @@ def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -
     again = asked(names={**names, **meant})
     end = f"passes in {again.examples} runs" if again.broken is None else f"fails, too: {again.broken[1].message}"
     return (f"{line}; with names={meant!r} it {end}",), again.broken is None
-
-
-def _rules(
-    batch: Any, staleness: Any, concurrent: Any, publish: Any, losses: Any, recovery: Any, enforced: Any
-) -> Rules:
-    batch = checks.integer("batch_size", batch, 1, "count groups", checks.LARGEST)
-    publish = checks.integer("batches_per_publish", publish, 1, "count batches", checks.LARGEST)
-    eta = checks.real("max_staleness", staleness, "give publishes", 0.0, 1e6)
-    if concurrent is not None:
-        concurrent = checks.integer("max_concurrent", concurrent, 1, "count groups, or give None", checks.LARGEST)
-    if losses is not None:
-        losses = checks.integer("losses", losses, 0, "count groups between two publishes, or give None", checks.LARGEST)
-    checks.boolean("recovery", recovery, "say whether crashes happen")
-    checks.one_of("enforced", enforced, ENFORCED, "say who bounds staleness")
-    oldest = eta if enforced == "training" else None
-    return Rules(batch, publish, tickets_of(batch, eta, publish), concurrent, losses, recovery, oldest)
 
 
 def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:

@@ -62,10 +62,17 @@ class Hooks:
         self._methods: dict[str, tuple[Callable[..., Any], int, float]] = {}
         for name in (*NEEDED, *OPTIONAL):
             target = names.get(name, name)
-            function = _method(controller, name, target, kind, explicit=name in names)
-            if function is not None:
-                bound = partial(function, controller) if callable(target) else function
-                self._methods[name] = (bound, *_arity(function, leading=callable(target)))
+            if target is None:
+                continue
+            function = target if callable(target) else getattr(controller, target, None)
+            bound, remedy = f"a method of {kind}", "name one that exists, or give a function"
+            checks.require(callable(function) or name not in names, f"names[{name!r}]", target, bound, remedy)
+            remedy = f"give names={{{name!r}: a function that runs the coroutine to its end}}"
+            plain = not inspect.iscoroutinefunction(function)
+            checks.require(plain, "controller", f"{kind}.{target}", "a plain method", remedy)
+            if callable(function):
+                call = partial(function, controller) if callable(target) else function
+                self._methods[name] = (call, *_arity(function, leading=callable(target)))
         meant = {call: method for method, call in uncalled(controller, names).items()}
         for name in NEEDED:
             method = meant.get(name, "your_method")
@@ -117,20 +124,6 @@ def uncalled(controller: Any, names: Names) -> dict[str, str]:
             near = [call for call in free if words & set(_WORDS.get(call, "").split())]
             found[name] = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
     return found
-
-
-def _method(
-    controller: Any, name: str, target: str | Callable[..., Any] | None, kind: str, *, explicit: bool
-) -> Callable[..., Any] | None:
-    if target is None:
-        return None
-    function = target if callable(target) else getattr(controller, target, None)
-    usable = callable(function)
-    remedy = "name one that exists, or give a function"
-    checks.require(usable or not explicit, f"names[{name!r}]", target, f"a method of {kind}", remedy)
-    bound, remedy = "a plain method", f"give names={{{name!r}: a function that runs the coroutine to its end}}"
-    checks.require(not inspect.iscoroutinefunction(function), "controller", f"{kind}.{target}", bound, remedy)
-    return function if usable else None
 
 
 def _arity(function: Callable[..., Any], *, leading: bool) -> tuple[int, float]:

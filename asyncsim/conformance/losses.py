@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +18,12 @@ from asyncsim.advantages._advantage import Advantage
 from asyncsim.base import checks, plugins
 from asyncsim.conformance import _loss_findings, _loss_methods, adapters
 from asyncsim.conformance._loss_case import Case, measured
-from asyncsim.conformance._loss_denominators import UNKNOWN
 from asyncsim.conformance._loss_methods import SNAPSHOT, bare, families, reason, settings_of
+from asyncsim.conformance._loss_parts import UNKNOWN
 from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
-from asyncsim.conformance.reports import BiasRow, Disagreement, LossReport, Match
+from asyncsim.conformance.reports import BiasRow, LossReport, Match
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
 from asyncsim.sampling import oracle
@@ -93,10 +95,20 @@ def check_loss(
         case, fits = measured(fn, method, tolerance, seed, per == "token")
         either = anchor == "either" or (anchor is None and isinstance(like, str))
         case, compared = chosen(case, getattr(fn, "old", None)) if either else (case, "")
-        label = _call_of(like, case.like, anchor) if isinstance(like, str) else _label(case.like)
+        label = None
+        if isinstance(like, str):
+            default = plugins.load("asyncsim.methods", like, "like")().anchor
+            differs = case.like and (case.like.anchor != default or anchor in ANCHORS)
+            label = f"{like.replace('-', '_')}({f'anchor={case.like.anchor!r}' if case.like and differs else ''})"
+        elif case.like:
+            label = Match(case.like.name, settings_of(case.like) | _parts(case.like), 0.0, 0.0).label
         report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
         if bias:
-            report = _with_bias(report, case, advantage or advantages.leave_one_out())
+            # The moments of the loss, in the scale of the method beside it.
+            try:
+                report = replace(report, bias=biases(case, advantage or advantages.leave_one_out()))
+            except checks.InputError as error:
+                report = replace(report, omitted=str(error))
     return report.raise_for_failure() if check else report
 
 
@@ -118,19 +130,6 @@ def _method_like(like: str | Method | None, anchor: str | None) -> Method | None
     return bare(method if anchor in (None, "either") else method.replace(anchor=anchor))
 
 
-def _call_of(like: str, method: Method | None, anchor: str | None) -> str:
-    """The call that makes a method which was asked for by name."""
-    default = plugins.load("asyncsim.methods", like, "like")().anchor
-    differs = method is not None and (method.anchor != default or anchor in ANCHORS)
-    return f"{like.replace('-', '_')}({f'anchor={method.anchor!r}' if method and differs else ''})"
-
-
-def _label(method: Method | None) -> str | None:
-    if method is None:
-        return None
-    return Match(method.name, settings_of(method) | _parts(method), 0.0, 0.0).label
-
-
 def _parts(method: Method) -> dict[str, str]:
     """Masks and penalties of a method as they are written in a call."""
     factors = [part for part in method.factors if not isinstance(part, _loss_methods.Shared)]
@@ -149,6 +148,9 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
     skipped = tuple(f"{name}: {why}" for name, why in families()[1].items())
     match = _match(best, case)
+    # The first generated token on which the loss and the asked (or nearest) method differ.
+    groups = (group for group in (None, *case.further) if group is None or not case.holds(group))
+    differences = (case.first_off(group, case.method, raw=True) for group in groups)
     return LossReport(
         conforms=case.conforms and not counted,
         name=match.label if match.largest <= tolerance else "unknown",
@@ -160,7 +162,7 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         anchor=case.anchor,
         coupling=case.coupling,
         kinks=_kink_lines(case),
-        disagreement=None if case.conforms else _first(case),
+        disagreement=None if case.conforms else next(filter(None, differences), None),
         findings=findings,
         bias=(),
         unchecked=(*case.unchecked(), *LIMITS, *skipped),
@@ -206,22 +208,6 @@ def _kink_lines(case: Case) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _first(case: Case) -> Disagreement | None:
-    """The first generated token on which the loss and the asked (or nearest) method differ."""
-    groups = (None, *(group for group in case.further if not case.holds(group)))
-    differences = (case.first_off(group, case.method, raw=True) for group in groups)
-    return next((off for off in differences if off), None)
-
-
-def _with_bias(report: LossReport, case: Case, advantage: Advantage) -> LossReport:
-    """The report with the moments of the loss, in the scale of the method beside it."""
-    try:
-        rows = biases(lambda probe: case.original.ask(probe).cotangent, case.target.scale, case.method, advantage)
-    except checks.InputError as error:
-        return replace(report, omitted=str(error))
-    return replace(report, bias=rows)
-
-
 def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
     """The case with the anchor that explains the loss; which and why, where it is not the method's own.
 
@@ -231,7 +217,15 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
     if like is None or case.target.exact(case.tolerance):
         return case, ""
     if not like.weight.anchored:
-        return _at_the_snapshot(case, declared)
+        # A method of ratios to mu, with pi_prox in that place where the adapter hands over nothing else.
+        if declared != "proximal" or like.proximal:
+            return case, ""  # a method of both policies needs both
+        method = SNAPSHOT.of(like)
+        turned = case.explained(case.evidence, case.best, method)
+        if not turned.target.exact(case.tolerance):
+            return case, ""
+        why = "pi_prox in the place of mu, for the adapter hands over its log-probs as the old ones"
+        return case.explained(case.evidence, turned.target, method), why
     if case.other_anchor:
         anchor, why = case.other_anchor, "with which it explains every token"
     elif declared:
@@ -244,18 +238,6 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
         return case, ""
     beside = case.explained(case.evidence, case.best, like.replace(anchor=anchor))
     return beside, f"anchor={anchor!r}, {why}; that of {like.name} is {like.anchor!r} unless it is named"
-
-
-def _at_the_snapshot(case: Case, declared: str | None) -> tuple[Case, str]:
-    """A method of ratios to mu, with pi_prox in that place where the adapter hands over nothing else."""
-    if case.like is None or declared != "proximal" or case.like.proximal:
-        return case, ""  # a method of both policies needs both
-    method = SNAPSHOT.of(case.like)
-    turned = case.explained(case.evidence, case.best, method)
-    if not turned.target.exact(case.tolerance):
-        return case, ""
-    why = "pi_prox in the place of mu, for the adapter hands over its log-probs as the old ones"
-    return case.explained(case.evidence, turned.target, method), why
 
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
@@ -289,25 +271,20 @@ class Asked(Weight):
         return torch.stack(rows).reshape(step.mask.shape) * (G * N / self.scale)
 
 
-def biases(ask: Callable[[Probe], Tensor], scale: float, method: Method, advantage: Advantage) -> tuple[BiasRow, ...]:
-    """Moments of the loss, divided by `scale`, and of the method with the same advantage, at each displacement."""
-    loss = Method("loss", advantage, Asked(ask, scale), "sequence_sum")
-    beside = method.replace(advantage=advantage)
-    return tuple(_row(loss, beside, *setting, d) for setting in _SETTINGS for d in _DISPLACEMENTS)
-
-
-def _row(loss: Method, beside: Method, actions: int, horizon: int, samples: int, displacement: float) -> BiasRow:
-    task = tasks.token_bandit(actions=actions, horizon=horizon, dependence="position", ends=True)
-    size = task.policy().size
-    now = np.linspace(-0.3, 0.4, size)
-    then = now + displacement * np.cos(np.arange(size) * 2.0)
-    moments = [_moments(task, method, now, then, samples) for method in (loss, beside)]
-    return BiasRow(f"{actions} arms, {horizon} tokens", samples, displacement, *moments[0], *moments[1])
-
-
-def _moments(task: tasks._task.Task, method: Method, now: np.ndarray, then: np.ndarray, samples: int) -> list[float]:
-    moments = oracle.moments(task, method, now, then, samples=samples)
-    size = float(np.linalg.norm(moments.exact))
-    mean = float(np.linalg.norm(moments.mean))
-    cosine = float(moments.mean @ moments.exact) / (mean * size) if mean > 0 else float("nan")
-    return [float(np.linalg.norm(moments.bias)) / size, moments.variance / size**2, cosine]
+def biases(case: Case, advantage: Advantage) -> tuple[BiasRow, ...]:
+    """Moments of the loss, in the scale of the method beside it, and of that with the same advantage."""
+    loss = Asked(lambda probe: case.original.ask(probe).cotangent, case.target.scale)
+    pair = Method("loss", advantage, loss, "sequence_sum"), case.method.replace(advantage=advantage)
+    rows = []
+    for (arms, tokens, samples), displacement in itertools.product(_SETTINGS, _DISPLACEMENTS):
+        task = tasks.token_bandit(actions=arms, horizon=tokens, dependence="position", ends=True)
+        now = np.linspace(-0.3, 0.4, task.policy().size)
+        then = now + displacement * np.cos(np.arange(len(now)) * 2.0)
+        numbers: list[float] = []
+        for method in pair:
+            moments = oracle.moments(task, method, now, then, samples=samples)
+            size, mean = (float(np.linalg.norm(x)) for x in (moments.exact, moments.mean))
+            cosine = float(moments.mean @ moments.exact) / (mean * size) if mean > 0 else math.nan
+            numbers += [float(np.linalg.norm(moments.bias)) / size, moments.variance / size**2, cosine]
+        rows.append(BiasRow(f"{arms} arms, {tokens} tokens", samples, displacement, *numbers))
+    return tuple(rows)

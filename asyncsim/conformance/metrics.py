@@ -2,14 +2,331 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from asyncsim.base import checks
-from asyncsim.conformance import _metric_findings as known
-from asyncsim.conformance._metric_search import Fit, batches, fits, nearest, numbers
-from asyncsim.conformance._metric_subject import Subject, same
-from asyncsim.conformance.reports import MetricReport
+from asyncsim.conformance import _metric_catalogue as catalogue
+from asyncsim.conformance._metric_catalogue import Batch, Entry
+from asyncsim.conformance._metric_search import Fit, Pair, Subject, batches, fits, nearest, numbers, quietly, same
+from asyncsim.conformance.reports import Finding, MetricReport
+
+_ESS = {
+    "kish": ("ess", "Kish ESS, (sum w)^2 / sum w^2,"),
+    "maximum": ("ess_maximum", "ESS by the largest weight, sum w / max w,"),
+    "perplexity": ("ess_perplexity", "ESS by entropy, exp H(w / sum w),"),
+    "population": ("ess_population", "ESS of weights of mean 1, n^2 / sum w^2,"),
+}
+_MEANS = {
+    "k1": ("kl_k1", "KL by k1, -log w,"),
+    "k2": ("kl_k2", "KL by k2, (log w)^2 / 2,"),
+    "k3": ("kl_k3", "KL by k3, w - 1 - log w,"),
+    "reverse": ("kl_reverse", "reverse KL, w log w,"),
+    "reverse_k3": ("kl_reverse_k3", "reverse KL by weighted k3, w log w - w + 1,"),
+    "weight": ("mean_weight", "mean ratio"),
+    "chi_square": ("chi_square", "chi-square, w^2 - 1,"),
+    "size": ("log_ratio_size", "mean absolute log ratio"),
+}
+_AGES = {
+    "first": ("staleness", "staleness of first tokens"),
+    "head": ("staleness_head", "staleness of oldest tokens (head)"),
+    "newest": ("staleness_newest", "staleness of newest tokens"),
+    "mean": ("staleness_mean", "mean staleness over tokens"),
+    "span": ("staleness_span", "span of staleness inside rows"),
+    "last": ("staleness_last", "staleness of last tokens"),
+    "row_mean": ("staleness_row_mean", "mean over rows of mean staleness"),
+    "largest": ("staleness_largest", "largest staleness of the batch"),
+    "smallest": ("staleness_smallest", "smallest staleness of the batch"),
+}
+CLIPS = {
+    "active": ("clip_active", "stopped by the clip"),
+    "outside": ("clip_outside", "outside the band"),
+    "above": ("clip_above", "above the band"),
+    "below": ("clip_below", "below the band"),
+    "high": ("clip_high", "stopped by the upper bound"),
+    "low": ("clip_low", "stopped by the lower bound"),
+    "dual": ("clip_dual", "stopped by the dual clip"),
+    "reversed": ("clip_reversed", "moving away from the clip"),
+    "other": ("clip_other", "in a set of an unknown rule"),
+}
+_OF = {
+    "sequence": ("", "sequence ratios"),
+    "token": ("_token", "token ratios"),
+    "geometric": ("_geometric", "geometric means of token ratios"),
+    "broadcast": ("_broadcast", "sequence ratios written on tokens"),
+    "within": ("_within", "token ratios inside rows, averaged over rows"),
+    "frames": ("_frames", "token ratios across rows, averaged over positions"),
+    "sum": ("_sum", "token ratios, added along rows"),
+    "row_mean": ("_row_mean", "token ratios, averaged inside rows and then over rows"),
+    "mixed": ("_mixed", "token log ratios and sequence ratios"),
+    "mixed_geometric": ("_mixed", "token log ratios and geometric means of token ratios"),
+}
+UNITS = {
+    "token": ("", "share of tokens"),
+    "row_mean": ("_row_mean", "mean over rows of the share of tokens"),
+    "sequence": ("_sequence", "share of rows whose sequence ratio is"),
+    "geometric": ("_geometric", "share of rows whose geometric mean is"),
+    "average": ("_average", "share of rows whose mean ratio is"),
+    "any": ("_any", "share of rows with a token"),
+}
+_SCALES = {
+    "ess": {"": ", as a share of their number", "count": ", as a number", "percent": ", in percent"},
+    "clip": {"": "", "count": ", as a number", "percent": ", in percent"},
+    "mean": {"": "", "count": ", added up"},
+}
+
+_DIVIDE = "divide by the number of generated tokens, mask.sum()"
+_SUMS = "add numerators and denominators over the step, then divide once"
+_KNOWN: dict[str, tuple[str, str]] = {
+    # a mistake, what it means, and the remedy
+    "padded tokens in the denominator": ("the sum is divided by the size of the padded batch", _DIVIDE),
+    "means over different denominators": ("one mean is over generated tokens, the other over padded ones", _DIVIDE),
+    "first moment over padded tokens": ("one mean is over padded tokens, the other over generated ones", _DIVIDE),
+    "divided by rows": ("a sum over tokens is divided by the number of rows", _DIVIDE),
+    "divided by rollouts": (
+        "a sum over rows is divided by fewer rollouts",
+        "divide by the number of rows that are added",
+    ),
+    "divided by groups": ("a sum over rows is divided by fewer groups", "divide by the number of rows that are added"),
+    "numerator without the mask": ("padded tokens are added, and generated ones counted", "mask the sum as well"),
+    "absolute log ratios": ("the absolute value is taken first", "use the log ratio with its sign"),
+    "levels mixed": ("w is that of a row, log w that of a token", "take both of tokens, or both of rows"),
+    "not divided by the count": ("it is a sum where a mean is asked for", "divide by the number of what is added"),
+    "in percent": ("a share is asked for", "leave out the factor of 100"),
+    "mask ignored": ("padded tokens count like generated ones", "select generated tokens before any sum or maximum"),
+    "padded tokens counted": ("padded tokens enter with log ratio 0", "mask the weights, not only the log ratios"),
+    "powers of 2": ("2 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
+    "powers of 10": ("10 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
+    "logarithms to base 2": ("log ratios are divided by log 2", "keep natural logarithms: exp and KL here are in nats"),
+    "logarithms to base 10": ("log ratios are divided by log 10", "keep natural logarithms"),
+    "one too many": ("staleness counts from the version after the update", "subtract the version the step begins with"),
+    "one too few": (
+        "staleness counts from the version before the trained one",
+        "subtract the version the step begins with",
+    ),
+    "log ratio reversed": ("the weight is old over new", "use exp(log_prob - old_log_prob)"),
+    "roles of the policies swapped": (
+        "the form is for samples of the other policy",
+        "put the policy that sampled in the denominator of w",
+    ),
+    "staleness reversed": ("the trained version is subtracted", "use trained_version - generated_version"),
+    "not self-normalized": (
+        "without division by the mean weight it can exceed 1",
+        "divide by (sum w)^2 instead of n^2",
+    ),
+    "weights clamped before the ESS": (
+        "it cannot fall below what the bounds allow",
+        "take the ESS of untruncated ratios; log the clamped share beside it",
+    ),
+    "sign of the clip reversed": ("it counts tokens that the clip leaves open", "compare exp(log_prob - old_log_prob)"),
+    "advantage's sign ignored": (
+        "it also counts ratios on their way back, which the clip leaves open",
+        "count above the band where A > 0 and below it where A < 0",
+    ),
+}
+_EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")
+_VERSIONS = ("unknown versions counted", "unknown versions read as staleness 0")
+NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, *_VERSIONS)
+"""Findings that a caller may allow."""
+
+
+def name(entry: Entry) -> str:
+    """The name of an entry without what is wrong: that of the package's metric where it has one."""
+    if entry.family == "age":
+        return _AGES[entry.form][0]
+    if entry.family == "clip":
+        return CLIPS[entry.form][0] + UNITS[entry.of][0]
+    if entry.clamp and entry.of in ("token", "broadcast") and entry.form == "kish":
+        return "ess_token_clamped"
+    base = (_ESS if entry.family == "ess" else _MEANS)[entry.form][0]
+    return base + _OF[entry.of][0] + ("_clamped" if entry.clamp else "")
+
+
+METRICS = tuple(
+    dict.fromkeys(
+        name(entry)
+        for some in (
+            catalogue.entries(("ess", "mean", "age"), False, 0),
+            catalogue.clamped(0.0, 0.0, False, 0),
+            *(catalogue.clipped(None, form, False, 0) for form in CLIPS),
+        )
+        for entry in some
+        if entry.of not in catalogue.MIXED
+    )
+)
+"""Names of what a function may be meant to be."""
+
+
+def words(fit: Fit) -> str:
+    """An entry in words, with the policies of its ratio."""
+    entry, pair = fit
+    if entry.family == "age":
+        return _AGES[entry.form][1]
+    of = "" if pair in (None, ("log_prob", "behavior_log_prob")) else f" of {pair[0]} to {pair[1]}"
+    scales = _SCALES[entry.family]
+    ending = of + scales.get(entry.divisor, scales[""])
+    if entry.family == "clip":
+        return f"{UNITS[entry.of][1]} {CLIPS[entry.form][1]} ({entry.rule.words}){ending}"
+    form = (_ESS if entry.family == "ess" else _MEANS)[entry.form][1]
+    bounds = "" if entry.clamp is None else " clamped to [{:.4g}, {:.4g}]".format(*map(math.exp, entry.clamp))
+    return f"{form} of {_OF[entry.of][1]}{bounds}{ending}"
+
+
+def label(fit: Fit) -> str:
+    """An entry in words, with its mistakes."""
+    return ", ".join([words(fit), *fit.entry.mistakes])
+
+
+def known(
+    fit: Fit, values: Sequence[float], probes: Sequence[Batch], like: str | None, signed: bool
+) -> Iterator[Finding]:
+    """What is wrong by the entry itself; `values` above the limit of a share are the evidence."""
+    entry = fit.entry
+    for mistake in _titles(entry, like, signed):
+        if mistake.startswith("averaged over"):
+            what = "a mean of ESS is no ESS of the step" if entry.family == "ess" else "parts of any size weigh alike"
+            yield Finding("averaged over parts", "bug", f"{mistake}: {what}", _SUMS)
+            continue
+        what, remedy = _KNOWN[mistake]
+        if mistake in _SCALED.values():
+            what += _times(fit, probes)
+        if entry.form == "k1" and mistake == "roles of the policies swapped":
+            what = "it is the mean log ratio, minus k1"
+        yield Finding(mistake, "bug", what + _above(entry, values, probes), remedy)
+    if entry.of == "geometric" and entry.family == "ess":
+        what = "the mean of log ratios, in place of their sum, hides length"
+        yield Finding("geometric mean", "hazard", what, "sum log ratios along a row")
+    blind = {
+        "within": "it is blind to how weights differ between rows",
+        "frames": "it is blind to products along a row",
+        "broadcast": "long rows count more than short ones",
+    }
+    if entry.family == "ess" and entry.of in blind:
+        yield Finding("scope", "note", blind[entry.of], "log the ESS of sequence ratios beside it")
+
+
+_SCALED = {"count": "not divided by the count", "percent": "in percent"}
+
+
+def _times(fit: Fit, probes: Sequence[Batch]) -> str:
+    """The exact factor over what was asked for, on the first batch where it is not 0."""
+    entry, pair = fit
+    pairs = zip(*(numbers(one, pair, probes) for one in (entry, replace(entry, divisor=""))), probes, strict=True)
+    found = next(((a, b, probe.name) for a, b, probe in pairs if b and not math.isnan(b)), None)
+    if found is None:
+        return ""
+    value, share, name = found
+    return f": on '{name}' {value:.6g} for {share:.6g}, {value / share:.6g} times"
+
+
+def _titles(entry: Entry, like: str | None, signed: bool) -> Iterator[str]:
+    """Names of what is wrong."""
+    if like and entry.divisor in _SCALED:
+        yield _SCALED[entry.divisor]
+    if entry.of in catalogue.MIXED:
+        yield "levels mixed"
+    if entry.family == "ess" and entry.form == "population" and like != name(entry):
+        yield "not self-normalized"
+    if entry.clamp and entry.family == "ess" and like != name(entry):
+        yield "weights clamped before the ESS"
+    if entry.form == "reversed" and entry.family == "clip":
+        yield "sign of the clip reversed"
+    if entry.family == "clip" and entry.form in ("outside", "above", "below") and signed and like != name(entry):
+        yield "advantage's sign ignored"
+    reversals = {"ess": "log ratio reversed", "age": "staleness reversed"}
+    ratio = entry.form in ("weight", "chi_square")
+    for mistake in entry.mistakes:
+        if mistake == "reversed":
+            yield "log ratio reversed" if ratio else reversals.get(entry.family, "roles of the policies swapped")
+        else:
+            yield "padded tokens counted" if mistake.startswith("padded tokens counted") else mistake
+
+
+def _above(entry: Entry, values: Sequence[float], probes: Sequence[Batch]) -> str:
+    """Where a share of samples is reported above 1."""
+    if entry.family != "ess" or entry.divisor in ("count", "percent", "divided by rows"):
+        return ""
+    # The plainest batches come last.
+    above = [(value, probe.name) for value, probe in zip(values, probes, strict=True) if value > 1.0001]
+    return "; it reports {:.4g} on '{}' where 1 is the limit".format(*above[-1]) if above else ""
+
+
+def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterator[Finding]:
+    """Where the function leaves its entry on batches that a trainer may meet."""
+    entry, pair = fit
+    for case, title, kind, remedy in _cases(entry, probe, pair, subject.masked):
+        wide, most = case.name.startswith("log ratios of 50"), 0.01 if title == "absolute epsilon" else tolerance
+        ours = numbers(entry, pair, [case])[0]
+        narrow = case.but(case.name, logs={policy: x.astype(np.float32) for policy, x in case.logs.items()})
+        theirs = quietly(subject, narrow if wide else case)
+        # Far out a clamp is no mistake, but a number that is broken, or 1 because it broke.
+        broken = math.isnan(theirs) or same(theirs, 1.0, 1e-3)
+        if same(ours, theirs, most) or (wide and not broken):
+            continue
+        yield Finding(title, kind, f"{_shown(theirs)} on '{case.name}', where it is {_shown(ours)}", remedy)
+    if pair is None and "versions" in subject.roles.values():
+        yield from _unknown(subject, fit, probe, tolerance)
+
+
+def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tuple[Batch, str, str, str]]:
+    """Batches at the edge, what it is called where the function differs, and the remedy."""
+    hidden, first = ~probe.mask, np.zeros_like(probe.mask)
+    first[0, 0] = True
+    if masked:
+        yield probe.but("one token", mask=first), "one token", "hazard", "keep divisors of the rows that have tokens"
+    if pair is None:
+        return
+    normalized = entry.family == "ess" and entry.form != "population" and not entry.clamp
+    if normalized:
+        equal = probe.but("equal weights of 1e-6", logs={k: 0 * x - 40.0 for k, x in probe.logs.items()})
+        equal = equal.moved("equal weights of 1e-6", math.log(1e-6), **{pair[0]: 1.0})
+        yield equal, "absolute epsilon", "hazard", "leave out the epsilon, or work with log weights"
+        step = np.where(np.arange(probe.mask.shape[1]) % 2, 50.0, -50.0)
+        far = probe.moved("log ratios of 50 in float32", step + 0.0 * probe.mask, **{pair[0]: 1.0})
+        yield far, "overflow", "hazard", "subtract the largest log weight before exp"
+    if entry.family == "mean" and not entry.mask:
+        step = 15.0 - 30.0 * (np.arange(probe.mask.shape[1]) % 2)
+        far = probe.moved("log ratios of 15", step + 0.0 * probe.mask, **{pair[0]: 1.0})
+        yield far, "limited far out", "note", "say beside the number where it is limited"
+    if not masked:
+        return
+    empty = probe.mask & (np.arange(len(probe.mask)) != 1)[:, None]
+    yield probe.but("a row without tokens", mask=empty), "a row without tokens", "hazard", "leave out such rows"
+    if not entry.mask:
+        broken = {k: np.where(hidden, np.nan, x) for k, x in probe.logs.items()}
+        yield probe.but("NaN behind the mask", logs=broken), "masked NaN", "hazard", "select by where, not by a product"
+
+
+def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterator[Finding]:
+    """What becomes of tokens whose version is unknown, -1."""
+    rows = np.arange(len(probe.mask))
+    gap = probe.mask & (rows % 3 == 1)[:, None]
+    # Excluded tokens and a broken number are both honest.
+    excluded = numbers(fit.entry, None, [probe.but("", mask=probe.mask & ~gap)])[0]
+    remedy = "leave out tokens without a version, or report NaN"
+    for unknown in (-1.0, math.nan):
+        versions = np.where(gap, unknown, probe.versions)
+        found = quietly(subject, probe.but("", versions=versions.astype(int) if unknown == -1.0 else versions))
+        if math.isnan(found) or same(found, excluded, tolerance):
+            continue
+        counted, zero = (
+            numbers(fit.entry, None, [probe.but("", versions=np.where(gap, x, probe.versions))])[0]
+            for x in (unknown, probe.trained)
+        )
+        if same(found, zero, tolerance):
+            evidence = f"a version of {unknown:g} reads as fresh"
+            yield Finding("unknown versions read as staleness 0", "bug", evidence, remedy)
+            return
+        if same(found, counted, tolerance):
+            yield Finding("unknown versions counted", "hazard", f"a version of {unknown:g} enters as data", remedy)
+
+
+def _shown(value: Any) -> str:
+    return "not a number" if math.isnan(value) else f"{value:.4g}"
 
 
 def check_metric(
@@ -57,19 +374,11 @@ def check_metric(
     if micro_batch is not None:
         checks.integer("micro_batch", micro_batch, 1, "give the rows of a micro-batch")
     if like is not None:
-        like = checks.one_of(
-            "like", str(like).replace("-", "_"), known.METRICS, "name the metric that it is meant to be"
-        )
-    for name in allow:
-        checks.one_of("allow", name, known.NAMES, "name findings as a report does")
+        remedy = "name the metric that it is meant to be"
+        like = checks.one_of("like", str(like).replace("-", "_"), METRICS, remedy)
+    for each in allow:
+        checks.one_of("allow", each, NAMES, "name findings as a report does")
     subject = Subject(fn, key, micro_batch)
-    report = _report(subject, like, frozenset(allow), strict, tolerance, seed)
-    return report.raise_for_failure() if check else report
-
-
-def _report(
-    subject: Subject, like: str | None, allow: frozenset[str], strict: bool, tolerance: float, seed: int
-) -> MetricReport:
     probes = batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]
     again = subject.ask(probes[0])
@@ -79,34 +388,35 @@ def _report(
     still = all(same(value, values[0], tolerance) for value in values)
     # What no ordinary batch moves may be a share beyond their log ratios.
     found = [one for one in fits(subject, values, seed, tolerance) if not still or one.entry.family == "clip"]
-    named = [fit for fit in found if known.name(fit.entry) == like] or found
+    named = [fit for fit in found if name(fit.entry) == like] or found
     best = named[0] if named else None
-    findings = [known.constant(values[0])] if still and best is None else []
+    findings = []
+    if still and best is None:
+        remedy = "look for an ESS of single samples, or for a policy that is compared with itself"
+        findings.append(Finding("constant", "bug", f"{_shown(values[0])} on every batch", remedy))
     if best:
         signed = "advantages" in subject.roles.values()
-        findings = [*known.known(best, values, probes, like, signed), *known.edges(subject, best, probes[1], tolerance)]
+        findings = [*known(best, values, probes, like, signed), *edges(subject, best, probes[1], tolerance)]
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
-    right = best is not None and like in (None, known.name(best.entry))
-    target = best if right else nearest(subject, values, seed, lambda e: like in (None, known.name(e)))
+    right = best is not None and like in (None, name(best.entry))
+    target = best if right else nearest(subject, values, seed, lambda e: like in (None, name(e)))
+    # The first batch on which the function has another number.
+    difference = ""
+    if target and not right:
+        rows = zip(probes, numbers(*target, probes), values, strict=True)
+        texts = (f"{p.name}: expected {x:.6g}, found {v:.6g}" for p, x, v in rows if not same(x, v, tolerance))
+        difference = next(texts, "")
     unchecked = () if subject.masked else ("what a mask would hide, for it takes none: give it generated tokens only",)
-    return MetricReport(
+    report = MetricReport(
         conforms=right and not counted,
-        name=known.name(best.entry) if best else "unknown",
+        name=name(best.entry) if best else "unknown",
         like=like,
-        words=known.words(best) if best else "",
-        same=tuple(dict.fromkeys(known.label(fit) for fit in named[1:])),
-        nearest=f"{known.name(target.entry)}: {known.words(target)}" if target else "",
-        difference=_difference(target, values, probes, tolerance) if target and not right else "",
+        words=words(best) if best else "",
+        same=tuple(dict.fromkeys(label(fit) for fit in named[1:])),
+        nearest=f"{name(target.entry)}: {words(target)}" if target else "",
+        difference=difference,
         findings=tuple(findings),
         arguments=subject.notes,
         unchecked=unchecked,
     )
-
-
-def _difference(fit: Fit, values: Sequence[float], probes: Sequence[Any], tolerance: float) -> str:
-    """The first batch on which the function has another number."""
-    ours = numbers(*fit, probes)
-    for probe, expected, value in zip(probes, ours, values, strict=True):
-        if not same(expected, value, tolerance):
-            return f"{probe.name}: expected {expected:.6g}, found {value:.6g}"
-    return ""
+    return report.raise_for_failure() if check else report

@@ -74,8 +74,8 @@ class Report:
     def __str__(self) -> str:
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         head = f"{'passed' if self.passed else 'failed'} in {self.examples} runs with {settings}"
-        lines = [head] if self.failure is None else [head, str(self.failure)]
-        lines = [lines[0], *self.uncalled, *lines[1:], *self.without_losses]
+        failure = [] if self.failure is None else [str(self.failure)]
+        lines = [head, *self.uncalled, *failure, *self.without_losses]
         return "\n".join(lines + [f"unchecked: {each}" for each in self.unchecked])
 
 
@@ -268,7 +268,14 @@ class LossReport(Judged):
     def heading(self) -> list[str]:
         """The verdict: whether it conforms, to what, and the bugs."""
         request = f" like {self.like}" if self.like else ""
-        lines = [f"{'conforms' if self.conforms else 'deviates'}{request}", self._matched()]
+        if self.name != "unknown":
+            but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
+            matched = f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
+        else:
+            share = f"{math.floor(100.0 * self.match.agrees)}% of the tokens have its weight"
+            near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
+            matched = f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
+        lines = [f"{'conforms' if self.conforms else 'deviates'}{request}", matched]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         times = self.match.times if self.name != "unknown" else ""
         lines += [f"weights are those of the method times {times}"] if times else []
@@ -287,29 +294,17 @@ class LossReport(Judged):
         )
         lines += [f"measured: {kink}" for kink in self.kinks[:_KINKS]]
         lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
-        lines += self._biases() + ([f"no moments: {self.omitted}"] if self.omitted else [])
+        if self.bias:
+            same = all(row.same for row in self.bias)
+            beside = "those of the method are the same" if same else "in brackets those of the method"
+            first = "exact moments in the first update of a batch (pi_prox = pi), relative to the exact gradient"
+            lines += [f"{first}; {beside}:", *(row.line(not same) for row in self.bias)]
+            contains = "it contains the advantage's 1/N and the aggregator's scale"
+            lines.append(f"  bias at displacement 0 is not staleness: {contains}")
+        lines += [f"no moments: {self.omitted}"] if self.omitted else []
         rest = [each for each in self.unchecked if each not in self.uncompared]
         lines += [f"unchecked: {'; '.join(rest)}"] if rest else []
         return lines + ([f"methods not compared: {'; '.join(self.uncompared)}"] if self.uncompared else [])
-
-    def _matched(self) -> str:
-        if self.name != "unknown":
-            but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
-            return f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
-        share = f"{math.floor(100.0 * self.match.agrees)}% of the tokens have its weight"
-        near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
-        return f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
-
-    def _biases(self) -> list[str]:
-        if not self.bias:
-            return []
-        same = all(row.same for row in self.bias)
-        beside = "those of the method are the same" if same else "in brackets those of the method"
-        return [
-            f"exact moments in the first update of a batch (pi_prox = pi), relative to the exact gradient; {beside}:",
-            *(row.line(not same) for row in self.bias),
-            "  bias at displacement 0 is not staleness: it contains the advantage's 1/N and the aggregator's scale",
-        ]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.conformance._admission_laws import Law, Shadow
-from asyncsim.conformance._admission_runs import Rules
+from asyncsim.conformance._admission import Law, Rules, Shadow
 from asyncsim.conformance.controller import Hooks
 from asyncsim.live.actor import READY, Done, Order
 from asyncsim.systems._settings import Settings

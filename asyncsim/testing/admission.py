@@ -10,14 +10,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from asyncsim.base import checks
-from asyncsim.conformance._admission_laws import BASES, RESET, Law, Shadow, laws
-from asyncsim.conformance._admission_runs import CRASHES, HOOK_OF, Rules, Run, replayed, shortened, tickets_of
+from asyncsim.conformance import _admission as runs
 from asyncsim.conformance.controller import Controller, Names
 from asyncsim.conformance.reports import ConformanceError, Failure, Report
 
 RETURNS = ("publish", "dequeue", "reset")
 """When tickets of trained groups return: at the publish, at the dequeue, or at the publish in a count made anew."""
-_EVENTS = (*("submit", "accept", "accept", "consume", "consume", "publish", "publish"), *HOOK_OF, *CRASHES)
+_EVENTS = (*("submit", "accept", "accept", "consume", "consume", "publish", "publish"), *runs.HOOK_OF, *runs.CRASHES)
 """What may happen. What cannot happen is left out of a run, so what moves it on stands here more than once."""
 _LENGTH = 80
 
@@ -25,8 +24,8 @@ _LENGTH = 80
 class _Tickets:
     """A controller under one law, with every call of `conformance.Controller`."""
 
-    def __init__(self, law: Law, rules: Rules) -> None:
-        self._shadow, self._version, self._ready = Shadow(law, rules), 0, 0
+    def __init__(self, law: runs.Law, rules: runs.Rules) -> None:
+        self._shadow, self._version, self._ready = runs.Shadow(law, rules), 0, 0
 
     def capacity(self) -> int:
         return self._shadow.capacity()
@@ -80,7 +79,7 @@ class Admission:
     batches_per_publish: int
     losses: int | None
     returns: str
-    law: Law
+    law: runs.Law
     events: tuple[tuple[str, int], ...] = ()
     mistake: str = ""
 
@@ -91,10 +90,10 @@ class Admission:
         return {name: getattr(self, name) for name in names}
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> runs.Rules:
         """What `check_admission` asks of it."""
-        limit = tickets_of(self.batch_size, self.max_staleness, self.batches_per_publish)
-        return Rules(self.batch_size, self.batches_per_publish, limit, self.max_concurrent, self.losses, True)
+        limit = runs.tickets_of(self.batch_size, self.max_staleness, self.batches_per_publish)
+        return runs.Rules(self.batch_size, self.batches_per_publish, limit, self.max_concurrent, self.losses, True)
 
     def make(self) -> Controller:
         """A new controller."""
@@ -105,9 +104,9 @@ class Admission:
 
         `controller` makes a new one with these settings; `names` as in `check_admission`.
         """
-        found = replayed(Run(self.rules, controller, names or {}), list(self.events))
+        found = runs.replayed(runs.Run(self.rules, controller, names or {}), list(self.events))
         if found is not None:
-            run, broken = shortened(*found)
+            run, broken = runs.shortened(*found)
             failure = Failure(broken.rule, broken.message, broken.value, broken.bound, tuple(run.lines))
             raise ConformanceError(Report(False, 1, self.settings, failure=failure))
 
@@ -148,7 +147,7 @@ def _controllers(draw: Any, allowed: tuple[str, ...], most: int, staleness: int,
     # Tickets that return at the dequeue are eta M, which must be a batch at least.
     spare = draw(st.integers(batch if returns == "dequeue" else 0, staleness * batch * publish))
     concurrent = draw(st.none() | st.integers(1, 9))
-    law = Law(**{"publish": BASES[0], "dequeue": BASES[1], "reset": RESET}[returns])
+    law = runs.Law(**{"publish": runs.BASES[0], "dequeue": runs.BASES[1], "reset": runs.RESET}[returns])
     losses = spare if returns == "reset" else None
     # By a seed: the failing run is made short by `check`, whose rules know which events can be left out.
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
@@ -157,5 +156,5 @@ def _controllers(draw: Any, allowed: tuple[str, ...], most: int, staleness: int,
     right = Admission(batch, spare / (batch * publish), concurrent, publish, losses, returns, law, events)
     if not mistakes:
         return right
-    name, law = draw(st.sampled_from(laws(right.rules)))
+    name, law = draw(st.sampled_from(runs.laws(right.rules)))
     return replace(right, losses=None, law=law, mistake=name)

@@ -1,6 +1,6 @@
 """Admission as real systems write it, correctly: what the checks must pass and the event kernel must agree with."""
 
-from asyncsim.conformance._admission_runs import tickets_of
+from asyncsim.conformance._admission import tickets_of
 
 
 class _Running:

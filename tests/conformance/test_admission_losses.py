@@ -6,7 +6,7 @@ import pytest
 
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import check_admission
-from asyncsim.conformance._admission_runs import Rules, Run
+from asyncsim.conformance._admission import Rules, Run
 from tests.conformance import planted
 from tests.conformance.controllers import ResetAtPublish, TicketsAtPublish
 

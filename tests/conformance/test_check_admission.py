@@ -10,8 +10,7 @@ import pytest
 from asyncsim import conformance
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import ConformanceError, check_admission
-from asyncsim.conformance._admission_laws import BASES, MISTAKES, Law, Shadow, laws
-from asyncsim.conformance._admission_runs import Rules, Run, replayed
+from asyncsim.conformance._admission import BASES, MISTAKES, Law, Rules, Run, Shadow, laws, replayed
 from tests.conformance import planted
 from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 

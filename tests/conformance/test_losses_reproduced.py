@@ -10,7 +10,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.conformance import _loss_findings, check_loss
-from asyncsim.conformance._loss_denominators import RULES, Divisor
+from asyncsim.conformance._loss_parts import RULES, Divisor
 from asyncsim.conformance._loss_probes import EMPTIED, emptied, ordinary
 from asyncsim.conformance._loss_readings import BATCHES, NAMED, ROWS
 from tests.conformance import trainers

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.conformance import _metric_catalogue as catalogue
-from asyncsim.conformance import _metric_findings as findings
 from asyncsim.conformance import _metric_search as search
 from asyncsim.conformance import check_metric
-from asyncsim.conformance._metric_probes import View
+from asyncsim.conformance import metrics as findings
+from asyncsim.conformance._metric_catalogue import View
 from tests.conformance import written_metrics as written
 from tests.conformance.written_metrics import mean
 from tests.contracts.laboratory import step_with

@@ -11,7 +11,7 @@ from hypothesis import find, given, settings
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import Schedule
 from asyncsim.conformance import ConformanceError, check_admission
-from asyncsim.conformance._admission_runs import Run
+from asyncsim.conformance._admission import Run
 from asyncsim.schedules import replay
 from asyncsim.testing import controllers, logs, schedules, sources
 from asyncsim.testing.admission import RETURNS
