@@ -14,8 +14,6 @@ Each has --help, --json PATH and an exit status that a script can use:
 Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Evidence against claims over many runs: a file of p-values at fresh seeds, and the bets that they win or lose."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Options and arguments of the command line, each declared once: its type, its default, its help, what completes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple

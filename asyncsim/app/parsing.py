@@ -1,7 +1,5 @@
 """The parser of the command line: commands from declared options, shell completion, complaints in our own form."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import inspect

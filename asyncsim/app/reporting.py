@@ -1,7 +1,5 @@
 """A page of verdicts as one HTML file that needs nothing else, for a laptop and a phone; or as Markdown."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -3,8 +3,6 @@
 Also that the event kernel is being compiled: ten seconds without output look like a hang.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

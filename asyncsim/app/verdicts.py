@@ -1,7 +1,5 @@
 """What `asyncsim verify` does: measure claims, keep evidence, write the report, say what to do next."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """`verify`: run a claim's trial, compute the prediction of the theory, and compare the two."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -1,7 +1,5 @@
 """How a part was made: its function and the arguments, so that it can be written to a file and made again."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 import functools

@@ -1,7 +1,5 @@
 """Guards whose messages name the field, the value, the bound and the remedy."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import os

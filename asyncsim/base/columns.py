@@ -5,8 +5,6 @@ versions have to be in the order of `systems/MODEL.md`; counts have to add up. A
 occurs once, a length or a rate, cannot be detected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ every call where a kept file is damaged, and it would run machine code with flip
 stderr. Processes that need the same function at the same time wait for the one that compiles it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import sys

@@ -3,8 +3,6 @@
 Modules that a module reaches are found by reading it: nothing is imported.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

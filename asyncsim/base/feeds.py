@@ -1,7 +1,5 @@
 """Feeds: a schedule handed to the learning loop one batch at a time."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Files: written whole or not at all, never in place of a device or a link, and read within a stated size."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

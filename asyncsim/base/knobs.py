@@ -1,7 +1,5 @@
 """Numeric knobs: a number, or one number per replicate, so that a phase diagram is one program."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

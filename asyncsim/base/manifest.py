@@ -1,7 +1,5 @@
 """What a result was made with: versions, commit, hardware, time; nothing that names a person or a machine."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Measured numbers: one column of a CSV, JSON lines or Parquet file, named as `file.csv:column*factor`."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Memory: how much of it the process may take, and how arrays that are given back stay with it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The words of the project with their symbol, unit and meaning; axes, columns and docstrings take their labels here."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A place, module:name or file.py:name, is code. It runs where the user names it: 
 names it, it runs only if the user trusts that place.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util

@@ -10,8 +10,6 @@ class of the part's name, whose methods are several. What stands on the page aft
 checks each knob and makes a frozen dataclass; Arguments, Raises, Returns, Source and an example follow its docstring.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -6,8 +6,6 @@ objects are all plug-ins, each with a docstring. A new method, link, schedule, t
 factor or penalty is a few lines on a page.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import functools

@@ -1,7 +1,5 @@
 """Quantiles of the t distribution, and how many standard errors an interval reaches."""
 
-from __future__ import annotations
-
 import math
 
 from scipy import special

@@ -1,7 +1,5 @@
 """The compiled twin of `rng`: scalar functions to be called inside numba kernels, and array wrappers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small HTML tables by which notebooks show a trace, a spec, a verdict or an estimate; all text is escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import Any

@@ -3,8 +3,6 @@
 Nothing is imported: what a text names is found by reading, and what is found is read.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM, SIGHUP: what is under way ends where it can be kept, a second signal ends it at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A store of results: named files in a folder or a bucket, each there whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -4,8 +4,6 @@ Replicates that share one random schedule are not independent: their common sche
 schedules are random, the unit of every error bar here is the schedule realization, not the replicate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache

@@ -6,8 +6,6 @@ A sequence's reward is 1 when at least the fraction `success` of its tokens is t
 reward is that fraction itself.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Bit t of H is right with probability p_t = 1/(1 + e^{-m_t}); its margin m_t goes evenly from the first to the last bit.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -18,8 +18,6 @@ The two sides stay apart by what they may reach. A prediction reaches neither `s
 formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar

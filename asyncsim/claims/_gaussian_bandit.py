@@ -1,7 +1,5 @@
 """The stale Gaussian bandit: its point, and its stationary second moments by two routes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

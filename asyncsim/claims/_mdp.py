@@ -6,8 +6,6 @@ over all deterministic policies f. In the logits this is a softmax bandit: arm f
 log det(I - gamma P_f) and the reward J_f. Source: derived.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -6,8 +6,6 @@ Sentences are in our words, after the abstracts; `2609.20807/score-drift`, `2607
 2206.08307 after a summary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -13,8 +13,6 @@ give the same numbers, on the batches and among the right and wrong metrics of `
 each check returns.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

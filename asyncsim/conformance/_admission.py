@@ -4,8 +4,6 @@ In a run every event is reported, and every answer is compared with its bound. L
 answers over random runs without any rule.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Everything known that a loss may show: one small experiment for each, with its name, its kind and what to do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from functools import partial

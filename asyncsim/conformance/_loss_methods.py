@@ -1,7 +1,5 @@
 """Every method that can be compared with a loss, and what stands beside one: other anchors, masks, low caps."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import itertools

@@ -5,8 +5,6 @@ size, or a rule: other rows or tokens are counted, or parts are averaged. It is 
 every batch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

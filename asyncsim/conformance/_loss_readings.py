@@ -4,8 +4,6 @@ Constants are measured on single tokens: powers of the three policies in the wei
 the coefficient of a KL term inside the advantage, and what becomes of advantages.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

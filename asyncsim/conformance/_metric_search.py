@@ -1,7 +1,5 @@
 """A metric from outside: which argument is which, its number on a batch, and which metrics give the same numbers."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import math

@@ -4,8 +4,6 @@
 settings it needs; `trl` and `torchrl` take settings and ask the losses of those packages as they are installed.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import warnings

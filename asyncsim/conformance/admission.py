@@ -1,7 +1,5 @@
 """`check_admission`: random runs of an admission controller against the rules that bound staleness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

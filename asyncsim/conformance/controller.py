@@ -1,7 +1,5 @@
 """What an admission controller is asked and told, and how controllers with other method names are spoken to."""
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """`check_loss`: which method a loss from outside is, how biased it is, and which known mistakes it shows."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """`check_metric`: which diagnostic a function from outside computes, and which known mistakes it shows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

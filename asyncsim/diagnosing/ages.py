@@ -4,8 +4,6 @@ A distribution is tested by the shares of each staleness in stretches of consecu
 need not be independent. The warm-up, as long as the largest staleness, does not count.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 Axes: `U` recorded updates, `R` replicates, `n` runs that collapse, `m` others, whose times may be drawn several times.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping

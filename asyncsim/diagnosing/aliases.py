@@ -5,8 +5,6 @@ A quantity that is truncated, clamped or otherwise changed before it is averaged
 prediction for the plain one holds for it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

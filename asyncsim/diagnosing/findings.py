@@ -1,7 +1,5 @@
 """Findings: what was measured, what a claim predicts, and the verdict after Holm's correction over all questions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -6,8 +6,6 @@ energy, which the cosine h of two halves of a batch gives as S = 2 h / (1 + h). 
 curvature, whatever S is.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ v(s) is the variance of a token's log ratio at staleness s. Engines that differ 
 weights' movement adds v_1 ((1 - f) s + f s^2) to it, f the share of v_1 that is drift. Axes: `U` steps, `S` levels.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`predict`: whether a signal told before collapse which runs would collapse, from traces or logs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

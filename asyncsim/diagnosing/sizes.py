@@ -3,8 +3,6 @@
 Also values that no correct metric can have, each with the mistake that makes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Axes: `U` logged steps, `K` tokens.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import itertools

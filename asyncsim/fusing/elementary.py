@@ -4,8 +4,6 @@ Each agrees with the C library to about one unit in the last place, infinities, 
 call works on one number; these work on the numbers of eight replicates.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A value of a graph is a list of lanes, one for each of its numbers, and a lane i
 numbers out anew, joining them and summing along an axis move nothing, and eight replicates cost what one does.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A recorded function as machine code, and calling it."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import threading

@@ -3,8 +3,6 @@
 What each lane gets is the same as where all lanes are written out, in the same order, to the bit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 

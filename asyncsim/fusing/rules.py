@@ -1,7 +1,5 @@
 """What each operation of torch becomes in a graph."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

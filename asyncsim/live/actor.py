@@ -1,7 +1,5 @@
 """An actor: a process that generates groups under the weights on the board and stamps what it sees."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import signal

@@ -1,7 +1,5 @@
 """The desk between actors and learner: which groups may start, which are ready, and the log of every stamp."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -3,8 +3,6 @@
 They are processes started here, or tasks of Ray on this machine: the same code, board and pipes.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket

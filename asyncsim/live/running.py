@@ -1,7 +1,5 @@
 """`run`: a spec trained by processes that really are asynchronous; `predicted`: what the event model says of it."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

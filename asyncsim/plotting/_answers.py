@@ -4,8 +4,6 @@ A sweep over one knob of a system shows what it costs at each value. A compariso
 mean curves, and the interval of each difference against replicates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

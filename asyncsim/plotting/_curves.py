@@ -3,8 +3,6 @@
 In a report they are SVG inside its page: a kilobyte or two each, in the page's font and colors.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

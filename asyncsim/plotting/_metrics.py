@@ -1,7 +1,5 @@
 """Panels of a trace and of a schedule, means against updates with intervals; `points` that a reader has measured."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence

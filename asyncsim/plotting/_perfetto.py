@@ -6,8 +6,6 @@ Counters show groups in generation and waiting, and the staleness of each batch.
 second of the trace.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

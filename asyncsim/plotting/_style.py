@@ -1,7 +1,5 @@
 """One look for every figure: sizes, one color per concept, and files whose bytes depend on the drawing alone."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

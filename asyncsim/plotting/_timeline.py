@@ -1,7 +1,5 @@
 """A timeline: one box a sample, colored by its staleness when trained; below them the ages in every trained batch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A verdict: measured on predicted against the one parameter that varies, else deviations in units of the effect."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence

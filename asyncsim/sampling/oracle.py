@@ -5,8 +5,6 @@ along the replicate axis with its probability and averages the method's own outp
 samples.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Minibatches: a batch cut into parts, in an order of its own for every epoch and replicate."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass

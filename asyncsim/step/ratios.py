@@ -5,8 +5,6 @@ Masses have total 1 over all axes but the first (1/n each for n samples). A stat
 ratio of NaN or +inf is NaN, so that code acting on it can fail closed. A log ratio of -inf is a weight of 0.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """One update as everything reads it: data, how probable it is under three policies, and what a method makes of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

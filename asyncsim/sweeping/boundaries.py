@@ -1,7 +1,5 @@
 """`boundary`: the value of a knob from which on most replicates fail, by bisection, with an interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The settings of a sweep: structures that are built one after another, and knobs that ride as replicates."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import itertools

@@ -3,8 +3,6 @@
 What a unit is told is JSON, so that a process on another machine can do it. What it finds is one file of the store.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Iterable, Mapping

@@ -11,8 +11,6 @@ Strategies for hypothesis are drawn in tests of one's own:
 - `logs()`, rows of a trainer's log, right or planted wrong.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

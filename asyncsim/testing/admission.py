@@ -1,7 +1,5 @@
 """Admission controllers with drawn settings: laws of tickets that bound staleness, or that have a known mistake."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

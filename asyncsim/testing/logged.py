@@ -1,7 +1,5 @@
 """Rows of a trainer's log, right or with a planted contradiction."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

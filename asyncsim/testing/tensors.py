@@ -1,7 +1,5 @@
 """Batches as a trainer's loss takes them, and methods of this package as such losses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which version generates which token: imposed laws, and small systems of events."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from typing import Any

@@ -3,8 +3,6 @@
 A part is tested where a smaller one would have been exceeded.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

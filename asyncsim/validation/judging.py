@@ -1,7 +1,5 @@
 """One measured number beside its prediction."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """How often a comparison errs: p-values, the rate of missed deviations, and the sample size that keeps it low."""
 
-from __future__ import annotations
-
 import math
 
 from scipy import special

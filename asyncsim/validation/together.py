@@ -1,7 +1,5 @@
 """Many claims at once: Holm's correction over a page, and bets against a claim that may be judged after every run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

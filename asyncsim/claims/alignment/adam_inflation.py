@@ -12,8 +12,6 @@ noise, eps 0, beta2 -> 1; behind Adam beta1 = 0, since momentum aligns steps by 
 the moments from explicit matrices. Source: derived; arXiv 2604.22407 for 1/(1 - alpha).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ prompt, at most 2^20 sequences. Second route: complex steps through means over b
 E_mu[A log pi], the drift that of E_mu[A] E_mu[log pi], without a score. Source: elementary; use arXiv 2609.20807.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ Theta. Domain: one mode, white noise, stationary, a below the boundary. Second r
 + 1. Source: derived; the continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, lab

@@ -7,8 +7,6 @@ later time, while g_{t+tau+1} is taken at x_{t+1} = x_t - step g_t. Domain: symm
 stationary, white noise. Second route: Lyapunov equation of each mode. Source: derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

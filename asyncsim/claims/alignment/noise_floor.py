@@ -6,8 +6,6 @@ density proportional to (1 - c^2)^{(d-3)/2}. Domain: independent, isotropic, no 
 route: quadrature over the angle, weight sin^{d-2}. Source: elementary.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

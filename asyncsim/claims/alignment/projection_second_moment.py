@@ -13,8 +13,6 @@ large: projection compares with a gradient that is one update older, which advan
 of arXiv 2603.01501.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

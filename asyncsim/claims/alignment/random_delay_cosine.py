@@ -8,8 +8,6 @@ g_{t+k} = curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), 
 corr_1 its -a sigma^2 p_0. Source: derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ their noises once. Domain: one mode, white noise, stationary, s a < 2. Second ro
 published) iterate, solved around one cycle. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -8,8 +8,6 @@ independent batches of isotropic normal noise, d >= 2. Second route: pairs of sa
 over length and angle. Source: elementary.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Descent on a quadratic from a distance: what points of its bounds have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

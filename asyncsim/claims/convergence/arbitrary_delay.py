@@ -13,8 +13,6 @@ would allow a term 81 percent lower. So no test here can show whether that term 
 Source: derived; form of arXiv 2206.08307.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

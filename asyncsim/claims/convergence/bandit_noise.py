@@ -8,8 +8,6 @@ penalty. Second route: E<h, h'> over all choices of four arms, by how many sampl
 decomposition of U-statistics.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._bandit import arm_rewards, softmax

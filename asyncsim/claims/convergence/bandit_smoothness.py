@@ -8,8 +8,6 @@ largest eigenvalue of the Hessian from its covariance form. It is taken along al
 and at drawn ones. Source: derived; arXiv 2005.06392 has 5/2 for rewards in [0, 1], thirteen times as much.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

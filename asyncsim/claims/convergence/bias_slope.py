@@ -8,8 +8,6 @@ mean and variance carried update by update. Source: arXiv 2607.01083 for the O(s
 derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ step condition, noise of variance at most noise^2. Second route: the impulse res
 update by update, against moments of a covariance recursion. Source: elementary.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

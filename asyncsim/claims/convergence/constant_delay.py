@@ -11,8 +11,6 @@ quadratics, learning rates, starts and lengths reached 0.944 of the bound at sta
 compare arXiv 1909.05350.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -10,8 +10,6 @@ arm, noiseless, group baselines without ratio. Second route: the fixed point of 
 derived; arXiv 2005.06392 has bounds of the order 1/t.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, lab, named, sim

@@ -12,8 +12,6 @@ factor 41.6/(S (1 - gamma)^2). Domain: endless episodes. Second route: maximizat
 policy by policy iteration. Source: derived; arXiv 2005.06392 for 8/(1 - gamma)^3.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ W_f J_f with W_f ~ prod_s pi(f_s|s) det(I - gamma P_f), differentiated as a soft
 (policy gradient theorem); the bandit is derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -13,8 +13,6 @@ route: sums over steps. Domain: endless episodes; where one may end, the end cou
 the second form is in the proof of arXiv 1502.05477, theorem 1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab

@@ -9,8 +9,6 @@ quadratic of one dimension, no noise. Second route: the path's crossing; Newton'
 the two-constraint rule arXiv 2607.01083.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

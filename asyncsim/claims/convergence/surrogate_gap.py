@@ -13,8 +13,6 @@ over steps. Source: arXiv 1502.05477, theorem 1 and its proof; 1705.10528 for th
 derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim

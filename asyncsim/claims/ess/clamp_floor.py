@@ -6,8 +6,6 @@ both sides, C >= 1 (a clamp from above alone has no floor). Second route: minimi
 third weight free in between. As an upper bound it is one on N/ESS. Source: Kantorovich inequality.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -11,8 +11,6 @@ fixed rewards, a variance on policy that is not 0. Second route: half the mean s
 derived; Kong 1992 has it as an approximation.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._bandit import Arms, arm_rewards, score_norm_squared, softmax

@@ -6,8 +6,6 @@ by O(1/N)). Second route: the ratio exp(2 lse(l) - lse(2 l)) of the log weights,
 probability. Source: Kong, University of Chicago technical report 348 (1992).
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -8,8 +8,6 @@ it is right to 0.2 percent. Domain: that of the bandit, tau >= 1. Second route: 
 system, and quadrature over Delta. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

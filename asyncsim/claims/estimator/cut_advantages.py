@@ -9,8 +9,6 @@ group. Parts of every group see all groups, and have factor 1. Derivation: the o
 dealt without replacement. Domain: small steps, no ratio. Second route: every choice of p groups. Source: derived.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

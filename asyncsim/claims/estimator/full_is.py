@@ -5,8 +5,6 @@ score identity. Domain: softmax tokens of full support, at most 2^20 sequences. 
 J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance sampling).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims import _bandit, lab

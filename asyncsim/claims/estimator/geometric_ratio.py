@@ -11,8 +11,6 @@ most 2^20 sequences. Second route: enumeration for means, and for the band a rec
 Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 

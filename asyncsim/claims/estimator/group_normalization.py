@@ -11,8 +11,6 @@ Domain: one prompt, on-policy, Bernoulli arms, 0 < p < 1. Second route: both con
 Source: derived; leave-one-out 2402.14740, standard deviation 2402.03300, MaxRL 2602.02710.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import binom
 

@@ -10,8 +10,6 @@ of full support, gradients that vary, at most 2^20 sequences. Second route: devi
 J by a complex step through a recursion in the first. Source: elementary; 1/ESS as an approximation Kong 1992.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._bandit import PaidSequencePair, exact_gradient, share_that_pays

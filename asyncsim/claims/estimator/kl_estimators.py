@@ -12,8 +12,6 @@ score = 0. Domain: softmax tokens of full support, policies that differ, at most
 over rows; second: enumeration. Source: Schulman 2020, "Approximating KL divergence", for values; gradients derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -12,8 +12,6 @@ not change: data of one published version, one batch. Second route: covariances 
 minibatches, summed. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import asyncsim as sim

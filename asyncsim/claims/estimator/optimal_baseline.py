@@ -8,8 +8,6 @@ route: the variance by enumeration at three baselines and the vertex of the para
 2602.17616 for the quotient; the truncated form is derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._bandit import PolicyPair, score_norm_squared

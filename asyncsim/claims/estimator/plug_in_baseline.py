@@ -11,8 +11,6 @@ batches. Second: counts of arms, in the coefficient form above; for leave-one-ou
 Source: derived; 2602.17616 for the plug-in optimal baseline.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -12,8 +12,6 @@ ratio within 1e-9 of a bound. Second route: complex step through that objective,
 1707.06347, equation 7; 1912.09729 for the dual clip.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

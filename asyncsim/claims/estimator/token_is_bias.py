@@ -11,8 +11,6 @@ bias in the distance. Source: derived; 2607.01083 is said to state a bias linear
 read.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims import _bandit, lab

@@ -6,8 +6,6 @@ bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeratio
 J. Source: elementary.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._bandit import PaidSequencePair, exact_gradient

@@ -1,7 +1,5 @@
 """The stale Gaussian bandit through the loop, from its target on."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decision processes of a point as tasks, whose episodes are long enough for the discount to hide their end."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

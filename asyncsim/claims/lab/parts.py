@@ -1,7 +1,5 @@
 """Parts of the product that claims name."""
 
-from __future__ import annotations
-
 import torch
 from scipy.special import softmax as probabilities
 from torch import Tensor

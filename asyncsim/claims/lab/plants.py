@@ -1,7 +1,5 @@
 """Defects to plant and instruments to measure with: wrappers of product components, never edits of them."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Projection measured through the loop: gradients of a constant mean, and one mode far from its minimum."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any

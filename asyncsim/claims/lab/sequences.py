@@ -1,7 +1,5 @@
 """Points of the claims on sequences, and exact gradients on the token bandit, through the oracle."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

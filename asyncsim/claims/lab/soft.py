@@ -1,7 +1,5 @@
 """Regularized softmax bandits run from next to their optimum, which the product finds itself, through the loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ratios of many pairs of policies, ratios with a power-law tail, and wrong statistics of effective samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

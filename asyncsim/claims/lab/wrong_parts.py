@@ -1,7 +1,5 @@
 """Parts of the product with a mistake inside, which claims plant."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A bandit whose data stay those of one behavior policy, and the projection onto the simplex."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.base.declared import Vector

@@ -7,8 +7,6 @@ ranges over the simplex. Domain: full support, one softmax, plain gradient (not 
 flow itself, by implicit Euler with steps that double, to time 3e13. Source: arXiv 2506.20520 (method); limit derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wrightomega

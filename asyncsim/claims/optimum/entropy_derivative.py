@@ -8,8 +8,6 @@ Domain: one softmax, every sample counted. Second route: complex-step derivative
 E_mu[(r - mu . r) log pi], and along pi e^{step r}. Source: derived; quoted form arXiv 2510.18927.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

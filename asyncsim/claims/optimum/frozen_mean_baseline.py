@@ -8,8 +8,6 @@ complex-step gradient of E_mu[(r - V_mu) log pi] away from the start, and the pr
 as V rises to V_mu. Source: derived.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._bandit import complex_gradient, softmax

@@ -9,8 +9,6 @@ arm above 1e-6 at the optimum. Second route: pi* by linear equations, complex-st
 policies, radius of the companion matrix. Source: arXiv 2503.18929 (method); derived.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

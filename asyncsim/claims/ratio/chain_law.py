@@ -7,8 +7,6 @@ inside the law and off its atoms. Second route: all values of each half of the c
 textbook.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.claims._chain import Chains, bits, log_ratios, probabilities

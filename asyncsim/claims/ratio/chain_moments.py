@@ -6,8 +6,6 @@ every bit, (pi - mu)^2 / (mu (1 - mu)), and the Hellinger affinity of every bit,
 for the product; Kong 1992 for the effective sample size.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ int_0^1 w^u du grows with w. Domain: ratios of mean 1, R up to 1000. Second rout
 that integral by quadrature at every weight of a grid. Source: derived; arXiv 2510.01161 has R^2 for c(R).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

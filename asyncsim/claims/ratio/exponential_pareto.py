@@ -9,8 +9,6 @@ calibrated. Derivation: the ratio of both densities is an exponential of x. Doma
 route: quadrature over x of both densities. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

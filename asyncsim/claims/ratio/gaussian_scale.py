@@ -9,8 +9,6 @@ equal means, 0 < rho < 1, levels above the least ratio rho^{D/2}. Second route: 
 mean of both densities. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

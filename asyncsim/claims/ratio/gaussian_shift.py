@@ -6,8 +6,6 @@ in several dimensions); e^{shift^2} must be a double. Second route: quadrature o
 with the quantile found as a root. Source: textbook.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -11,8 +11,6 @@ Second route: both transforms by quadrature over the weights, along a ray of the
 An Introduction to Probability Theory II, for the limits.
 """
 
-from __future__ import annotations
-
 import cmath
 import math
 

@@ -10,8 +10,6 @@ softmax row for all tokens, one context. Second route: the largest value over th
 how many of the group are of one arm. Source: derived; Kantorovich's inequality.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ row 1 + a after token a. At most 4096 tokens, E W^2 below 1e12. Second route: th
 M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

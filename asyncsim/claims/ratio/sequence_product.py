@@ -6,8 +6,6 @@ token b. Derivation: sum W^2 mu over sequences and factor from the last token ba
 full support, at most 2^20 sequences (the second route enumerates them). Source: arXiv 1511.01437 for the product.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -10,8 +10,6 @@ not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sa
 of the sum of ratios. Source: derived; the bound is that of arXiv 2510.01161.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
