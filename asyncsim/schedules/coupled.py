@@ -79,12 +79,12 @@ class Coupled(Source):
 
     def feed(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0
-    ) -> SteppedFeed:
+    ) -> _SteppedFeed:
         """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
-        return SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
+        return _SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
 
 
-class SteppedFeed:
+class _SteppedFeed:
     """M realizations, each advanced until the wanted batch starts training; all starts request lengths together.
 
     Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order.

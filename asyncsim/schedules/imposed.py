@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -146,7 +145,7 @@ def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Impose
     >>> frozen().schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    return Imposed("frozen", {}, partial(_behind, math.inf), groups_per_batch, batches_per_publish)
+    return Imposed("frozen", {}, _first, groups_per_batch, batches_per_publish)
 
 
 def random(
@@ -267,7 +266,11 @@ def _read(record: Any) -> tuple[str, np.ndarray]:
     return "numbers", numbers
 
 
-def _behind(staleness: float, request: Request) -> np.ndarray:
+def _first(request: Request) -> np.ndarray:
+    return np.zeros_like(request.train_version)[:, None, None]
+
+
+def _behind(staleness: int, request: Request) -> np.ndarray:
     return np.maximum(request.train_version - staleness, 0)[:, None, None]
 
 

@@ -127,7 +127,7 @@ class TabularTask(Task):
     prompts: int
     _: KW_ONLY
     rewards: str = "fixed"
-    deviation: float = 0.0
+    deviation: float = 1.0
     kl_coef: float = 0.0
     reference: tuple[tuple[float, ...], ...] | None = None
     kl_at: str = "behavior"

@@ -218,7 +218,7 @@ def test_a_digest_follows_the_code_of_trial_and_formula_and_what_they_run_not_it
     )
     changes = {
         "docstring": (own, '"""', '"""Other words. '),
-        "a number of the trial": (own, "_ROUNDING = 1e-10", "_ROUNDING = 1e-9"),
+        "a number of the trial": (own, "800.0, 1e-8, 1e-10", "800.0, 1e-8, 1e-9"),
         "what it imports": ("asyncsim.claims._trial", "FALSE_FAIL, FALSE_PASS = 1e-3", "FALSE_FAIL, FALSE_PASS = 1e-4"),
         "what it does not reach": ("asyncsim.systems.families", "return", "assert True; return"),
     }

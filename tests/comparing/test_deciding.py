@@ -95,7 +95,7 @@ def words(case, bank, difference, smallest, monkeypatch, repetitions, planned=No
     drawn = Drawn(moved, specs.values())
     monkeypatch.setattr(deciding, "together", lambda runs, site: [drawn(*each) for each in runs])
     if planned is not None:
-        monkeypatch.setattr(deciding.statistics, "difference", planned)
+        monkeypatch.setattr(deciding.intervals, "difference", planned)
     plain = Reading(reading.metric)
     # Moved numbers leave the range of a return: the bounds widen with them.
     wide = (float(moved.min()), float(moved.max()))
@@ -146,7 +146,7 @@ def test_fixed_intervals_give_wrong_words_too_often(banks, monkeypatch):
 
     def fixed(statistic, kind, a, b, bounds, looks, alpha):
         mean = uncertainty.between(a - b[: len(a)])
-        interval = deciding.statistics.intervals.around(mean, 1, alpha)
+        interval = deciding.intervals.around(mean, 1, alpha)
         return mean.value, interval, interval, 0.0
 
     bank = banks["bandit"]

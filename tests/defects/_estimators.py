@@ -10,6 +10,7 @@ import torch
 from asyncsim.advantages import _advantage
 from asyncsim.advantages.baselines import GroupStd
 from asyncsim.advantages.optimal import Otb
+from asyncsim.factors import _factor
 from asyncsim.factors._factor import Band
 from asyncsim.methods import _adaptive, _method, _weights
 from asyncsim.methods._adaptive import Adaptive, Parts
@@ -211,15 +212,9 @@ def pooled():
     "tests/methods/test_factors.py::test_bounds_act_on_the_ratio_and_not_on_its_inverse",
 )  # fmt: skip
 def inverse_bounds():
-    right = Band.keep
-
-    def keep(self, seen, advantage):
-        value = self.value
-        object.__setattr__(self, "value", lambda *given: -value(*given))
-        try:
-            return right(self, seen, advantage)
-        finally:
-            object.__delattr__(self, "value")
+    def keep(self, step, advantage):
+        value = -_factor.at_level(step, _factor.log_ratio(step, self.ratio), self.level)
+        return (value >= _factor.log_bound(self.low)) & (value <= _factor.log_bound(self.high))
 
     return [(Band, "keep", keep)]
 

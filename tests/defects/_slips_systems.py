@@ -119,8 +119,8 @@ slip(182, "schedules", "random: staleness looked up one class too low", f"{H}.im
      "np.maximum(np.searchsorted(cumulative, stream.uniform(realization, unit), side=\"right\") - 1, 0)",
      killer="schedules/test_imposed.py"
      "::test_random_staleness_has_its_law_and_its_sharing[update]")  # fmt: skip
-slip(183, "schedules", "frozen: weights are renewed", f"{H}.imposed:frozen",
-     "math.inf", "0",
+slip(183, "schedules", "frozen: weights are renewed", f"{H}.imposed:_first",
+     "np.zeros_like(request.train_version)", "request.train_version",
      killer="schedules/test_imposed.py::test_sawtooth_and_frozen")  # fmt: skip
 slip(184, "schedules", "replay: offset of stamps forgotten", f"{H}._log_versions:Units.stamps",
      "np.where(known, values + offset, 0)", "np.where(known, values, 0)",

@@ -17,6 +17,8 @@ its neutral step found by root finding, that of two updates by its spectral radi
 is integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -10,6 +10,8 @@ Second route: every composition of the batch with its multinomial probability, w
 takes the same transforms along a ray of the complex plane. Source: derived; Kong 1992 for the statistic.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 

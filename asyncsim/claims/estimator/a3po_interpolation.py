@@ -10,6 +10,8 @@ their normalizers. Domain: one softmax, a straight path of logits, d >= 2 (at 1 
 other paths it is an approximation. Second route: the snapshot's own log-probs. Source: 2512.06547.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

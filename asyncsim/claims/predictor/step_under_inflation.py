@@ -10,6 +10,8 @@ fresh gradients; v of Adam known, beta_2 near 1. Second route: root finding, and
 Source: derived; the square root 2602.17616.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any

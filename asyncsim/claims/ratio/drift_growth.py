@@ -15,6 +15,8 @@ at most 2500 compositions of a group (the second route enumerates them, in pairs
 which has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from typing import Any

@@ -13,6 +13,8 @@ Domain: independent tokens of one row, N -> infinity; noise in logits drawn for 
 route: Gauss quadrature over the noise of every action. Source: derived.
 """
 
+from __future__ import annotations
+
 import math
 from functools import partial
 

@@ -8,6 +8,8 @@ differ. Second route: the cumulant function lse(p theta + (1 - p) phi) of the lo
 Source: textbook; Bhatia and Davis, American Mathematical Monthly 107 (2000), for the bound.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -12,6 +12,8 @@ That estimate has no known law at finite m: its standard deviation nears (1 + k)
 at N = 256. So it is tested beside its formula, and no part of this claim.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

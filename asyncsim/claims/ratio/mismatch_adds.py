@@ -13,6 +13,8 @@ Delta theta). Domain: tokens that are equal or have a row for each position; (2 
 sequence with every sign of noise of two values. Source: derived.
 """
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

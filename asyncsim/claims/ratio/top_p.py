@@ -9,6 +9,8 @@ at least one action is cut; no sum of probabilities within 1e-9 of `top_p`; at m
 sequence, with K as the largest level set that holds enough. Source: elementary.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

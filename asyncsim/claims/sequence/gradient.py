@@ -6,6 +6,8 @@ p_t P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, ma
 gradient above 1e-9. Second route: complex step through the law of K. Source: textbook (score identity).
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

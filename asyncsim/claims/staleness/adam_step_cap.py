@@ -8,6 +8,8 @@ gradient after zeros and no bound. Domain: eps = 0, beta1^2 < beta2, gradients t
 the algorithm run on that sequence. Source: derived; the quoted value is in arXiv 1412.6980, section 2.1.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
