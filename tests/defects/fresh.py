@@ -89,7 +89,8 @@ def candidates(slip: Mutant, known: dict[str, dict[str, Any]]) -> list[str]:
     inner = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef | ast.Lambda)]
     inside = any(each.body[0].lineno <= slip.line <= each.end_lineno for each in inner if isinstance(each.body, list))
     # A program that was compiled before is not written again here, but is in a copy with other sources.
-    compiled = any(word in source for word in ("numba", "compiling")) or slip.file.startswith("asyncsim/fusing/")
+    compiled = any(word in source for word in ("numba", "compiling"))
+    compiled |= slip.file.startswith(("asyncsim/fusing/", "asyncsim/systems/_"))
     return order if compiled or not inside else ran
 
 
