@@ -55,15 +55,12 @@ def report(tmp_path_factory):
         predictions[name] = claim.predict
     path = tmp_path_factory.mktemp("report") / "report.html"
     references = {name: claims.claim(name).reference for name in predictions}
-    # As many planted defects as are known, each seen by a claim or two; and a claim that is violated.
-    test = "contracts/test_something.py::test_that_sees_it"
-    planted = [
-        {"number": k, "component": f"part {k % 20}", "defect": 8 * "words ", "claims": [*predictions][k % 50 :][:2]}
-        for k in range(125)
-    ]
+    # As many faults as are drawn by chance, each seen by a claim; and a claim that is violated.
+    about = {"file": "asyncsim/a.py", "text": 8 * "words ", "change": "+ -> -", "running": 2, "raised": []}
+    drawn = [about | {"line": k, "claims": [[*predictions][k]]} for k in range(40)]
     verdicts[0] = dataclasses.replace(verdicts[0], verdict="violated", p=0.0)
     bets = {name: Evidence("0.1.0", "x", (Run(0, 0.5, 0.9),), len(verdicts)) for name in predictions}
-    whole = Page(verdicts, {"seed": 0}, None, bets, {"rows": [row | {"test": test} for row in planted]})
+    whole = Page(verdicts, {"seed": 0}, None, bets, {"rows": drawn})
     return reporting.write_page(whole, path, reporting.TITLE, references, predictions)
 
 
