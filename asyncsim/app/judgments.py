@@ -141,7 +141,7 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
     broken = sum(bool(row["raised"] and not row["claims"]) for row in rows)
     low, high = (100.0 * end for end in stats.binomtest(seen, len(rows)).proportion_ci(method="wilson"))
     return (
-        f"Of {len(rows)} small faults at places drawn by chance from the whole package, claims may run {run}. "
+        f"Of {len(rows)} small faults at places drawn by chance outside of the claims, claims may run {run}. "
         f"They contradict {seen}, and {broken} more break a measurement off. "
         f"Expect a claim to be violated by {low:.0f} to {high:.0f} % of new faults; tests look for the others."
     )

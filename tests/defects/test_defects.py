@@ -41,7 +41,7 @@ def test_the_table_is_that_of_the_plants():
 
 
 @pytest.mark.committed
-def test_faults_drawn_by_chance_are_those_of_their_commit():
+def test_faults_drawn_by_chance_are_all_there_and_claims_that_see_them_exist():
     """As many as are drawn, none of them proven to change nothing, each with the claim that sees it."""
     rows = json.loads(fresh.COVERAGE.read_text(encoding="utf-8"))["rows"]
     assert len(rows) == fresh.SLIPS == len({(row["file"], row["line"], row["change"]) for row in rows})
