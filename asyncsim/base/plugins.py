@@ -7,6 +7,7 @@ factor or penalty is a few lines on a page.
 """
 
 import ast
+import dataclasses
 import difflib
 import functools
 import importlib
@@ -171,6 +172,16 @@ def name_of(part: Any) -> str:
     if package.startswith("asyncsim.") and not module.startswith("_") and module in summaries(package):
         return module
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(part).__name__).lower()
+
+
+def own(part: Any) -> bool:
+    """Whether a part and all that it calls are the package's: planted defects and users' functions may do anything."""
+    if isinstance(part, functools.partial):
+        return own(part.func)
+    kind = part if inspect.isfunction(part) else type(part)
+    inside = [value for value in vars(part).values() if callable(value)] if dataclasses.is_dataclass(part) else []
+    package, _, rest = kind.__module__.partition(".")
+    return package == "asyncsim" and rest.partition(".")[0] in PARTS and all(map(own, inside))
 
 
 class Namespace(ModuleType):

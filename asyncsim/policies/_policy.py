@@ -37,6 +37,20 @@ class Act(NamedTuple):
     outputs: Outputs
 
 
+class Walk(NamedTuple):
+    """Columns `[R, G, N, T]` of whole trajectories.
+
+    `cell`: which one of the policy's table each token reads; `full`: whether none ends before the horizon.
+    """
+
+    state: Tensor
+    action: Tensor
+    mask: Tensor
+    outputs: Outputs
+    cell: Tensor
+    full: bool
+
+
 class Keys(NamedTuple):
     """What the noise of an engine is keyed by: the run's seed, global numbers of replicates `[R]`, and a version."""
 
@@ -120,6 +134,13 @@ class Policy:
     ) -> Act:
         """The actions of one token position from keyed draws, at least for rows that are `active` (None: all)."""
         raise NotImplementedError
+
+    def walk(self, view: View, following: np.ndarray, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
+        """All tokens of trajectories at once, as `act` and a task with a table of next states would give one by one.
+
+        `following` int64 `[S, A]`, -1 behind the last token; `state` `[R, G, N]`, the first. None where it cannot.
+        """
+        return None
 
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
         """Note a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.

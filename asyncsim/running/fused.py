@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, compiling, knobs
+from asyncsim.base import checks, compiling, knobs, plugins
 from asyncsim.diagnostics._diagnostic import Recorder
 from asyncsim.fusing.graph import Unfit
 from asyncsim.fusing.program import Program
@@ -34,10 +33,11 @@ OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
 """Fields of a batch that differ from batch to batch and are no tensors of the replicates."""
 AGE = ("batch", "age")
 """Where a program is told how stale tokens are; that is made only for programs that read it."""
-FOLDERS = ("advantages", "diagnostics", "factors", "methods", "penalties", "policies", "tasks", "updates")
-"""Where parts stand that do nothing but what their tensors say; planted defects and users' functions may."""
 UPDATES = 1000
 """Updates of a run from which a program is made: fewer take less time than making it."""
+
+UNROLLED = 64
+"""Tokens up to which a program draws trajectories, since it writes each of them out; see `Policy.walk`."""
 
 
 def pays(spec: Any) -> bool:
@@ -51,13 +51,20 @@ def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any
     """The updater of a spec from where a block stands, as a program where that pays."""
     # A block that was on tensors when it was left stays there.
     left = at.batch > 0 and at.weights is None
-    fits = pays(spec) and not left and updater.method.at == "current" and all(map(_own, _parts(updater)))
+    fits = pays(spec) and not left and updater.method.at == "current" and all(map(plugins.own, _parts(updater)))
     return Fused(updater, recorder, spec.rounds) if fits else updater
 
 
 def sampling(spec: Any, source: Any) -> None:
     """Let a source draw by a program where that pays."""
-    if pays(spec) and isinstance(source, Late) and spec.sampling == "monte_carlo" and _own(source.sampler.task):
+    short = spec.task.horizon <= UNROLLED
+    if (
+        short
+        and pays(spec)
+        and isinstance(source, Late)
+        and spec.sampling == "monte_carlo"
+        and plugins.own(source.sampler.task)
+    ):
         source.sample = FusedSampling()
 
 
@@ -253,7 +260,7 @@ def _told(fields: dict[str, Any]) -> Batch:
 def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Metrics that a program can compute with the update."""
     for metric in recorder.metrics:
-        if metric.enumerates or not _own(metric.measure):
+        if metric.enumerates or not plugins.own(metric.measure):
             continue
         try:
             yield metric.name, recorder.masked(metric.at(step), alive)
@@ -266,13 +273,3 @@ def _parts(updater: Updater) -> Iterator[Any]:
     method = updater.method
     yield from (updater.task, updater.policy, method, method.advantage, method.weight)
     yield from (*method.factors, *method.penalties, *updater.update.links)
-
-
-def _own(part: Any) -> bool:
-    """Whether a part is the package's: others may do anything while they run."""
-    if isinstance(part, partial):
-        return _own(part.func)
-    kind = part if isinstance(part, FunctionType) else type(part)
-    inside = [value for value in vars(part).values() if callable(value)] if dataclasses.is_dataclass(part) else []
-    package, _, rest = kind.__module__.partition(".")
-    return package == "asyncsim" and rest.partition(".")[0] in FOLDERS and all(map(_own, inside))

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, rng
-from asyncsim.fusing.tape import none
-from asyncsim.policies._policy import Act, Keys, Policy
+from asyncsim.base import checks, plugins, rng
+from asyncsim.fusing.tape import none, recording
+from asyncsim.policies._policy import Act, Keys, Policy, Walk
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, tensor
+from asyncsim.tasks._tabular import TabularTask
 from asyncsim.tasks._task import Outcomes, Task, Turn
 
 COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")
@@ -84,6 +85,19 @@ class Sampler:
     def outcomes(self) -> Outcomes:
         """Outcomes of every prompt, listed once for all batches."""
         return self.task.outcomes(torch.arange(self.task.prompts))
+
+    @cached_property
+    def following(self) -> np.ndarray | None:
+        """Next state after every action in every state, int64 `[S, A]` (-1: the end), of a task that says so."""
+        task, policy = self.task, self.policy
+        if not isinstance(task, TabularTask) or not (plugins.own(task) and plugins.own(policy)):
+            return None
+        # A single token is drawn as fast by itself.
+        if task.pays or task.tools or not task.followed or task.horizon == 1:
+            return None
+        cells = torch.arange(task.rows * task.actions).reshape(1, task.rows, task.actions)
+        turn = task.step(cells // task.actions, cells % task.actions, 0, None)
+        return torch.where(turn.going, turn.state, -1)[0].numpy()
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
@@ -200,6 +214,10 @@ def generate(
     """
     task = sampler.task
     world = task.begin(prompt, draws, carried)
+    if before is None and where is None and sampler.following is not None and recording() is None:
+        walked = sampler.policy.walk(view, sampler.following, world, draws, task.horizon)
+        if walked is not None:
+            return _kept(sampler, view, walked)
     trajectories = before or _begin(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
@@ -231,6 +249,15 @@ def generate(
     trajectories.world = world if task.pays else None
     _complete(sampler, trajectories, view, where, silent)
     return trajectories
+
+
+def _kept(sampler: Sampler, view: View, walked: Walk) -> Trajectories:
+    """What was drawn all at once, with the trainer's log-probs where its numerics differ."""
+    drawn = Trajectories(*walked)
+    if sampler.policy.mismatched:
+        batch = sampler.unrewarded(view, drawn)
+        drawn.outputs |= sampler.policy.compared(view, batch)
+    return drawn
 
 
 def _replied(

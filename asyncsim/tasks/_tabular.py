@@ -139,6 +139,8 @@ class TabularTask(Task):
     best = math.nan
     """Largest expected score of a policy, where it is known."""
     closed = False
+    followed: ClassVar[bool] = False
+    """Whether the next state and the end follow from state and action alone."""
     speech: ClassVar[Tensor | None] = None
     """Chances of what the environment writes in each state, `[S, A]`, 0 where the policy writes; None: nowhere."""
 

@@ -116,6 +116,7 @@ class TokenBandit(TabularTask):
     ends: bool
 
     header = (*TabularTask.header, "dependence", "success", "ends")
+    followed = True
     scores = (0.0, 1.0)
     best = 1.0
 
@@ -333,6 +334,7 @@ class BitChain(TabularTask):
     fraction: float
 
     header = (*TabularTask.header, "fraction")
+    followed = True
     closed = True
     solved = True
     scores = (0.0, 1.0)
