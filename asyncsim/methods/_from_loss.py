@@ -89,11 +89,17 @@ def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized:
         return loss(log_prob=log_prob, **others).sum()
 
     others = {name: values for name, values in rows.items() if name != "log_prob"}
-    gradient = torch.func.grad(total)
-    if vectorized:
-        return torch.func.vmap(gradient)(rows["log_prob"], others)
-    each = enumerate(rows["log_prob"])
-    return torch.stack([gradient(now, {k: v[r] for k, v in others.items()}) for r, now in each])
+    # Not `torch.func.grad`, which loads torch's compiler, a second's work. Replicates do not mix in a sum of theirs.
+    with torch.enable_grad():
+        log_prob = rows["log_prob"].detach().clone().requires_grad_()
+        if vectorized:
+            value = torch.func.vmap(total)(log_prob, others).sum()
+        else:
+            each = [total(now, {k: v[r] for k, v in others.items()}) for r, now in enumerate(log_prob)]
+            value = torch.stack(each).sum()
+        if not value.requires_grad:
+            return torch.zeros_like(rows["log_prob"])
+        return torch.autograd.grad(value, log_prob)[0]
 
 
 def from_loss(
