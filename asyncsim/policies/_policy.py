@@ -37,6 +37,16 @@ class Act(NamedTuple):
     outputs: Outputs
 
 
+class Moves(NamedTuple):
+    """How trajectories go on: `following` int64 `[S, A]`, the next state of every action, -1 behind the last token.
+
+    `passed` int64 `[1, 1, 1, T]`: the states of all trajectories, where these are the same whatever is chosen.
+    """
+
+    following: np.ndarray
+    passed: Tensor | None
+
+
 class Walk(NamedTuple):
     """Columns `[R, G, N, T]` of whole trajectories.
 
@@ -135,11 +145,8 @@ class Policy:
         """The actions of one token position from keyed draws, at least for rows that are `active` (None: all)."""
         raise NotImplementedError
 
-    def walk(self, view: View, following: np.ndarray, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
-        """All tokens of trajectories at once, as `act` and a task with a table of next states would give one by one.
-
-        `following` int64 `[S, A]`, -1 behind the last token; `state` `[R, G, N]`, the first. None where it cannot.
-        """
+    def walk(self, view: View, moves: Moves, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
+        """All tokens from the first states `[R, G, N]` on at once, as `act` gives one by one; None where it cannot."""
         return None
 
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:

@@ -52,21 +52,20 @@ def choose(uniform, realization, cdf, slot, state, action):
 
 @kept(nogil=True)
 def walk(
-    k0, k1, replicates, row, ids, cdf, said, slot, following, begin, state, mask, action, log_prob, index, numbers
+    k0, k1, replicates, row, ids, cdf, said, slot, following, begin, states, there, action, log_prob, index, numbers
 ):
     """Whole trajectories: every token by inverse CDF as in `choose`, from draw 0 of its own counter.
 
     replicates, row [R], the row of ids int64 [M, G, N]; cdf, said [H, R, S, A], what is drawn from and recorded; slot
     int64 [1 or M, 1 or G, 1 or N, 1 or T]; following int64 [S, A], the next state, -1 behind the last token; begin
     int64 [R, G, N], the first. Filled as far as a trajectory goes: action, log_prob and index, the cell of a table
-    [R, S, A], [R, G, N, T]; state and mask, the same or nothing. numbers [2, R, G, N]: draws 0 and 1 of token 0.
+    [R, S, A], [R, G, N, T]; states and there, as many in a row, or none. numbers [2, R, G, N]: draws 0, 1 of token 0.
     """
     R, G, N, T = action.shape
     S, A = following.shape
     # Flat, and counted without a sign: nothing is looked up from the end.
     edges, tables, size = cdf.reshape(-1), said.reshape(-1), np.uint64(R * S * A)
     actions, recorded, cells = action.reshape(-1), log_prob.reshape(-1), index.reshape(-1)
-    states, there = state.reshape(-1), mask.reshape(-1)
     # Whether every action of a state leads to one and the same.
     plain = np.empty(S, dtype=np.bool_)
     for s in range(S):

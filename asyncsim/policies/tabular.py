@@ -15,7 +15,7 @@ from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.fusing.tape import added, counted, entries, first_places, primitive, rows_of
 from asyncsim.policies._engine import PLAIN, Engine
-from asyncsim.policies._policy import Act, Forward, Keys, Policy, Replicates, Walk, count
+from asyncsim.policies._policy import Act, Forward, Keys, Moves, Policy, Replicates, Walk, count
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
 
@@ -93,42 +93,31 @@ class Tabular(Policy):
             )
             return Act(done(action), {})
 
-    def walk(self, view: View, following: np.ndarray, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
+    def walk(self, view: View, moves: Moves, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
         """All tokens by one compiled loop, but for noise of an engine's tokens."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return None
         from asyncsim.policies import _tabular_kernels as kernels
 
+        following, passed = moves
         shape, whole = (*state.shape, horizon), bool((following >= 0).all())
         # What is the same in every trajectory takes no memory; else tokens behind the end stay in the first cell.
-        nothing = torch.empty((0, 0, 0, 0), dtype=torch.float64)
-        mask = nothing if whole else torch.zeros(shape, dtype=torch.float64)
-        passed = self._passed(state, following, horizon)
-        states = torch.zeros(shape, dtype=torch.int64) if passed is None else nothing.long()
         make = torch.empty if whole else torch.zeros
         action = make(shape, dtype=torch.int64)
+        states = torch.zeros(shape if passed is None else 0, dtype=torch.int64)
+        mask = torch.zeros(0 if whole else shape, dtype=torch.float64)
         index = torch.empty_like(action) if whole else first_places(shape[0], self.size).expand(shape).clone()
         cdf, said = view.weights["cdf"].double(), view.weights["reported" if self.mismatched else "log_prob"]
         log_prob, numbers = make(shape, dtype=said.dtype), torch.empty((2, *state.shape), dtype=torch.float64)
         keys = (*draws.stream.key, draws.replicates, draws.realization, draws.trajectory)
-        tensors = (state, states, mask, action, log_prob, index, numbers)
-        kernels.walk(*keys, cdf.numpy(), said.numpy(), view.slot, following, *(x.numpy() for x in tensors))
+        columns = (state, states.reshape(-1), mask.reshape(-1), action, log_prob, index, numbers)
+        kernels.walk(*keys, cdf.numpy(), said.numpy(), view.slot, following, *(x.numpy() for x in columns))
         draws.blocks[0, 0] = (numbers[0], numbers[1])
         if whole:
             mask = torch.ones((), dtype=torch.float64).expand(shape)
         return Walk(
             states if passed is None else passed.expand(shape), action, mask, {"log_prob": log_prob}, index, whole
         )
-
-    def _passed(self, state: Tensor, following: np.ndarray, horizon: int) -> Tensor | None:
-        """States that every trajectory passes whatever it does, `[1, 1, 1, T]`; None where they differ."""
-        first = int(state.reshape(-1)[0])
-        if (following != following[:, :1]).any() or bool((state != first).any()):
-            return None
-        passed = [first]
-        while len(passed) < horizon:
-            passed.append(int(following[passed[-1], 0]))
-        return torch.tensor(passed).reshape(1, 1, 1, -1)
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each (those of all actions `[R, G, N, T, A]`), and the pullback.
@@ -220,14 +209,15 @@ class Tabular(Policy):
         for name, cotangent in cotangents.items():
             if name in ("reference", "reference_log_probs"):
                 continue
-            row = self._row(cells)
             if name in ("log_prob", "log_probs"):
-                every = row.unsqueeze(-1) * self.actions + torch.arange(self.actions) if name == "log_probs" else cells
+                every = cells
+                if name == "log_probs":
+                    every = self._row(cells).unsqueeze(-1) * self.actions + torch.arange(self.actions)
                 scattered = _scattered(cotangent, every, prob)
                 table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
             # Pull entropy and divergence.
-            rows = _scattered(cotangent, row, prob[..., 0]).unsqueeze(-1)
+            rows = _scattered(cotangent, self._row(cells), prob[..., 0]).unsqueeze(-1)
             if name == "entropy":
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
             else:

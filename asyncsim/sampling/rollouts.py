@@ -17,7 +17,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins, rng
 from asyncsim.fusing.tape import none, recording
-from asyncsim.policies._policy import Act, Keys, Policy, Walk
+from asyncsim.policies._policy import Act, Keys, Moves, Policy, Walk
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, tensor
 from asyncsim.tasks._tabular import TabularTask
@@ -87,17 +87,23 @@ class Sampler:
         return self.task.outcomes(torch.arange(self.task.prompts))
 
     @cached_property
-    def following(self) -> np.ndarray | None:
-        """Next state after every action in every state, int64 `[S, A]` (-1: the end), of a task that says so."""
-        task, policy = self.task, self.policy
-        if not isinstance(task, TabularTask) or not (plugins.own(task) and plugins.own(policy)):
+    def moves(self) -> Moves | None:
+        """How trajectories go on, of a task that says so for all its states and actions."""
+        task = self.task
+        if not isinstance(task, TabularTask) or not (plugins.own(task) and plugins.own(self.policy)):
             return None
         # A single token is drawn as fast by itself.
         if task.pays or task.tools or not task.followed or task.horizon == 1:
             return None
         cells = torch.arange(task.rows * task.actions).reshape(1, task.rows, task.actions)
         turn = task.step(cells // task.actions, cells % task.actions, 0, None)
-        return torch.where(turn.going, turn.state, -1)[0].numpy()
+        following = torch.where(turn.going, turn.state, -1)[0]
+        passed = [task.begin(torch.zeros((1, 1, 1), dtype=torch.int64), None)]
+        if task.prompts > 1 or bool(((following != following[:, :1]) | (following < 0)).any()):
+            return Moves(following.numpy(), None)
+        while len(passed) < task.horizon:
+            passed.append(following[passed[-1], 0])
+        return Moves(following.numpy(), torch.stack(passed, -1))
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
@@ -214,8 +220,8 @@ def generate(
     """
     task = sampler.task
     world = task.begin(prompt, draws, carried)
-    if before is None and where is None and sampler.following is not None and recording() is None:
-        walked = sampler.policy.walk(view, sampler.following, world, draws, task.horizon)
+    if before is None and where is None and sampler.moves is not None and recording() is None:
+        walked = sampler.policy.walk(view, sampler.moves, world, draws, task.horizon)
         if walked is not None:
             return _kept(sampler, view, walked)
     trajectories = before or _begin(sampler, world, prompt)

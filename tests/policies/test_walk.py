@@ -70,10 +70,10 @@ def assert_equal(fast, slow):
 def test_one_loop_draws_what_single_tokens_draw(seed):
     """Every kind of sequence, engine and layout of versions; what a trajectory does not have is masked in both."""
     sampler, view, ids = drawn_sampler(seed)
-    assert sampler.following is not None
+    assert sampler.moves is not None
     fast, draws = rolled(sampler, view, ids)
     slow = dataclasses.replace(sampler)
-    vars(slow)["following"] = None
+    vars(slow)["moves"] = None
     slowly, others = rolled(slow, view, ids)
     assert_equal(fast, slowly)
     assert torch.equal(sampler.earned(fast, draws), sampler.earned(slowly, others))
@@ -88,7 +88,7 @@ def test_a_walk_that_reads_another_counter_is_seen(monkeypatch):
         right(k0, k1, replicates, row, trajectory + 1, *rest)
 
     slow = dataclasses.replace(sampler)
-    vars(slow)["following"] = None
+    vars(slow)["moves"] = None
     slowly, _ = rolled(slow, view, ids)
     monkeypatch.setattr(kernels, "walk", shifted)
     with pytest.raises(AssertionError):
@@ -109,10 +109,10 @@ def test_what_others_wrote_is_stepped_token_by_token():
     ours = sim.tasks.token_bandit(3, 4, dependence="markov")
     theirs = Backwards(**{field.name: getattr(ours, field.name) for field in dataclasses.fields(ours)})
     keys = (0, np.arange(2), np.zeros(2, dtype=np.int64))
-    assert Sampler(ours, ours.policy(), N, *keys).following is not None
-    assert Sampler(theirs, theirs.policy(), N, *keys).following is None
+    assert Sampler(ours, ours.policy(), N, *keys).moves is not None
+    assert Sampler(theirs, theirs.policy(), N, *keys).moves is None
     kind = type("Own", (type(ours.policy()),), {"__module__": "elsewhere"})
-    assert Sampler(ours, kind(ours.rows, ours.actions), N, *keys).following is None
+    assert Sampler(ours, kind(ours.rows, ours.actions), N, *keys).moves is None
 
 
 def test_the_last_draw_of_a_token_belongs_to_its_reward():
