@@ -66,6 +66,7 @@ def walk(
     # Flat, and counted without a sign: nothing is looked up from the end.
     edges, tables, size = cdf.reshape(-1), said.reshape(-1), np.uint64(R * S * A)
     actions, recorded, cells = action.reshape(-1), log_prob.reshape(-1), index.reshape(-1)
+    after, whole = following.reshape(-1), (following >= 0).all()
     # Whether every action of a state leads to one and the same.
     plain = np.empty(S, dtype=np.bool_)
     for s in range(S):
@@ -118,6 +119,11 @@ def walk(
                     if common >= 0 and left == N and plain[common]:
                         passed[j] = common
                         common = following[common, 0]
+                        continue
+                    if whole and common < 0:
+                        for n in range(N):
+                            passed[j, n] = here[n]
+                            here[n] = after[np.uint64(here[n] * A + chosen[j, n])]
                         continue
                     then = -2
                     for n in range(N):
