@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +25,8 @@ from asyncsim.step.versions import View, Weights
 _LOG_TWO_PI = math.log(2.0 * math.pi)
 _CLIP = 10.0
 _EPS = 1e-8
+_PAIRS = 1 << 27
+"""Most pairs of tokens that one score norm may form: 1 GiB in float64."""
 SAMPLERS = ("bfloat16", "int8")
 """Formats that the weights of a network's sampler may be rounded to."""
 SAMPLER = handed_on(
@@ -248,6 +250,31 @@ def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
         if chosen is not None:
             out = torch.where(chosen.reshape(chosen.shape + (1,) * (rows.ndim - 2)), rows, out)
     return out
+
+
+def score_norm(head: Head, evaluated: list[Any], action: Tensor, weight: Tensor) -> Tensor:
+    """|sum_t w_t grad log pi(a_t|s_t)|^2 of each sample, `[R, G, N]`, from evaluations with the rows that read them."""
+    # Bound the pairs of tokens.
+    shape = action.shape[:4]
+    pairs = shape.numel() * shape[3]
+    remedy = "take fewer samples or shorter trajectories, or another advantage than opob"
+    checks.require(pairs <= _PAIRS, "pairs of tokens in score_norm", pairs, f"at most {_PAIRS}", remedy)
+    # Collect inputs and deltas of every layer.
+    results = []
+    for at, chosen in evaluated:
+        rows = {"log_prob": weight.expand(shape).flatten(1).to(at.parameters.dtype)}
+        raw, spread = head.pull(at.actor.outputs, at.log_std, action.flatten(1, 3), rows)
+        layers = [(at.actor.inputs[k], delta) for k, delta in at.actor.deltas(raw)]
+        results.append(([spread, *(x for layer in layers for x in layer)], chosen))
+    parts = [
+        merged([(part[i], chosen) for part, chosen in results]).unflatten(1, (-1, shape[3]))
+        for i in range(len(results[0][0]))
+    ]
+    # Sum inner products over token pairs.
+    total = parts[0].sum(2).square().sum(-1)
+    for inputs, delta in zip(parts[1::2], parts[2::2], strict=True):
+        total = total + ((delta @ delta.mT) * (inputs @ inputs.mT + 1.0)).sum((-1, -2))
+    return total.unflatten(1, shape[1:3])
 
 
 def levels(weight: Tensor, along: int | tuple[int, ...]) -> Tensor:

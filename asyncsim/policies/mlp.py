@@ -24,15 +24,15 @@ from asyncsim.policies._mlp_network import (
     merged,
     passes,
     rounded,
+    score_norm,
 )
 from asyncsim.policies._policy import Act, Forward, Replicates, numbers
+from asyncsim.policies._shared import Shared
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
 _WIDE = ("log_probs", "action_values")
 """Outputs with one number for each action."""
-_PAIRS = 1 << 27
-"""Most pairs of tokens that one score norm may form: 1 GiB in float64."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,18 @@ class Mlp(Networked):
         spread.copy_(rounded(spread, form, None))
         return out
 
+    def on_table(self, rows: int) -> Shared:
+        """The policy network alone, which reads a one for the state that it is in and zeros for the others."""
+        for name, value, wanted, remedy in (
+            ("observation", self.observation, rows, "give the number of states, or use policies.linear(features=...)"),
+            ("head", self.head, "categorical", "a table has a finite number of actions"),
+            ("critic", "action" if self.by_action else self.has_critic, False, "a table has no critic: critic=False"),
+            ("normalize", self.normalize, False, "leave it out: states are no measurements"),
+            ("sampler", self.sampler, None, "leave it out, or use an engine of policies.tabular"),
+        ):
+            checks.require(value == wanted, name, value, f"{wanted} on a task with a table of {rows} states", remedy)
+        return Shared(rows, self.actions, hidden=self.hidden, gain=self.gain)
+
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
@@ -139,27 +151,10 @@ class Mlp(Networked):
         The gradient of a layer is the sum over tokens of input x delta. So the inner product of two tokens is (delta .
         delta') (input . input' + 1), added over layers: T^2 numbers per sample.
         """
-        # Bound the pairs of tokens.
         shape = batch.action.shape[:4]
-        pairs = shape.numel() * shape[3]
-        remedy = "take fewer samples or shorter trajectories, or another advantage than opob"
-        checks.require(pairs <= _PAIRS, "pairs of tokens in score_norm", pairs, f"at most {_PAIRS}", remedy)
-        # Collect inputs and deltas of every layer.
-        action, results = batch.action.flatten(1, 3), []
-        for at, chosen in self._evaluated(passes(view, shape), self._observations(batch)):
-            rows = {"log_prob": weight.expand(shape).flatten(1).to(at.parameters.dtype)}
-            raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, rows)
-            layers = [(at.actor.inputs[k], delta) for k, delta in at.actor.deltas(raw)]
-            results.append(([spread, *(x for layer in layers for x in layer)], chosen))
-        parts = [
-            merged([(part[i], chosen) for part, chosen in results]).unflatten(1, (-1, shape[3]))
-            for i in range(len(results[0][0]))
-        ]
-        # Sum inner products over token pairs.
-        total = parts[0].sum(2).square().sum(-1)
-        for inputs, delta in zip(parts[1::2], parts[2::2], strict=True):
-            total = total + ((delta @ delta.mT) * (inputs @ inputs.mT + 1.0)).sum((-1, -2))
-        return total.unflatten(1, shape[1:3])
+        return score_norm(
+            self._head, self._evaluated(passes(view, shape), self._observations(batch)), batch.action, weight
+        )
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
         """Parameters with a normalizer that has counted the batch's observations too (Welford's sums, per replicate).
@@ -279,7 +274,8 @@ def mlp(
     h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values come from a network of their own. Categorical:
     log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that does not
     depend on the state. Weights begin orthogonal (gain sqrt(2) in hidden layers, `gain` in the policy's last, 1 in the
-    value's), biases at 0; every replicate of a run has its own.
+    value's), biases at 0; every replicate of a run has its own. On a task with a table of S states it reads a one for its
+    state (`observation=S, critic=False`), and logits of all states are computed once a version.
 
     >>> policy = mlp(observation=4, actions=2)
     >>> policy.size, policy.outputs

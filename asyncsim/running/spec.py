@@ -231,7 +231,7 @@ class Spec:
     @cached_property
     def trained_policy(self) -> Policy:
         """The given policy, or the task's own."""
-        return self.policy or self.task.policy()
+        return self.task.policy() if self.policy is None else self.task.adapted(self.policy)
 
     @cached_property
     def fitted_task(self) -> Task:

@@ -17,6 +17,7 @@ from asyncsim.base import checks, plugins
 from asyncsim.base.parts import choice, handed_on, real
 from asyncsim.policies._engine import Engine
 from asyncsim.policies._policy import Policy
+from asyncsim.policies.mlp import Mlp
 from asyncsim.policies.tabular import tabular
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -161,6 +162,10 @@ class TabularTask(Task):
         make = plugins.load("asyncsim.policies", "tabular", "policy") if engine else tabular
         policy: Policy = make(self.rows, self.actions, self.logits, self.reference, **engine)
         return policy
+
+    def adapted(self, policy: Policy) -> Policy:
+        """A perceptron becomes one that computes the logits of all states at once."""
+        return policy.on_table(self.rows) if isinstance(policy, Mlp) else policy
 
     def check(self, policy: Any) -> None:
         """Refuse a policy without this task's table."""

@@ -92,6 +92,10 @@ class Task:
         """The policy that is trained unless a spec names another."""
         raise NotImplementedError
 
+    def adapted(self, policy: Policy) -> Policy:
+        """A policy as this task trains it."""
+        return policy
+
     def fit(self, policy: Any) -> Self:
         """The task fitted to a policy; refuses one that does not fit."""
         self.check(policy)

@@ -21,6 +21,7 @@ from asyncsim.step.step import Step, given
 from asyncsim.tasks.gym import Gym
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}
+EXAMPLES["features"] = [[1.0, 0.0], [0.5, -1.0]]
 """A value for every argument that a plug-in requires; a new one takes its place here."""
 
 SMALL = {

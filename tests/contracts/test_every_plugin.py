@@ -67,7 +67,12 @@ def spec_of(kind, name, **changes):
         parts["diagnostics"] = [make(kind, name), "gradient_norm"]
     task = make(kind, name) if kind == "tasks" else None
     if kind == "policies":
-        task = next(t for t in (make("tasks", n) for n in names("tasks")) if type(t.policy()) is type(make(kind, name)))
+        own, tasks = make(kind, name), (make("tasks", n) for n in names("tasks"))
+        # One that is no task's own is tried on a table.
+        task = next((t for t in tasks if type(t.policy()) is type(own)), None)
+        if task is None:
+            task = sim.tasks.token_bandit(own.actions, own.rows, dependence="position")
+            parts["policy"] = own
     if task is not None and "log_prob" not in task.policy().outputs:
         parts["method"] = sim.methods.gradient()
     if task is None:
@@ -75,7 +80,7 @@ def spec_of(kind, name, **changes):
     if kind == "diagnostics" and name in ("bias", "variance"):
         parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
     settings = {"samples_per_group": SEEN.get(name, 3), "updates": 10, "replicates": 3, **parts, **changes}
-    return sim.Spec(task, sim.schedules.fixed(2), policy=policy_of(task), **settings)
+    return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **settings})
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)

@@ -1,0 +1,76 @@
+"""Policies whose states share parameters, on tasks with a table: logits of all states are computed once a version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.policies._mlp_network import HEADS, Evaluation, Layout, Network, passes, score_norm
+from asyncsim.policies._policy import Replicates, numbers
+from asyncsim.policies._tables import Tabular
+from asyncsim.step.batch import Batch
+from asyncsim.step.versions import View, Weights
+
+
+@dataclass(frozen=True)
+class Shared(Tabular):
+    """A softmax over logits that a perceptron makes of features `[S, D]` of the states; see `linear` and `mlp`.
+
+    `features` None: one for each state. Without `hidden` units the logits are linear.
+    """
+
+    features: tuple[tuple[float, ...], ...] | None = None
+    hidden: tuple[int, ...] = ()
+    gain: float = 0.0
+
+    # A product of matrices rounds by how many replicates stand beside one another.
+    apart: ClassVar[bool] = False
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each layer lies in the flat parameters."""
+        return Layout(self._seen.shape[-1], self.hidden, self.actions, 0, 0, False)
+
+    @property
+    def size(self) -> int:
+        return self.layout.size
+
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+        """Initial parameters `[R, P]`, orthogonal weights of a gain and no bias; 0 where logits are linear."""
+        return self.layout.initial(numbers(replicates), seed, self.gain, 0.0).to(dtype)
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """Tables that are published, and the parameters that they were made from."""
+        logits = self._network(parameters).outputs
+        return {**super().prepare(logits.contiguous()), "parameters": parameters}
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """As that of the perceptron, which reads the features of every token."""
+        shape, seen = batch.action.shape[:4], self._seen[0, batch.state].flatten(1, 3)
+        evaluated = [(Evaluation(self.layout, own, seen), rows) for own, rows in passes(view, shape)]
+        return score_norm(HEADS["categorical"], evaluated, batch.action, weight)
+
+    def describe(self) -> dict[str, Any]:
+        about = {"features": self._seen.shape[-1], "hidden": list(self.hidden)}
+        return {**super().describe(), "policy": "mlp" if self.hidden else "linear", **about}
+
+    def _gradient(self, view: View, table: Tensor) -> Tensor:
+        parameters = view.weights["parameters"].flatten(0, 1)
+        gradient = torch.zeros_like(parameters)
+        self._network(parameters).pull(table.flatten(0, 1), self.layout.actor(gradient))
+        return gradient.unflatten(0, table.shape[:2]).sum(0)
+
+    def _network(self, parameters: Tensor) -> Network:
+        """The perceptron on all states, logits `[R, S, A]`."""
+        seen = self._seen.to(parameters.dtype).expand(len(parameters), -1, -1)
+        return Network(self.layout.actor(parameters), seen)
+
+    @cached_property
+    def _seen(self) -> Tensor:
+        table = np.eye(self.rows) if self.features is None else np.array(self.features)
+        return torch.as_tensor(table).unsqueeze(0)
