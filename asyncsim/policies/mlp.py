@@ -274,8 +274,8 @@ def mlp(
     h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values come from a network of their own. Categorical:
     log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that does not
     depend on the state. Weights begin orthogonal (gain sqrt(2) in hidden layers, `gain` in the policy's last, 1 in the
-    value's), biases at 0; every replicate of a run has its own. On a task with a table of S states it reads a one for its
-    state (`observation=S, critic=False`), and logits of all states are computed once a version.
+    value's), biases at 0; every replicate of a run has its own. On a task with a table of S states it reads a one for
+    its state (`observation=S, critic=False`), and logits of all states are computed once a version.
 
     >>> policy = mlp(observation=4, actions=2)
     >>> policy.size, policy.outputs
