@@ -36,8 +36,8 @@ AGE = ("batch", "age")
 UPDATES = 1000
 """Updates of a run from which a program is made: fewer take less time than making it."""
 
-UNROLLED = 64
-"""Tokens up to which a program draws trajectories, since it writes each of them out; see `Policy.walk`."""
+UNROLLED = 512
+"""Tokens of a batch of sequences up to which a program draws it, writing each out; `Policy.walk` is faster beyond."""
 
 
 def pays(spec: Any) -> bool:
@@ -57,14 +57,10 @@ def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any
 
 def sampling(spec: Any, source: Any) -> None:
     """Let a source draw by a program where that pays."""
-    short = spec.task.horizon <= UNROLLED
-    if (
-        short
-        and pays(spec)
-        and isinstance(source, Late)
-        and spec.sampling == "monte_carlo"
-        and plugins.own(source.sampler.task)
-    ):
+    if not (pays(spec) and isinstance(source, Late) and spec.sampling == "monte_carlo"):
+        return
+    long = spec.task.horizon * spec.samples_per_group * spec.groups > UNROLLED
+    if plugins.own(source.sampler.task) and not (long and source.sampler.moves):
         source.sample = FusedSampling()
 
 

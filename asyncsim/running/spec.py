@@ -193,7 +193,9 @@ class Spec:
         bound, remedy = "recorded without redundant samples, or with one prompt", "leave it out, or set redundant=0"
         yield sure, "diagnostics", "variance", bound, remedy
         price = self.price(metrics)
-        checks.memory(self._arrays(policy.size, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
+        # Of shared parameters a version keeps the table as well.
+        kept = max(policy.size, getattr(policy, "cells", 0))
+        checks.memory(self._arrays(kept, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
         _price.check(price)
         # What parts read of the policy, and knobs of one number per replicate.
         require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
