@@ -152,7 +152,7 @@ class _Update:
         made = self.program(self._tree(now, batch, start, part))
         u, whole = self.updater, batch
         method = u.recalling(now.memory if start is None else start.memory)
-        if part is not None and start is not None and self._left(made["measured"]):
+        if part is not None and start is not None and any(map(_reads_batch, self._left(made["measured"]))):
             batch, start = part.of(batch, start)
         step = Step(method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
@@ -262,6 +262,11 @@ def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[s
             yield metric.name, recorder.masked(metric.at(step), alive)
         except Unfit:
             continue
+
+
+def _reads_batch(each: Any) -> bool:
+    """Whether a metric or an accumulator reads the samples of an update: the return of a policy does not."""
+    return getattr(each, "subject", "step") != "policy" or each.enumerates
 
 
 def _parts(updater: Updater) -> Iterator[Any]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import rng
+from asyncsim.fusing.tape import recording
 from asyncsim.step.batch import Batch
 from asyncsim.step.step import Carried, Step
 from asyncsim.step.versions import View, Weights, tensor
@@ -83,9 +84,12 @@ class Minibatch:
     def _pick(self, x: Tensor, batch: Batch, axes: int) -> Tensor:
         shape, tail = batch.action.shape[:axes], x.shape[axes:]
         flat, index = x.expand(*shape, *tail).reshape(shape[0], shape[1:].numel(), -1), self.rows.flatten(1)
-        # An axis of one number behind the one that is looked up costs three times as much.
+        # An axis of one number behind the one that is looked up costs three times as much, a row of many a tenth.
         if flat.shape[2] == 1:
             found = flat[..., 0].gather(1, index)
+        elif recording() is None:
+            places = index + torch.arange(shape[0]).unsqueeze(1) * flat.shape[1]
+            found = flat.flatten(0, 1).index_select(0, places.flatten())
         else:
             found = flat.gather(1, index.unsqueeze(-1).expand(-1, -1, flat.shape[2]))
         return found.reshape(*self.rows.shape, *tail)
