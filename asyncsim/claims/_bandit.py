@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln, log_softmax
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Declared, Draw, Integer, Parsed, Real, Table, Vector
+from asyncsim.base.declared import Choice, Declared, Integer, Parsed, Real, Table, Vector
 
 LIMIT = 2**20
 """Most sequences that are enumerated."""
@@ -86,34 +86,15 @@ def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient
 
 
 class Arms(Declared):
-    """Base of points whose vectors have an entry for each of two arms or more.
-
-    The first vector declares how many arms are typical.
-    """
+    """Base of points whose vectors have an entry for each of two arms or more; the first says how many are typical."""
 
     def joint(self) -> None:
         """All vectors are as long as the first."""
-        first, *others = self._vectors()
+        first, *others = (name for name, p in self.parameters.items() if isinstance(p, Vector))
         vector = getattr(self, first)
         checks.require(vector.size >= 2, first, vector.tolist(), "numbers for two arms or more", "add an arm")
         for name in others:
             checks.finite_array(name, getattr(self, name).tolist(), [vector.size], f"give as many as {first}")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """All vectors of one length; the claim draws parameters without typical values."""
-        vectors = cls._vectors()
-        sizes = next(iter(vectors.values())).sizes
-        arms = draw(Integer(*sizes, typical=sizes))
-        return {
-            name: draw(Vector(length=arms, typical=p.typical) if name in vectors else p)
-            for name, p in cls.parameters.items()
-            if p.typical
-        }
-
-    @classmethod
-    def _vectors(cls) -> dict[str, Vector]:
-        return {name: p for name, p in cls.parameters.items() if isinstance(p, Vector)}
 
 
 def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int, int] = (2, 5)) -> Vector:
@@ -170,17 +151,6 @@ class Sequences(Declared):
             remedy = f"give one row of logits per {self.dependence} state"
             checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of the shape that the other parameters set."""
-        tables = {name: p for name, p in cls.parameters.items() if isinstance(p, Parsed)}
-        point = {name: draw(p) for name, p in cls.parameters.items() if name not in tables}
-        height = _height(*(point[name] for name in ("actions", "horizon", "dependence")))
-        for name, p in tables.items():
-            row = Vector(length=point["actions"], typical=p.typical)
-            point[name] = tuple(draw(row) for _ in range(height))
-        return point
-
     def rows(self, sequences: np.ndarray) -> np.ndarray:
         """Row of every token, int `[Y, T]`."""
         if self.dependence == "iid":
@@ -212,15 +182,6 @@ class SequencePair(Sequences):
 def _height(actions: int, horizon: int, dependence: str) -> int:
     """Rows of a table of logits."""
     return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
-
-
-def drawn_tables(draw: Draw, height: int, actions: int) -> dict[str, Any]:
-    """Both tables of logits of a random point."""
-    tables = {}
-    for name in ("behavior_logits", "current_logits"):
-        row = Vector(length=actions, typical=getattr(SequencePair, name).typical)
-        tables[name] = tuple(draw(row) for _ in range(height))
-    return tables
 
 
 class Enumeration(NamedTuple):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from asyncsim import claims
 from asyncsim.base import declared as d
-from tests.theory.dependent import POINTS
+from tests.theory.dependent import POINTS, Draw, typical
 
 
 def law(parameter: d.Parameter[Any]) -> st.SearchStrategy[Any]:
@@ -31,10 +31,10 @@ def _law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
     return st.sampled_from(p.typical)
 
 
-def random_point(id: str, draw: d.Draw) -> dict[str, Any]:
+def random_point(id: str, draw: Draw) -> dict[str, Any]:
     """A point of typical values."""
     cls = claims.claim(id).point
-    made: dict[str, Any] = POINTS[id](cls, draw) if id in POINTS else cls.drawn(draw)
+    made: dict[str, Any] = POINTS.get(id, typical)(cls, draw)
     return made
 
 

@@ -8,10 +8,8 @@ Theta. Domain: one mode, white noise, stationary, a below the boundary. Second r
 + 1. Source: derived; the continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
 """
 
-from typing import Any
-
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, lab
-from asyncsim.claims._delay import covariance_share, critical, excess, stable_share
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, lab
+from asyncsim.claims._delay import covariance_share, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 
 _UPDATES = 800
@@ -35,13 +33,6 @@ class Lag1ClosedForm(Claim):
         self.share = stable_share(self.step, self.curvature, self.staleness)
         self.lags = range(1, max(self.staleness, 1) + 1)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
-        point = {name: draw(getattr(cls, name)) for name in ("staleness", "curvature", "noise")}
-        share = draw(Real(typical=(0.05, 0.95)))
-        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
-
     def _quantities(s, amplification: float, signal: float) -> dict[str, float]:
         """`signal` is the share of the gradient's energy that is not noise."""
         if s.staleness == 0:
@@ -58,10 +49,7 @@ class Lag1ClosedForm(Claim):
         values = {f"corr[{k}]": value / power for k, value in zip(s.lags, covariances, strict=True)}
         return {"amplification": power / s.noise**2} | values
 
-    wrong = {
-        "noise dropped from the denominator": lambda s: s._quantities(excess(s.share, s.staleness), 1.0),
-        "gradient energy taken as noise alone": lambda s: s._quantities(1.0, excess(s.share, s.staleness)),
-    }
+    wrong = {"noise dropped from the denominator": lambda s: s._quantities(excess(s.share, s.staleness), 1.0)}
 
     points = ({"staleness": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, _AT_FOUR)
     more = (

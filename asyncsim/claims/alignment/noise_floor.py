@@ -65,8 +65,7 @@ class NoiseFloor(Claim):
         "normal distribution of variance 1/d": lambda s: {
             "mean_size": math.sqrt(2.0 / (math.pi * s.dimension)),
             "exceeds": float(ndtr(-s.threshold * math.sqrt(s.dimension))),
-        },
-        "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
+        }
     }
 
     points = (_AT_FOUR, {"dimension": 20, "threshold": 0.3})

@@ -88,11 +88,9 @@ class PartialAndSkipControl(Claim):
     wrong = {
         "boundary without control": lambda s: {"step": critical(s.staleness) / s.curvature},
         "boundary of full projection": lambda s: {"step": 2.0 / s.curvature},
-        "share taken of the gain": lambda s: {"step": critical(s.staleness) / s.strength / s.curvature},
         "skipping at the cosine of means": lambda s: {
             "skipped": float(s.signal**2 * (1.0 - s.high) > s.high * s.others)
         },
-        "signal of one gradient only": lambda s: s.but(signal=s.signal / 2.0).predict(),
     }
 
     points = (

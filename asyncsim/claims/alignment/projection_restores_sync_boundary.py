@@ -108,14 +108,7 @@ class ProjectionRestoresSyncBoundary(Claim):
         fall = 2.0 * s.share * share * s.noise**2 / s.curvature**2
         return s._quantities(neutral / s.curvature, _multiplied(s.share, tau), fall)
 
-    wrong = {
-        "boundary without control": lambda s: {"step": critical(s.staleness) / s.curvature},
-        "twice the uncontrolled boundary": lambda s: {"step": 2.0 * critical(s.staleness) / s.curvature},
-        "one full step per update": lambda s: s._quantities(
-            2.0 / s.curvature, abs(1.0 - s.share) ** (s.staleness + 1), s.predict().get("fall", 0.0)
-        ),
-        "noise of the mode counted among the others": lambda s: s.but(others=s.others + 1).predict(),
-    }
+    wrong = {"boundary without control": lambda s: {"step": critical(s.staleness) / s.curvature}}
 
     points = (_OVER, _UNDER, {**_OVER, "staleness": 1, "curvature": 2.0, "step": 1.1}, _APPLIED)
     more = (

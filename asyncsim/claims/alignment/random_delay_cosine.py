@@ -8,13 +8,10 @@ g_{t+k} = curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), 
 corr_1 its -a sigma^2 p_0. Source: derived.
 """
 
-from typing import Any
-
 import numpy as np
 
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Vector, sim, units_for
-from asyncsim.claims._delay import critical
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, sim, units_for
 
 _LONGEST, _LEFT_OUT = 40, 80
 """Staleness at most, and updates left out at the start for each probability."""
@@ -43,17 +40,8 @@ class RandomDelayCosine(Claim):
         _random.check_law(self.law, _LONGEST)
         self.share = _random.stable(self.step, self.curvature, self.law)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Below 0.9 of the boundary of a delay that is always the largest."""
-        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 8))), 1.0]
-        law = tuple(weight / sum(weights) for weight in weights)
-        curvature = draw(cls.curvature)
-        share = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1)
-        return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": share / curvature}
-
-    def check(s, own_noise: bool = True) -> dict[str, float]:
-        """Kronecker route; `own_noise`: whether an update's noise reaches the gradients that read the moved iterate."""
+    def check(s) -> dict[str, float]:
+        """Kronecker route."""
         size, matrices = len(s.law), _random.companions(s.law, s.share)
         transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
         noise_input = np.zeros(size * size)
@@ -61,29 +49,23 @@ class RandomDelayCosine(Claim):
         law = np.linalg.solve(np.eye(size * size) - transition, noise_input).reshape(size, size)
         power = s.curvature**2 * law[0, 0] + s.noise**2
         covariance = s.curvature * sum(p * m @ law[:, d] for d, (p, m) in enumerate(zip(s.law, matrices, strict=True)))
-        covariance[0] -= s.step * s.noise**2 * own_noise
+        covariance[0] -= s.step * s.noise**2
         average, values = _random.averaged(s.law, s.share), {"amplification": float(power / s.noise**2)}
         for k in range(1, size + 1):
             values[f"corr[{k}]"] = float(s.curvature * s.law @ covariance / power)
             covariance = average @ covariance
         return values
 
-    def predict(s, law: np.ndarray | None = None, slack: float | None = None) -> dict[str, float]:
-        """From the averaged recursion, at half of the step where that would diverge; slack 1: no noise of the draw."""
-        law, a = s.law if law is None else law, s.share
-        while _random.slack(law, a) <= 0.0:
-            a /= 2.0
+    def predict(s, slack: float | None = None) -> dict[str, float]:
+        """From the averaged recursion; slack 1: no noise of the draw."""
+        law, a = s.law, s.share
         phi = _random.unit_covariances(law, a, len(law) + 1)
         power = 2.0 * (phi[0] - phi[1])
         lags = range(1, len(law) + 1)
         corr = {f"corr[{k}]": float((2.0 * phi[k] - phi[k - 1] - phi[k + 1]) / power) for k in lags}
         return {"amplification": float(power / (_random.slack(law, a) if slack is None else slack)), **corr}
 
-    wrong = {
-        "an update's own noise forgotten": lambda s: s.check(own_noise=False),
-        "largest staleness taken as constant": lambda s: s.predict(np.eye(len(s.law))[-1], 1.0),
-        "noise of the drawn staleness dropped": lambda s: s.predict(slack=1.0),
-    }
+    wrong = {"noise of the drawn staleness dropped": lambda s: s.predict(slack=1.0)}
 
     points = (_AT_FOUR, _UNEVEN)
     more = (

@@ -46,15 +46,11 @@ class Snr(Claim):
     noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
     samples = Count(1, typical=(1, 16), example=4, doc="samples of a batch")
 
-    def _ratio(s, spread: float) -> float:
-        """`spread` is the total variance of a batch's gradient."""
-        return s.signal**2 / (s.signal**2 + spread)
-
     def predict(s) -> dict[str, float]:
         d, kappa = s.dimension, s.signal * math.sqrt(s.samples) / s.noise
         factor = kappa / math.sqrt(2.0) * math.exp(gammaln((d + 1) / 2.0) - gammaln(d / 2.0 + 1.0))
         direction = factor * float(hyp1f1(0.5, d / 2.0 + 1.0, -(kappa**2) / 2.0))
-        return {"corr[1]": s._ratio(d * s.noise**2 / s.samples), "cosine": direction**2}
+        return {"corr[1]": s.signal**2 / (s.signal**2 + d * s.noise**2 / s.samples), "cosine": direction**2}
 
     def check(s) -> dict[str, float]:
         d, b, m = s.dimension, s.samples, s.signal
@@ -70,11 +66,7 @@ class Snr(Claim):
         mass = np.exp(log - log.max()) * weights[:, None] * weights
         return {"corr[1]": m**2 / energy, "cosine": float((mass * np.cos(angle)).sum() / mass.sum()) ** 2}
 
-    wrong = {
-        "batch size forgotten": lambda s: s.but(samples=1).predict(),
-        "ratio of averages read as mean cosine": lambda s: {"cosine": s.predict()["corr[1]"]},
-        "noise of one coordinate instead of all": lambda s: {"corr[1]": s._ratio(s.noise**2 / s.samples)},
-    }
+    wrong = {"ratio of averages read as mean cosine": lambda s: {"cosine": s.predict()["corr[1]"]}}
 
     points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})
     more = ({"dimension": 100, "signal": 5.0, "noise": 1.0, "samples": 1},)

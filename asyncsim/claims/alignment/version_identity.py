@@ -16,16 +16,14 @@ import dataclasses
 import itertools
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_matrix, eye
 from scipy.sparse.linalg import spsolve
 from scipy.special import ndtr
 
-from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
+from asyncsim.base.declared import Choice, Positive, Vector
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
-from asyncsim.claims._delay import critical
 from asyncsim.claims._random import staleness_law
 
 _LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
@@ -111,20 +109,6 @@ class VersionIdentity(Claim):
             growth = np.abs(np.linalg.eigvals(self._transition(float(self.curvatures.max()))[0])).max()
             self.require(growth < 0.99, "step", "below the mean-square boundary", "lower the learning rate")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        optimizer, noise = draw(cls.optimizer), draw(cls.noise)
-        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 2 if optimizer == "sign" else 5))), 1.0]
-        top = draw(Real(typical=(0.1, 5.0)))
-        largest = {"sign": noise, "sgd": critical(len(weights)), "momentum": 0.5 * critical(len(weights))}[optimizer]
-        return {
-            "optimizer": optimizer,
-            "law": (0.0, *(weight / sum(weights) for weight in weights)),
-            "curvatures": (top, *(top * share for share in draw(Vector(typical=(0.5, 1.0), sizes=(0, 2))))),
-            "noise": noise,
-            "step": draw(Real(typical=(0.2, 0.8))) * largest / top,
-        }
-
     def _transition(s, curvature: float) -> tuple[np.ndarray, np.ndarray]:
         """Averages over the staleness of A kron A and of A, which moves iterates, newest first, and the last move."""
         beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
@@ -138,17 +122,17 @@ class VersionIdentity(Claim):
         pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
         return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
-    def _linear(s, curvature: float, late: int) -> np.ndarray:
-        """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
+    def _linear(s, curvature: float) -> np.ndarray:
+        """(E d^2, E x_v d_v, E x_v d_{v-1}) of one mode of descent with a velocity."""
         transition, average = s._transition(curvature)
         size = len(average)
         moves = np.zeros(size)
         moves[[0, -1]] = s.step * s.noise
         covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
-        following = np.linalg.matrix_power(average, late + 1) @ covariance
+        following = average @ covariance
         return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
 
-    def _signs(s, curvature: float, late: int) -> np.ndarray:
+    def _signs(s, curvature: float) -> np.ndarray:
         """The same of moves by one step against the sign: iterates on a lattice, and the last moves of all delays."""
         depth = len(s.law) - 1
         reach = 2 * depth + int(np.ceil(9.0 * s.noise / (s.step * curvature)))
@@ -169,27 +153,20 @@ class VersionIdentity(Claim):
         equations = (eye(place.size, format="csr") - chain.tocsr().T).tolil()
         equations[middle], right[middle] = 1.0, 1.0
         law = spsolve(equations.tocsc(), right)
-        ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
         last = histories[history, 0]
-        return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
+        return s.step**2 * np.array([1.0, law @ (place * (2.0 * up - 1.0)), law @ (place * last)])
 
     def predict(s) -> dict[str, float]:
         return {"after": 0.5, "before": -0.5}
 
-    def check(s, late: int = 0, weighted: bool = True) -> dict[str, float]:
-        """Quantities from the law; `late`: moves after the stamp; `weighted`: each mode's movement by its curvature."""
+    def check(s) -> dict[str, float]:
+        """Quantities from the law, each mode's movement weighted by its curvature."""
         mode = s._signs if s.optimizer == "sign" else s._linear
-        laws = np.array([mode(h, late) for h in s.curvatures])
-        weights = s.curvatures if weighted else np.full(len(laws), s.curvatures.mean())
-        after, before = -(s.curvatures @ laws[:, 1:]) / (weights @ laws[:, 0])
+        laws = np.array([mode(h) for h in s.curvatures])
+        after, before = -(s.curvatures @ laws[:, 1:]) / (s.curvatures @ laws[:, 0])
         return {"after": float(after), "before": float(before)}
 
-    wrong = {
-        "factor 1/2 forgotten": lambda s: {"after": 1.0, "before": -1.0},
-        "sign of the flip": lambda s: {"after": -0.5, "before": 0.5},
-        "stamp one move late": lambda s: s.check(late=1),
-        "plain mean of the curvatures": lambda s: s.check(weighted=False),
-    }
+    wrong = {"factor 1/2 forgotten": lambda s: {"after": 1.0, "before": -1.0}}
 
     points = (_SGD, {**_SGD, "optimizer": "momentum", "law": (0.0, 0.6, 0.4), "step": 0.3}, _SIGN)
     more = ({**_SGD, "law": (0.0, *(0.25,) * 4), "step": 0.35},)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from asyncsim.base.declared import Declared, Draw, Integer, Positive, Real
+from asyncsim.base.declared import Declared, Integer, Positive, Real
 
 
 class Descent(Declared):
@@ -23,21 +23,9 @@ class Descent(Declared):
         moves = self.noise > 0.0 or self.start != 0.0
         self.require(moves, "noise", "above 0 at start = 0", "without either nothing moves")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A step up to what is surely allowed."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if p.typical}
-        return point | {"step": draw(Real(typical=(0.02, 1.0))) * cls.allowed(point) / point["curvature"]}
-
-    @classmethod
-    def allowed(cls, point: dict[str, Any]) -> float:
-        """A share step L that the condition of the bound surely allows."""
-        raise NotImplementedError
-
     wrong: ClassVar[Mapping[str, Callable[[Any], dict[str, float]]]] = {
         "noise carried by staleness omitted": lambda s: s.predict(delay=0.0),
         "noise term halved": lambda s: s.predict(noise=0.5),
-        "initial gap counted once": lambda s: s.predict(descent=1.0),
     }
     terms: ClassVar[dict[str, Callable[[Any, float], dict[str, float]]]] = {
         "initial gap": lambda s, factor: s.predict(descent=2.0 * factor),

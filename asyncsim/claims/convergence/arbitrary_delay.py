@@ -16,7 +16,7 @@ Source: derived; form of arXiv 2206.08307.
 import math
 from typing import Any
 
-from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Integer, Plant, Point, Positive, Real, checks, lab, sim
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, checks, lab, sim
 from asyncsim.claims._recursion import unless_exceeded
 from asyncsim.claims.convergence._descent import Descent
 
@@ -57,21 +57,10 @@ class ArbitraryDelay(Descent, Claim):
         checks.real("mean", self.mean, "give the mean staleness, or count those in flight again", 0.0, self.in_flight)
         super().joint()
         a, product = self.step * self.curvature, 2.0 * self.maximum * self.in_flight
-        remedy = f"a learning rate (step) of {self.allowed(vars(self)) / self.curvature:.6g} is allowed"
+        most = 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * product))
+        remedy = f"a learning rate (step) of {most / self.curvature:.6g} is allowed"
         bound = "such that step L + 2 (step L)^2 maximum in_flight <= 1"
         self.require(a + product * a**2 <= 1.0 + 1e-12, "step", bound, remedy)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        point = super().drawn(draw)
-        most = point["maximum"]
-        in_flight = draw(Integer(1, most, typical=(1, most))) if most else 0
-        point |= {"in_flight": in_flight, "mean": draw(Real(typical=(0.0, 1.0))) * in_flight}
-        return point | {"step": draw(Real(typical=(0.02, 1.0))) * cls.allowed(point) / point["curvature"]}
-
-    @classmethod
-    def allowed(cls, point: dict[str, Any]) -> float:
-        return 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * point["maximum"] * point.get("in_flight", point["maximum"])))
 
     def predict(s, delay: float = 2.0, **factors: float) -> dict[str, float]:
         return s.bound(s.mean, delay=delay, **factors)

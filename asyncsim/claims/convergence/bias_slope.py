@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base.declared import Counts, Draw, Flag, Integer, Positive, Real, Staleness, Vector
+from asyncsim.base.declared import Counts, Positive, Real, Staleness, Vector
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, lab, sim, units_for
 
 _SPREAD = 1.0
@@ -59,15 +59,6 @@ class BiasSlope(Claim):
         name, two = pair[1], np.unique(self.varied).size >= 2
         checks.require(two, name, self.varied.tolist(), "two distinct values or more", "a slope needs two")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        point = {name: draw(cls.parameters[name]) for name in ("curvature", "start", "noise")}
-        # Parameters of their own, since optional ones would be drawn as None at times.
-        if draw(Flag()):
-            return point | {"staleness": draw(Integer(1, typical=cls.staleness.typical)), "steps": (1e-3, 3e-3, 1e-2)}
-        ages = draw(Counts(1, typical=cls.stalenesses.typical))
-        return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
-
     def _slope(s, rms: np.ndarray) -> dict[str, float]:
         x, y = np.log(s.varied), np.log(rms)
         x = x - x.mean()
@@ -92,10 +83,7 @@ class BiasSlope(Claim):
             rms += [bias_by_age[age] for age in s.ages]
         return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
-    wrong = {
-        "mean square in place of root mean square": lambda s: s._slope(s._square(2, 1)),
-        "square-root formula": lambda s: s._slope(np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes)),
-    }
+    wrong = {"square-root formula": lambda s: s._slope(np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes))}
 
     points = (
         {**_BASE, "noise": 0.3, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},

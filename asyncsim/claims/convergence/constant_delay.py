@@ -12,7 +12,6 @@ compare arXiv 1909.05350.
 """
 
 import math
-from typing import Any
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab
 from asyncsim.claims._recursion import unless_exceeded
@@ -42,10 +41,6 @@ class ConstantDelay(Descent, Claim):
         small, bound = a + (a * self.staleness) ** 2 <= 1.0 + 1e-12, "such that step L + (step L staleness)^2 <= 1"
         remedy = f"a learning rate (step) of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed"
         self.require(small, "step", bound, remedy)
-
-    @classmethod
-    def allowed(cls, point: dict[str, Any]) -> float:
-        return 1.0 / (1 + point["staleness"])
 
     def predict(s, **factors: float) -> dict[str, float]:
         return s.bound(s.staleness, **factors)

@@ -89,8 +89,6 @@ class MdpConstants(Process, Claim):
 
     wrong = {
         "states forgotten": lambda s: s._bounds(s.spread, 1.0),
-        "square root of the number of states": lambda s: s._bounds(s.spread, math.sqrt(s.choices)),
-        "range of rewards in place of returns": lambda s: s._bounds(s.range, s.choices),
         "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.spread, s.choices),
     }
 

@@ -10,13 +10,11 @@ the two-constraint rule arXiv 2607.01083.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
-from asyncsim.claims._delay import critical
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
 
 _point = named("staleness", "step", "ratio", curvature=1.0, radius=20.0)
 _FAR = _point(4, 0.7, 1e9)
@@ -39,13 +37,6 @@ class StepSizeLaw(Claim):
     def joint(self) -> None:
         _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Steps of 1.05 to 2.5 times the boundary."""
-        point = {name: draw(cls.parameters[name]) for name in ("staleness", "curvature", "ratio", "radius")}
-        share = draw(Real(typical=(1.05, 2.5)))
-        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
-
     def _quantities(s, drift: float, growth: float) -> dict[str, float]:
         return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
 
@@ -65,7 +56,6 @@ class StepSizeLaw(Claim):
             s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
         ),
         "delay collapses at a constant step * time too": lambda s: {"delay": math.log(s.ratio) / s.curvature},
-        "drift counted in versions": lambda s: {"drift": s.radius / (s.curvature * s.staleness)},
     }
 
     points = (_point(4, 0.42, 1e3), _FAR)

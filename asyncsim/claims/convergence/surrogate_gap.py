@@ -56,9 +56,7 @@ class SurrogateGap(Pair, Claim):
         return s._bounds(advantage, *s.by_steps())
 
     wrong = {
-        "factor 2 of total variation forgotten": lambda s: {name: x / 2.0 for name, x in s.predict().items()},
-        "discount counted twice": lambda s: {name: s.discount * x for name, x in s.predict().items()},
-        "normalized occupancy": lambda s: {name: (1.0 - s.discount) * value for name, value in s.predict().items()},
+        "normalized occupancy": lambda s: {name: (1.0 - s.discount) * value for name, value in s.predict().items()}
     }
 
     terms = {

@@ -101,12 +101,6 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return power
 
 
-def _padded(step: lab.Step) -> lab.Tensor:
-    """A small number added to the sum of squares."""
-    weight = step.sequence_log_ratio.exp().flatten(1)
-    return weight.sum(1) ** 2 / ((weight**2).sum(1) + 0.5) / weight.shape[1]
-
-
 class FiniteSample(PolicyPair, Claim):
     """the ESS of `N` samples exceeds its large-batch value on average, by an exact integral"""
 
@@ -161,15 +155,7 @@ class FiniteSample(PolicyPair, Claim):
         ess = float(chance @ np.exp(2.0 * first - second)) / N
         return {"ess": ess, "largest_share": float(chance @ np.exp(heaviest - first))}
 
-    wrong = {
-        "ratio of means, the value of a large batch": _ratio_of_means,
-        "bias of the wrong sign": lambda s: {
-            name: 2.0 * s._ratio_of_means()[name] - s.predict()[name] for name in s.predict()
-        },
-        "sequences drawn from the current policy": lambda s: _integrals(
-            s.law._replace(log_mass=s.law.log_mass + s.law.log_weight)
-        ),
-    }
+    wrong = {"ratio of means, the value of a large batch": _ratio_of_means}
 
     points = (_FEW, _LONG)
     more = ({**_LONG, "samples": 64, "horizon": 24},)
@@ -190,7 +176,6 @@ class FiniteSample(PolicyPair, Claim):
 
     defects = {
         "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
-        "a small number in the denominator": lambda: lab.weights.with_ess(_padded, _OTHER),
         "clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER),
         "last token left out": lambda: lab.with_policy(lab.ShortProduct),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),

@@ -72,15 +72,7 @@ class LengthLaw(PolicyPair, Claim):
             variance.append(mass @ (log_w - mass @ log_w) ** 2)
         return s._quantities(np.array(decay), np.array(variance))
 
-    wrong = {
-        "variance in place of ln(1 + chi^2)": lambda s: s.predict(s._variance()),
-        "sum of chi-squares in place of the product": lambda s: s._quantities(
-            np.log1p(np.array(s.lengths) * math.expm1(math.log1p(s.chi_square))), s._variance() * np.array(s.lengths)
-        ),
-        "length forgotten": lambda s: s._quantities(
-            np.full(len(s.lengths), math.log1p(s.chi_square)), s._variance() * np.ones(len(s.lengths))
-        ),
-    }
+    wrong = {"variance in place of ln(1 + chi^2)": lambda s: s.predict(s._variance())}
 
     points = (_SMALL, _LARGE)
 

@@ -76,14 +76,7 @@ class A3poInterpolation(PolicyPair, Claim):
         seen = s.log_ratio - (s.alpha * s.pi + (1.0 - s.alpha) * s.mu - s.mu)
         return indexed("seen", seen) | indexed("shift", seen - (s.pi - log_softmax(snapshot)))
 
-    wrong = {
-        "alpha and 1 - alpha exchanged": lambda s: s._of(1.0 - s.alpha, s._renyi(1.0 - s.alpha)),
-        "snapshot taken to be normalized": lambda s: s._of(s.alpha, 0.0),
-        "second order only": lambda s: s._of(
-            s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * float(np.cov(s.log_ratio, ddof=0, aweights=np.exp(s.pi)))
-        ),
-        "a version more": lambda s: s.but(staleness=s.staleness + 1).predict(),
-    }
+    wrong = {"snapshot taken to be normalized": lambda s: s._of(s.alpha, 0.0)}
 
     points = (_POINT, {**_POINT, "staleness": 2})
     more = ({"behavior_logits": (0.0, 0.0, 0.0, 0.0), "current_logits": (2.0, -1.0, 0.5, 0.0), "staleness": 16},)
@@ -104,8 +97,4 @@ class A3poInterpolation(PolicyPair, Claim):
         true = _seen(sim.methods.decoupled_ppo(cap=None), (now, then, before), staleness)
         return lab.components("seen", seen) | lab.components("shift", seen - true)
 
-    defects = {
-        "alpha and 1 - alpha exchanged": lambda: lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)),
-        "a version more": lambda: lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"scored at another temperature": lambda: lab.with_policy(lab.Tempered)}

@@ -72,8 +72,6 @@ class IsVariance(PaidSequencePair, Claim):
         "N/ESS taken for the inflation": lambda s: s._of(
             s._variance(s.fresh) * float(s.current_mass @ s.sequences.ratio)
         ),
-        "ratio squared under pi": lambda s: s._of(s._variance(s.sequences.ratio**2)),
-        "squared mean forgotten": lambda s: s._of(s._second_moment(s.sequences.ratio), s._second_moment(s.fresh)),
     }
 
     points = (sequence_point("position", 3, 3, success=None, offset=0.6, samples=1), _MARKOV, _TWO_ARMS)

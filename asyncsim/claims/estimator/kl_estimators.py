@@ -57,10 +57,6 @@ class KlEstimators(SequencePair, Claim):
             first, second = (chance * (step + after)).sum(1), (chance * (step**2 + 2.0 * step * after + square)).sum(1)
         return first[0], second[0]
 
-    def _token_squares(s) -> dict[str, float]:
-        found = enumerate_sequences(s)
-        return {"k2": float(found.mass @ (found.log_ratio**2).sum(1)) / 2.0}
-
     def predict(s) -> dict[str, float]:
         mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
         mean, square = s._moments(s.behavior_logits)
@@ -90,11 +86,9 @@ class KlEstimators(SequencePair, Claim):
 
     wrong = {
         "k2 taken for unbiased": lambda s: {"k2": s.predict()["k1"]},
-        "directions exchanged": lambda s: {"k3": s.predict()["reverse"]},
         "k1 as a loss taken to pull toward the data": lambda s: {
             name: -x if name.startswith("k1_step") else x for name, x in s.predict().items()
         },
-        "squares of tokens summed, not the square of their sum": _token_squares,
     }
 
     points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)

@@ -60,7 +60,6 @@ class OptimalBaseline(PolicyPair, Claim):
 
     wrong = {
         "weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)},
-        "mean reward under behavior": lambda s: {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)},
         "drift of truncated weights ignored": lambda s: {"baseline": s._quotient(2)},
     }
 

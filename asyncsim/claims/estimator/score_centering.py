@@ -28,14 +28,6 @@ _TRUNCATED = {**_POINT, "weight": "truncated", "top": 1}
 _PLAIN = {**_POINT, "weight": "none", "top": 2}
 
 
-def _weighing(kind: type[lab.Centered]) -> Plant:
-    def weight(spec: Any) -> lab.Weight:
-        own = spec.method.weight
-        return kind(own.truncated, own.cap, own.top)
-
-    return lambda spec: lab.with_method(weight=weight(spec))(spec)
-
-
 class ScoreCentering(PolicyPair, Claim):
     """centered scores give `Cov_q(A, w s)`; of `k` known actions `E_q[A] sum_rest (q w - alpha p) s` is left"""
 
@@ -94,14 +86,7 @@ class ScoreCentering(PolicyPair, Claim):
         left = {} if s.top is None else indexed("left", totals[2] - totals[0])
         return indexed("grad", totals[0]) | indexed("removed", totals[1] - totals[0]) | left
 
-    wrong = {
-        "advantage centered under the current policy": lambda s: indexed(
-            "grad", (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores
-        ),
-        "weight left out of the mean": lambda s: indexed("removed", (s.q @ s.gain) * (s.q @ s.scores)),
-        "alpha of 1": lambda s: s.predict(1.0),
-        "rest ignored": lambda s: s.predict(0.0),
-    }
+    wrong = {"alpha of 1": lambda s: s.predict(1.0)}
 
     points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
     more = ({**_PLAIN, "top": None, "offset": 0.9},)
@@ -121,7 +106,4 @@ class ScoreCentering(PolicyPair, Claim):
         found = lab.components("grad", centered) | lab.components("removed", plain - centered)
         return found | (lab.components("left", limit(weight) - centered) if point.get("top") else {})
 
-    defects = {
-        "weights left out of the mean": lambda: _weighing(lab.wrong_parts.Unweighted),
-        "alpha of 1": lambda: (_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
-    }
+    defects = {"weights forgotten": lambda: lab.with_method(weight=sim.methods.score_centering("none", top=1).weight)}

@@ -48,10 +48,9 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
         scores[sequence, place, rows] = np.eye(s.actions)[tokens] - softmax(logits)[rows]
         return scores.reshape(*tokens.shape, -1)
 
-    def _bias(s, others: np.ndarray | None = None) -> np.ndarray:
-        """`others`: product of the ratios that a token's own leaves out."""
+    def _bias(s) -> np.ndarray:
         ratio = np.exp(s.sequences.log_ratio)
-        others = s.sequences.ratio[:, None] / ratio if others is None else others
+        others = s.sequences.ratio[:, None] / ratio
         return np.einsum("y,yt,ytk->k", -s.paid_mass, ratio * (others - 1.0), s._token_scores(s.current_logits))
 
     def _first(s) -> np.ndarray:
@@ -75,13 +74,9 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
         return indexed("bias", bias) | indexed("first", np.imag(first) / 1e-30)
 
     wrong = {
-        "prefix taken to be corrected": lambda s: indexed(
-            "bias", s._bias(np.exp(s.sequences.log_ratio[:, ::-1].cumsum(1)[:, ::-1] - s.sequences.log_ratio))
-        ),
         "own token counted among the uncorrected": lambda s: indexed(
             "bias", -(s.paid_mass * (s.sequences.ratio - 1.0)) @ s.sequences.score
-        ),
-        "sign": lambda s: {name: -value for name, value in s.predict().items()},
+        )
     }
 
     points = (sequence_point("iid", 5, 1, success=0.6), sequence_point("position", 3, 3, success=1.0), _MARKOV)

@@ -39,13 +39,7 @@ class TruncationBias(PaidSequencePair, Claim):
         truncated = (s.paid_mass * np.minimum(s.sequences.ratio, s.cap)) @ s.sequences.score
         return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
 
-    wrong = {
-        "masking in place of truncation": lambda s: s._bias(-(s.paid_mass * s.ratio * (s.ratio > s.cap))),
-        "token factors truncated before the product": lambda s: s._bias(
-            s.paid_mass * (np.minimum(np.exp(s.sequences.log_ratio), s.cap).prod(axis=1) - s.ratio)
-        ),
-        "sign": lambda s: {name: -value for name, value in s.predict().items()},
-    }
+    wrong = {"masking in place of truncation": lambda s: s._bias(-(s.paid_mass * s.ratio * (s.ratio > s.cap)))}
 
     points = ({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV)
     more = ({**sequence_point("position", 3, 3, success=1.0), "cap": 1.2},)

@@ -14,7 +14,6 @@ from asyncsim.claims.lab import soft as soft
 from asyncsim.claims.lab import threshold as threshold
 from asyncsim.claims.lab import weights as weights
 from asyncsim.claims.lab import windows as windows
-from asyncsim.claims.lab import wrong_parts as wrong_parts
 from asyncsim.claims.lab.chains import *
 from asyncsim.claims.lab.parts import *
 from asyncsim.claims.lab.plants import *

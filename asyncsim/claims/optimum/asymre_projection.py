@@ -62,13 +62,7 @@ class AsymreProjection(Frozen, Claim):
             theta, length = np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear), 2.0 * length
         return indexed("pi", softmax(theta))
 
-    wrong = {
-        "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", project(s.rewards)),
-        "negative entries clipped and the rest rescaled": lambda s: indexed(
-            "pi", np.maximum(s.target, 0.0) / np.maximum(s.target, 0.0).sum()
-        ),
-        "best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax()),
-    }
+    wrong = {"best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax())}
 
     points = (_POINT, {**_POINT, "offset": 0.35})
     more = ({**_POINT, "offset": -0.5},)

@@ -61,13 +61,7 @@ class EntropyDerivative(PolicyPair, Claim):
         plain = along(complex_gradient(objective, s.current_logits))
         return {"policy_gradient": plain, "natural_gradient": along(s.rewards)}
 
-    wrong = {
-        "natural form for the policy gradient": lambda s: {"policy_gradient": _change(s.pi, s.rewards)},
-        "covariance under behavior": lambda s: {"policy_gradient": _change(s.mu, _moved(s.mu, s.rewards))},
-        "staleness of the data forgotten": lambda s: {"policy_gradient": _change(s.pi, _moved(s.pi, s.rewards))},
-        "plain form for the natural gradient": lambda s: {"natural_gradient": _change(s.pi, _moved(s.pi, s.rewards))},
-        "sign": lambda s: {name: -value for name, value in s.predict().items()},
-    }
+    wrong = {"natural form for the policy gradient": lambda s: {"policy_gradient": _change(s.pi, s.rewards)}}
 
     points = (_POINT, _APART)
     more = ({**_POINT, "rewards": (1.0, 0.1, 0.4)},)

@@ -67,9 +67,9 @@ class ChainLaw(Chains, Claim):
             sums, mass = sums[undecided], mass[undecided]
         return total
 
-    def predict(s, margins: np.ndarray | None = None) -> dict[str, float]:
+    def predict(s) -> dict[str, float]:
         right, wrong = log_ratios(s.pair)
-        p = probabilities(s.pair.behavior if margins is None else margins)
+        p = probabilities(s.pair.behavior)
         mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
         below = indexed("cdf", [s._split(level) for level in s.levels])
         return {"mean_log": float(mean), "var_log": float(variance)} | below
@@ -78,10 +78,7 @@ class ChainLaw(Chains, Claim):
         mean, variance, *below = map(float, s._joined(s.levels))
         return {"mean_log": mean, "var_log": variance} | indexed("cdf", below)
 
-    wrong = {
-        "sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]},
-        "distribution under the current policy": lambda s: s.predict(s.pair.current),
-    }
+    wrong = {"sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]}}
 
     points = (_POINT,)
     more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)

@@ -47,8 +47,6 @@ class DivergenceChain(Claim):
 
     wrong = {
         "half, as between normal policies": lambda s: {"kl": 0.5},
-        "second order, KL for chi^2": lambda s: {"renyi": 0.5},
-        "square forgotten": lambda s: {"second": (s.largest - 1.0) / math.log(s.largest)},
         "geometric mean of the ratios, R": lambda s: {"second": s.largest},
     }
 

@@ -145,8 +145,6 @@ class EngineFloor(PolicyPair, Claim):
         return s._quantities(sizes[1][0], sizes[0][1], sizes[1][1])
 
     wrong = {
-        "fresh data taken to have ESS = N": lambda s: s._staled(1.0),
-        "normalizer ignored": lambda s: s._staled(math.exp(-s.horizon * s.noise**2)),
         "first order in the noise's variance": lambda s: s._staled(
             math.exp(-s.horizon * (1.0 - float(s.mu @ s.mu)) * s.noise**2)
         ),
@@ -182,7 +180,6 @@ class EngineFloor(PolicyPair, Claim):
         return {name: each._replace(tolerance=share * each.value) for name, (each, share) in found.items()}
 
     defects = {
-        "noise drawn anew for the record": lambda: (lab.with_policy(lab.NoiseAnew), _STRONG),
         "one draw for a whole sequence": lambda: (lab.engine_replaced(noise_per="sequence"), _REPORTS),
         "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _REPORTS),
         "trainer's log-probs recorded as the sampler's": lambda: lab.with_policy(lab.Unscored),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Real, Vector, indexed, lab
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, indexed, lab
 from asyncsim.claims._lengths import panels
 
 _HEAVY = {"temperature": 0.3, "levels": (0.45, 0.8)}
@@ -34,12 +34,6 @@ class ExponentialPareto(Claim):
         rare = bool((self._above() > 1e-12).all())
         bound = f"above the least ratio {self.temperature:.4g}, with a probability of 1e-12 or more"
         self.require(rare and bool((self.levels > self.temperature).all()), "levels", bound, "move them")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, object]:
-        k = draw(cls.temperature)
-        factors = draw(Vector(typical=(0.05, 3.0), length=2))
-        return {"temperature": k, "levels": tuple(float(k * math.exp((1.0 - k) * x)) for x in factors)}
 
     def _above(s, least: float | None = None, index: float | None = None) -> np.ndarray:
         least = s.temperature if least is None else least
@@ -66,11 +60,7 @@ class ExponentialPareto(Claim):
         moments = {"affinity": integral(lambda x: np.exp(0.5 * log_ratio(x))), "mean_log": integral(log_ratio)}
         return moments | indexed("above", above)
 
-    wrong = {
-        "least ratio 1": lambda s: indexed("above", s._above(least=1.0)),
-        "index of the reciprocal ratio": lambda s: indexed("above", s._above(index=1.0 / s.temperature)),
-        "mean under the target": lambda s: {"mean_log": math.log(s.temperature) - 1.0 + 1.0 / s.temperature},
-    }
+    wrong = {"index of the reciprocal ratio": lambda s: indexed("above", s._above(index=1.0 / s.temperature))}
 
     points = (_HEAVY, _LIGHT)
     more = ({"temperature": 0.15, "levels": (0.3, 0.5)},)

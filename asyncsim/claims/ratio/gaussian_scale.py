@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaincc, gammaln
 
-from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, Real, Vector, indexed, lab
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, Vector, indexed, lab
 from asyncsim.claims._lengths import panels
 
 _LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}
@@ -41,16 +41,10 @@ class GaussianScale(Claim):
         bound = f"above the least ratio {least:.4g}, with a probability of 1e-12 or more"
         self.require((above < 1.0).all() and (above > 1e-12).all(), "levels", bound, "move them")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, object]:
-        rho, dimension = draw(cls.temperature), draw(cls.dimension)
-        factors = draw(Vector(typical=(0.05, 3.0), length=2))
-        levels = tuple(float(rho ** (dimension / 2.0) * math.exp(x)) for x in factors)
-        return {"temperature": rho, "dimension": dimension, "levels": levels}
-
-    def _above(s, index: float | None = None, constant: float | None = None) -> np.ndarray:
-        constant = s.temperature ** (s.dimension / 2.0) if constant is None else constant
-        u = np.log(s.levels / constant) * (1.0 / (1.0 - s.temperature) if index is None else index)
+    def _above(s, index: float | None = None) -> np.ndarray:
+        u = np.log(s.levels / s.temperature ** (s.dimension / 2.0)) * (
+            1.0 / (1.0 - s.temperature) if index is None else index
+        )
         return gammaincc(s.dimension / 2.0, np.maximum(u, 0.0))
 
     def predict(s) -> dict[str, float]:
@@ -84,9 +78,7 @@ class GaussianScale(Claim):
         return {"affinity": affinity, "mean_log": mean} | indexed("above", above)
 
     wrong = {
-        "index from standard deviations": lambda s: indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature)))),
-        "constant of one dimension": lambda s: indexed("above", s._above(constant=math.sqrt(s.temperature))),
-        "sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]},
+        "index from standard deviations": lambda s: indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature))))
     }
 
     points = (_LINE, _SPACE)

@@ -12,8 +12,6 @@ That estimate has no known law at finite m: its standard deviation nears (1 + k)
 at N = 256. So it is tested beside its formula, and no part of this claim.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -21,7 +19,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from asyncsim.base.declared import Count, Real, Vector
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, replaced, sim, too_rare, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, too_rare, units_for
 from asyncsim.claims._lengths import panels
 
 _BATCHES, _MOST = 32, 16_000_000
@@ -37,12 +35,6 @@ def _spread(point: Point) -> float:
     square = math.sqrt((m + 2.0) * (m + 3.0) / (m * (m + 1.0)) - 1.0)
     rarest = min(0.5 * math.erfc(-z / math.sqrt(2.0)) for z in point["scores"])
     return max(square, 1.0 / math.sqrt(m - 2.0), 1.05 * math.sqrt(1.0 / max(rarest, 1e-300) - 1.0))
-
-
-def _threshold_among(step: lab.Step) -> lab.Tensor:
-    """The (m+1)-th counted among the largest m + 1."""
-    m = _largest(step.batch.size)
-    return sim.ratios.tail_index(step.sequence_log_ratio, step.step_mass) * (m + 1) / m
 
 
 class HillAndPsis(Claim):
@@ -96,8 +88,6 @@ class HillAndPsis(Claim):
 
     wrong = {
         "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1)),
-        "index for shape": lambda s: {"shape": 1.0 / (1.0 - s.temperature)},
-        "mean of the index without m/(m - 1)": lambda s: {"index": 1.0 / (1.0 - s.temperature)},
         "variance of the generalized Pareto fit": lambda s: {
             "square": (1.0 - s.temperature) ** 2 + (2.0 - s.temperature) ** 2 / s.largest
         },
@@ -122,9 +112,6 @@ class HillAndPsis(Claim):
         return {name: lab.between(x.mean(axis=0)) for name, x in numbers.items()} | cells
 
     defects = {
-        "threshold counted among the largest": lambda: replaced(
-            diagnostics=[lab.Metric("tail_index", _threshold_among, ("log_prob",))]
-        ),
         "sampler 5 percent colder than it says": lambda: lab.weights.colder(0.95),
         "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -18,7 +18,7 @@ from scipy.special import log_softmax, softmax
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, arm_logits, counted
-from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Plant, Point, Positive, replaced, units_for, within
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, replaced, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
 _BATCHES, _ROUNDING = 64, 1e-9
@@ -71,13 +71,6 @@ class UnseenSupport(PolicyPair, Claim):
         clear = bool((np.abs(second - self.bound) > _CLEAR).all())
         self.require(clear, "bound", f"{_CLEAR:g} away from the M2 of a batch", "move it")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, object]:
-        point = super().drawn(draw)
-        log = np.subtract(*(log_softmax(point[name]) for name in ("current_logits", "behavior_logits")))
-        low, high = (log**2).min(), (log**2).max()
-        return point | {"bound": float(low + draw(Positive(typical=(0.05, 0.95))) * (high - low)) + 1e-7}
-
     def _given(s, mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, float]:
         """Means over batches of these probabilities."""
         accepted = math.fsum(mass)
@@ -104,7 +97,6 @@ class UnseenSupport(PolicyPair, Claim):
     wrong = {
         "batches that pass have mean ratio 1": lambda s: {"mean_weight": 1.0},
         "second moment of the population in batches that pass": lambda s: {"second_moment": float(s.mu @ s.log**2)},
-        "the rare action absent from one sample": lambda s: {"accepted": 1.0 - float(s.mu[np.abs(s.log).argmax()])},
     }
 
     points = (_PUBLISHED, _COMMON)

@@ -50,10 +50,6 @@ class Gradient(PaidChains, Claim):
     def _with_total(s, gradient: np.ndarray) -> dict[str, float]:
         return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
-    def _own_bit_counted(s) -> dict[str, float]:
-        p = probabilities(s.pair.current)
-        return s._with_total(p * (1.0 - p) * count_law(p)[s.needed])
-
     def predict(s) -> dict[str, float]:
         return s._with_total(_slope(s.pair.current, s.needed))
 
@@ -61,10 +57,7 @@ class Gradient(PaidChains, Claim):
         current = s.pair.current
         return s._with_total(complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
 
-    wrong = {
-        "taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed)),
-        "own bit among the others": _own_bit_counted,
-    }
+    wrong = {"taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed))}
 
     points = (_SHORT,)
     more = ({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},)
