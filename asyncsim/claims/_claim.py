@@ -76,7 +76,7 @@ class Claim(Declared):
     relative_to: ClassVar[str] = "value"
     wrong: ClassVar[Mapping[str, Callable[[Any], Quantities]]]
     terms: ClassVar[Mapping[str, Callable[[Any, float], Quantities]]] = {}
-    through: ClassVar[str]
+    through: ClassVar[str] = "loop"
     effect: ClassVar[float] = 0.02
     points: ClassVar[tuple[Point, ...]]
     more: ClassVar[tuple[Point, ...]] = ()

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
 
-from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Positive, Real, Vector
+from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Real, Vector
 from asyncsim.claims import _bandit, _lengths, _work
 from asyncsim.claims._delay import critical
 from asyncsim.claims._gaussian_bandit import GaussianBandit
@@ -66,24 +65,24 @@ def process(cls: Any, draw: Draw) -> dict[str, Any]:
     return {"transition": nested, "rewards": rows(draw, S, A, -1.0, 1.0), "discount": draw(cls.discount), **policies}
 
 
-def stepping(low: float, high: float, cls: Any, draw: Draw) -> dict[str, Any]:
-    """A learning rate of so much of the boundary."""
-    point = one_by_one(cls, draw)
-    return point | {"step": draw(Real(typical=(low, high))) * critical(point["staleness"]) / point["curvature"]}
+def stepping(
+    low: float, high: float, limit: Callable[[dict[str, Any]], float] = lambda point: critical(point["staleness"])
+) -> Callable[[Any, Draw], dict[str, Any]]:
+    """Learning rates of these shares of a limit, over the curvature."""
 
+    def drawn(cls: Any, draw: Draw) -> dict[str, Any]:
+        point = one_by_one(cls, draw)
+        return point | {"step": draw(Real(typical=(low, high))) * limit(point) / point["curvature"]}
 
-def descent(cls: Any, draw: Draw) -> dict[str, Any]:
-    """A learning rate up to what the bound surely allows at a staleness."""
-    point = one_by_one(cls, draw)
-    return point | {"step": draw(Real(typical=(0.02, 1.0))) / (1 + point["staleness"]) / point["curvature"]}
+    return drawn
 
 
 KINDS: dict[type, Callable[[Any, Draw], dict[str, Any]]] = {
     _bandit.Arms: arms,
     _bandit.Sequences: tables,
     Process: process,
-    GaussianBandit: partial(stepping, 0.05, 0.6),
-    Descent: descent,
+    GaussianBandit: stepping(0.05, 0.6),
+    Descent: stepping(0.02, 1.0, lambda point: 1.0 / (1 + point["staleness"])),
 }
 
 
@@ -118,20 +117,6 @@ def random_delays(cls: Any, draw: Draw) -> dict[str, Any]:
     return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": step}
 
 
-def cycles(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Up to the boundary of a publish cycle."""
-    point = one_by_one(cls, draw)
-    return point | {"step": draw(Real(typical=(0.02, 0.98))) * 2.0 / point["updates"] / point["curvature"]}
-
-
-def projected(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Learning rates between the boundaries without control and with it."""
-    strength, share = draw(Real(typical=(0.6, 1.0))), draw(Real(typical=(0.0, 1.0)))
-    point = one_by_one(cls, draw) | {"strength": strength}
-    excess = 1.3 + share * (min(2.4, 0.6 / max(1.0 - strength, 0.1)) - 1.3)
-    return point | {"step": excess * critical(point["staleness"]) / point["curvature"]}
-
-
 def stamped(cls: Any, draw: Draw) -> dict[str, Any]:
     """Each optimizer well inside of its boundary."""
     optimizer, noise = draw(cls.optimizer), draw(cls.noise)
@@ -157,22 +142,6 @@ def greedy(cls: Any, draw: Draw) -> dict[str, Any]:
     groups = point["minibatches"] * draw(Integer(2, typical=(2, 3)))
     logits = tuple((1.0, *row) for row in rows(draw, groups, 1, -1.0, 0.5))
     return point | {"rewards": draw(Vector(length=groups, typical=(-1.0, 1.0))), "logits": logits}
-
-
-def above_the_least(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Levels above the least ratio."""
-    point = one_by_one(cls, draw)
-    least = point["temperature"] ** (point.get("dimension", 2) / 2.0)
-    factors = draw(Vector(typical=(0.05, 3.0), length=2))
-    return point | {"levels": tuple(float(least * math.exp((1.0 - point["temperature"]) * x)) for x in factors)}
-
-
-def some_pass(cls: Any, draw: Draw) -> dict[str, Any]:
-    """A bound between the least and the largest second moment of a batch."""
-    point = arms(cls, draw)
-    squares = np.subtract(*(log_softmax(point[name]) for name in ("current_logits", "behavior_logits"))) ** 2
-    share = draw(Positive(typical=(0.05, 0.95)))
-    return point | {"bound": float(squares.min() + share * (squares.max() - squares.min())) + 1e-7}
 
 
 def followed(cls: Any, draw: Draw) -> dict[str, Any]:
@@ -341,20 +310,20 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/straggler-tail": levels,
     "systems/ticket-throughput": partial(permits, 0),
     "staleness/baseline-offset-immunity": offset,
-    **dict.fromkeys(("predictor/lead-time", "convergence/step-size-law"), partial(stepping, 1.05, 2.5)),
+    **dict.fromkeys(("predictor/lead-time", "convergence/step-size-law"), stepping(1.05, 2.5)),
     "alignment/lag-identity": modes,
-    "alignment/lag1-closed-form": partial(stepping, 0.05, 0.95),
-    "alignment/projection-second-moment": projected,
+    "alignment/lag1-closed-form": stepping(0.05, 0.95),
+    "alignment/projection-second-moment": stepping(
+        0.6, 1.0, lambda point: critical(point["staleness"]) * min(2.4, 0.6 / max(1.0 - point["strength"], 0.1))
+    ),
     "alignment/random-delay-cosine": random_delays,
-    "alignment/sawtooth-cosine": cycles,
+    "alignment/sawtooth-cosine": stepping(0.02, 0.98, lambda point: 2.0 / point["updates"]),
     "alignment/version-identity": stamped,
     "convergence/arbitrary-delay": in_flight,
     "convergence/bias-slope": slopes,
     "estimator/cut-advantages": greedy,
     "estimator/v-trace": ring,
-    **dict.fromkeys(("ratio/exponential-pareto", "ratio/gaussian-scale"), above_the_least),
     "ratio/markov-moments": followed,
-    "ratio/unseen-support": some_pass,
     **dict.fromkeys(("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"), workers),
     **dict.fromkeys(("live/learning", "live/staleness", "live/throughput"), live_permits),
     **dict.fromkeys(

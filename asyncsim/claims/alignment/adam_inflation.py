@@ -40,7 +40,6 @@ class AdamInflation(Claim):
     """projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient"""
 
     kind, status, source = "expectation", "conditional", "derived; arXiv 2604.22407 for the signal-dominated case"
-    through = "loop"
 
     dimension = Integer(1, 512, typical=(2, 40), example=3, doc="coordinates of the mean gradient")
     signal = Real(
@@ -142,7 +141,6 @@ class AdamInflation(Claim):
         return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
     defects = {
-        "links swapped": lambda: ((lambda spec: spec.replace(update=lab.Links(spec.update.links[::-1]))), _KNOWN),
         "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
         "momentum in Adam": lambda: lab.projection.changed(lab.Adam, beta1=0.9),
     }

@@ -71,5 +71,4 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     defects = {
         "baseline forgotten": lambda: (lab.with_method(advantage=sim.advantages.none()), _MARKOV),
         "ratio applied": lambda: (lab.with_method(weight=lab.Ratio("sequence", None)), _MARKOV),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

@@ -22,7 +22,6 @@ class Lag1ClosedForm(Claim):
     """gradient energy and autocorrelation up to the staleness follow in closed form from `step * curvature`"""
 
     kind, source = "identity", "derived; continuous limit Kuechler and Mensch 1992 (Stochastics 40)"
-    through = "loop"
 
     staleness = Staleness(typical=(0, 12), example=4)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")

@@ -23,7 +23,6 @@ class LagIdentity(Claim):
     """stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later"""
 
     kind, source = "identity", "derived: 2 E<x,g> = step E|g|^2"
-    through = "loop"
 
     staleness = Staleness(typical=(0, 12), example=2)
     curvatures = Vector(0.0, example=(1.0, 0.3, 0.7), unit="gradient per parameter", doc="curvatures of the modes")

@@ -16,14 +16,13 @@ from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real,
 
 _UPDATES = 130
 _RARE = 0.02
-_AT_FOUR = {"dimension": 4, "threshold": 0.5}
 
 
 class NoiseFloor(Claim):
     """cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`"""
 
     kind, source = "distribution", "elementary: one coordinate of a uniform direction"
-    through, effect = "loop", 0.05
+    effect = 0.05
 
     dimension = Integer(
         2, 100_000, typical=(2, 300), example=5, doc="coordinates of a gradient",
@@ -68,7 +67,7 @@ class NoiseFloor(Claim):
         }
     }
 
-    points = (_AT_FOUR, {"dimension": 20, "threshold": 0.3})
+    points = ({"dimension": 4, "threshold": 0.5}, {"dimension": 20, "threshold": 0.3})
     more = ({"dimension": 100, "threshold": 0.2}, {"dimension": 2, "threshold": 0.3})
 
     @staticmethod

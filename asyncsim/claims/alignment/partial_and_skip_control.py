@@ -40,7 +40,6 @@ class PartialAndSkipControl(Claim):
     """
 
     kind, status, source = "threshold", "asymptotic", "derived; family of arXiv 2603.01501"
-    through = "loop"
 
     staleness = Staleness(1, 64, typical=(1, 24), example=8)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
@@ -132,7 +131,6 @@ class PartialAndSkipControl(Claim):
 
     defects = {
         "strength forgotten": lambda: lab.projection.changed(lab.Align, strength=1.0),
-        "nothing removed": lambda: lab.projection.changed(lab.Align, strength=0.0),
         "off-by-one version": lambda: lab.off_by_one_version,
         "skipped only at a higher cosine": lambda: lab.projection.changed(lab.Align, high=1.0),
     }

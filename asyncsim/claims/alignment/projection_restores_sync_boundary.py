@@ -63,7 +63,7 @@ class ProjectionRestoresSyncBoundary(Claim):
     """projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`"""
 
     kind, source = "threshold", "derived; family of arXiv 2603.01501"
-    through, effect = "loop", 0.05
+    effect = 0.05
 
     staleness = Staleness(
         1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
@@ -150,7 +150,5 @@ class ProjectionRestoresSyncBoundary(Claim):
     defects = {
         "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
         "reference raw instead of applied": lambda: (lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
-        "half of the component removed": lambda: (lab.projection.changed(lab.Align, strength=0.5), _UNDER),
-        "projection at any cosine": lambda: lab.projection.changed(lab.Align, low=-1.0),
         "off-by-one version": lambda: lab.off_by_one_version,
     }

@@ -41,13 +41,14 @@ class ProjectionSecondMoment(Claim):
     """
 
     kind, status, source = "expectation", "asymptotic", "derived; family of arXiv 2603.01501"
-    through = "loop"
 
     staleness = Staleness(4, 64, typical=(6, 12), example=8)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
     others = Count(2, typical=(100, 1000), example=30, doc="coordinates that carry noise alone")
-    strength = Real(0.0, 1.0, open_low=True, example=0.9, doc="share of the parallel part that is removed")
+    strength = Real(
+        0.0, 1.0, open_low=True, typical=(0.6, 1.0), example=0.9, doc="share of the parallel part that is removed"
+    )
     step = Positive(example=0.17, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:

@@ -20,7 +20,6 @@ _COPIES = 8
 """Equal coordinates under one realization of delays: cheaper than as many realizations."""
 _SPREAD = 0.11
 """Largest standard deviation of one replicate's quantity at the points below, relative to the norm (measured)."""
-_AT_FOUR = {"law": (0.2, 0.2, 0.2, 0.2, 0.2), "curvature": 1.0, "noise": 1.0, "step": 0.3}
 _UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2}
 
 
@@ -28,7 +27,7 @@ class RandomDelayCosine(Claim):
     """with staleness drawn anew for every update gradients correlate as in the averaged recursion"""
 
     kind, source = "identity", "derived: the draw of the staleness is white noise to the averaged recursion"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     law = _random.staleness_law("", 0.4, 0.0, 0.2, 0.4)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
@@ -67,7 +66,7 @@ class RandomDelayCosine(Claim):
 
     wrong = {"noise of the drawn staleness dropped": lambda s: s.predict(slack=1.0)}
 
-    points = (_AT_FOUR, _UNEVEN)
+    points = ({"law": (0.2, 0.2, 0.2, 0.2, 0.2), "curvature": 1.0, "noise": 1.0, "step": 0.3}, _UNEVEN)
     more = (
         {"law": (1.0,), "curvature": 1.0, "noise": 1.0, "step": 0.7},
         {"law": (0.1,) * 10, "curvature": 1.0, "noise": 1.0, "step": 0.15},

@@ -37,7 +37,6 @@ class SawtoothCosine(Claim):
     """gradients correlate at `a/(2-(s-1)a)` inside a publish cycle of `s` updates and at minus that with the next"""
 
     kind, source = "identity", "derived: cycle starts are an AR(1) of factor 1 - s a"
-    through = "loop"
 
     updates = Count(1, typical=(1, 16), example=4, unit="updates", doc="updates between two publishes")
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")

@@ -37,7 +37,6 @@ class Snr(Claim):
     """with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness"""
 
     kind, source = "expectation", "elementary: independent batches factor"
-    through = "loop"
 
     dimension = Integer(
         2, 100_000, typical=(2, 200), example=3, doc="coordinates", remedy="in one dimension a cosine is a sign"

@@ -26,7 +26,6 @@ from asyncsim.base.declared import Choice, Positive, Vector
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
 from asyncsim.claims._random import staleness_law
 
-_LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
 _BETA = 0.5
 """Momentum of the heavy ball."""
 _UPDATES, _LONGEST_RUN = 300, 3000
@@ -87,7 +86,6 @@ class VersionIdentity(Claim):
     """
 
     kind, source = "identity", "derived: a move leaves E x^T H x as it was"
-    through = "loop"
 
     optimizer = Choice("sgd", "momentum", "sign", example="sgd", doc="rule that makes a step of gradients")
     law = staleness_law(", the first 0", 0.0, 0.6, 0.0, 0.4)
@@ -97,7 +95,7 @@ class VersionIdentity(Claim):
 
     def joint(self) -> None:
         """No stationary law without stability; the noise of a fresh gradient would enter its own move."""
-        law, longest = self.law, _LONGEST[self.optimizer] + 1
+        law, longest = self.law, {"sgd": 12, "momentum": 12, "sign": 3}[self.optimizer] + 1
         fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[0] == 0.0 and law[-1] > 0.0
         bound = f"probabilities of 2 to {longest} values that add up to 1, the first 0, the last above 0"
         self.require(fits and len(law) <= longest, "law", bound, "divide by their sum")

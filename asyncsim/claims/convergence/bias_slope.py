@@ -30,7 +30,7 @@ class BiasSlope(Claim):
     """
 
     kind, status, source = "exponent", "conditional", "arXiv 2607.01083 (bound); exact formula derived"
-    through, effect = "loop", 0.05
+    effect = 0.05
 
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     start = Real(typical=(0.1, 2.0), example=1.0, unit="parameter", doc="distance from the optimum")
@@ -64,14 +64,10 @@ class BiasSlope(Claim):
         x = x - x.mean()
         return {"slope": float(x @ y / (x @ x))}
 
-    def _square(s, drift_power: int, noise_power: int) -> np.ndarray:
-        """E|b|^2 over the varied values, with the staleness to these powers in the drift and in the noise."""
-        age = np.array(s.ages, dtype=np.float64)
-        displacement = age**drift_power * (s.curvature * s.start) ** 2 + age**noise_power * s.noise**2
-        return (s.curvature * s.sizes) ** 2 * displacement
-
     def predict(s) -> dict[str, float]:
-        return s._slope(np.sqrt(s._square(2, 1)))
+        age = np.array(s.ages, dtype=np.float64)
+        displacement = age**2 * (s.curvature * s.start) ** 2 + age * s.noise**2
+        return s._slope(np.sqrt((s.curvature * s.sizes) ** 2 * displacement))
 
     def check(s) -> dict[str, float]:
         rms = []
@@ -83,7 +79,7 @@ class BiasSlope(Claim):
             rms += [bias_by_age[age] for age in s.ages]
         return {"slope": float(np.polyfit(np.log(s.varied), np.log(rms), 1)[0])}
 
-    wrong = {"square-root formula": lambda s: s._slope(np.sqrt(s._square(1, 1) if len(s.ages) > 1 else s.sizes))}
+    wrong = {"square-root formula": lambda s: {"slope": 0.5}}
 
     points = (
         {**_BASE, "noise": 0.3, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16)},

@@ -17,7 +17,6 @@ from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positiv
 from asyncsim.claims.convergence._descent import Descent
 
 _FRESH = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 0.0, "updates": 400}
-_FROM_AFAR = {**_FRESH, "start": 50.0, "updates": 4}
 _BIASED = {**_FRESH, "staleness": 1, "noise": 0.0, "start": 1.0, "updates": 601}
 """The path 1, 0, -1, -1, 0, 1 repeats: bias and gradient are of one size."""
 
@@ -26,7 +25,6 @@ class BiasedGradient(Descent, Claim):
     """biased gradients at learning rate `a <= 1/L`: mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`"""
 
     kind, source = "bound", "elementary"
-    through = "loop"
 
     staleness = Staleness(0, 64, typical=(0, 6), example=1)
     step = Positive(example=0.4, unit="parameter per gradient", doc="learning rate")
@@ -79,7 +77,7 @@ class BiasedGradient(Descent, Claim):
         "noise": lambda s, factor: s.predict(noise=factor),
     }
 
-    points = (_FRESH, _FROM_AFAR, _BIASED, {**_BIASED, "start": 3.0, "updates": 160})
+    points = (_FRESH, {**_FRESH, "start": 50.0, "updates": 4}, _BIASED, {**_BIASED, "start": 3.0, "updates": 160})
     more = ({**_BIASED, "curvature": 2.0, "step": 0.5, "start": -3.0},)
 
     @staticmethod

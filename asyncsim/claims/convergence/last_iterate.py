@@ -26,7 +26,7 @@ class LastIterate(Claim):
     """with exact gradients of any staleness a softmax bandit of `K` arms ends like `r* - J = (1 - 1/K)/(step t)`"""
 
     kind, status, source = "exponent", "asymptotic", "derived; arXiv 2005.06392 for the order 1/t"
-    through, effect = "loop", _EFFECT
+    effect = _EFFECT
 
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 4), example=(0.0, 0.4, 1.0), unit="reward", doc="mean of each arm")
     step = Positive(typical=(0.1, 4.0), example=1.0, unit="logit per gradient", doc="learning rate")
@@ -38,19 +38,16 @@ class LastIterate(Claim):
         best = int((self.rewards == self.rewards.max()).sum())
         self.require(best == 1, "rewards", "one best arm", "lower the others")
 
-    def _rate(s, share: float) -> dict[str, float]:
-        return {"rate": s.step / share}
-
     def predict(s) -> dict[str, float]:
-        return s._rate(1.0 - 1.0 / s.rewards.size)
+        return {"rate": s.step / (1.0 - 1.0 / s.rewards.size)}
 
     def check(s) -> dict[str, float]:
         others = s.rewards.size - 1
         # y_a = t step x_a stands still where 1 = y_a + sum y.
         still = np.linalg.solve(np.eye(others) + np.ones((others, others)), np.ones(others))
-        return s._rate(float(still.sum()))
+        return {"rate": s.step / float(still.sum())}
 
-    wrong = {"slower by the staleness": lambda s: s._rate((1.0 - 1.0 / s.rewards.size) * (s.staleness + 1))}
+    wrong = {"slower by the staleness": lambda s: {"rate": s.predict()["rate"] / (s.staleness + 1)}}
 
     points = (_point(_TWO, 4.0, 0), _point(_TWO, 1.0, 4), _point(_THREE, 4.0, 1))
     more = (_point(_THREE, 4.0, 0), _point((0.2, 0.8), 2.0, 4), _point((0.5, 0.5, 1.0), 2.0, 2))

@@ -23,7 +23,6 @@ _MIXED = process(
     logits=((0.5, -0.5), (0.0, 1.0), (-0.3, 0.2)),
 )
 _FIRST, _, _LAST = _MIXED["transition"]
-_ENDING = {**_MIXED, "transition": (_FIRST, ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _LAST)}
 
 
 class MdpGradient(Process, Claim):
@@ -59,7 +58,7 @@ class MdpGradient(Process, Claim):
 
     wrong = {"normalized occupancy": lambda s: s._numbers((1.0 - s.discount) * s.occupancy(s.policy))}
 
-    points = (_RING, _MIXED, _ENDING)
+    points = (_RING, _MIXED, {**_MIXED, "transition": (_FIRST, ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _LAST)})
     more = ({**_MIXED, "discount": 0.99}, {**_RING, "discount": 0.4})
 
     @staticmethod

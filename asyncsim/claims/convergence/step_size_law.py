@@ -26,7 +26,6 @@ class StepSizeLaw(Claim):
     """
 
     kind, status, source = "expectation", "conditional", "derived; two-constraint rule arXiv 2607.01083"
-    through = "loop"
 
     staleness = Staleness(1, 64, typical=(1, 32), example=4)
     step = Positive(example=0.5, unit="parameter per gradient", doc="learning rate")

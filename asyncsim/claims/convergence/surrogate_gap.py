@@ -23,10 +23,9 @@ _SPLIT = process(
     FORK, ((0.0, 0.0), (1.0, -1.0), (-1.0, 1.0)), 0.2,
     behavior_logits=((1.1, 0.0), (0.0, 0.0), (0.0, 0.0)), current_logits=((-1.1, 0.0), (0.02, 0.0), (0.02, 0.0)),
 )  # fmt: skip
-_LEAVE = float(np.log(1e-5))
 _SLIP = process(
     (((1.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0),) * 3), ((1.0, -1.0, 1.0), (1.0, -1.0, 0.0)), 0.15,
-    behavior_logits=((0.0, 0.0, _LEAVE),) * 2,
+    behavior_logits=((0.0, 0.0, float(np.log(1e-5))),) * 2,
     current_logits=tuple(tuple(np.log(row).tolist()) for row in ((0.5, 0.2, 0.3), (0.2, 0.8, 1e-5))),
 )  # fmt: skip
 

@@ -105,7 +105,6 @@ class FiniteSample(PolicyPair, Claim):
     """the ESS of `N` samples exceeds its large-batch value on average, by an exact integral"""
 
     kind, source = "expectation", "derived; Kong 1992 for the statistic"
-    through = "loop"
 
     samples = Integer(
         2, 1 << 20, typical=(2, 40), example=4, doc="samples of a batch", remedy="one sample is always worth one"
@@ -178,5 +177,4 @@ class FiniteSample(PolicyPair, Claim):
         "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
         "clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER),
         "last token left out": lambda: lab.with_policy(lab.ShortProduct),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
     }

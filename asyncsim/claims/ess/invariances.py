@@ -96,12 +96,5 @@ class Invariances(Claim):
     defects = {
         "a small number in the denominator": lambda: _with(
             ess=lambda log_w, mass: log_w.exp().sum(1) ** 2 / ((log_w.exp() ** 2).sum(1) + 1e-8) / log_w.shape[1]
-        ),
-        "weights exponentiated as they are": lambda: (
-            _with(ess=lambda log_w, mass: (mass * log_w.exp()).sum(1) ** 2 / (mass * log_w.exp() ** 2).sum(1)),
-            _FAR,
-        ),
-        "mean of scaled weights": lambda: _with(
-            log_mean=lambda log_w, mass: sim.ratios.log_mean_weight(log_w - log_w.amax(1, True), mass)
-        ),
+        )
     }

@@ -98,5 +98,4 @@ class LengthLaw(PolicyPair, Claim):
     defects = {
         "effective size of tokens": lambda: (_read("ess_token"), _LARGE),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
-        "weights clamped": lambda: (_read(sim.diagnostics.ess_token_clamped(2.0, level="sequence")), _LARGE),
     }

@@ -16,7 +16,6 @@ from asyncsim.claims._bandit import PolicyPair
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim, units_for
 
 _SAMPLES, _BATCHES, _MOST = 4096, 4, 4_000_000
-_NEAR = {"behavior_logits": (0.0, 0.0, 0.0), "current_logits": (0.5, 0.0, -0.5)}
 _FAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (2.0, -0.9, 0.1)}
 
 
@@ -24,7 +23,6 @@ class Limit(PolicyPair, Claim):
     """the effective sample size per sample of a large batch is `1/(1 + chi^2)`"""
 
     kind, source = "expectation", "Kong 1992 (University of Chicago technical report 348)"
-    through = "loop"
 
     def predict(s) -> dict[str, float]:
         return {"ess": 1.0 / (1.0 + s.chi_square)}
@@ -36,7 +34,7 @@ class Limit(PolicyPair, Claim):
 
     wrong = {"first order, 1 - chi^2": lambda s: {"ess": 1.0 - s.chi_square}}
 
-    points = (_NEAR, _FAR)
+    points = ({"behavior_logits": (0.0, 0.0, 0.0), "current_logits": (0.5, 0.0, -0.5)}, _FAR)
 
     reach = staticmethod(lambda p: lab.moments_beyond(partial(lab.moment_of, *lab.places(p)[::-1]), _SAMPLES, _MOST))
 

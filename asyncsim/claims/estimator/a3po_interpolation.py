@@ -65,18 +65,16 @@ class A3poInterpolation(PolicyPair, Claim):
         """(1 - alpha) D_alpha(pi || mu)."""
         return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
 
-    def _of(s, alpha: float, shift: float) -> dict[str, float]:
-        return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
-
     def predict(s) -> dict[str, float]:
-        return s._of(s.alpha, s._renyi(s.alpha))
+        shift = np.full(len(s.mu), s._renyi(s.alpha))
+        return indexed("seen", (1.0 - s.alpha) * s.log_ratio) | indexed("shift", shift)
 
     def check(s) -> dict[str, float]:
         snapshot = s.behavior_logits + s.alpha * (s.current_logits - s.behavior_logits)
         seen = s.log_ratio - (s.alpha * s.pi + (1.0 - s.alpha) * s.mu - s.mu)
         return indexed("seen", seen) | indexed("shift", seen - (s.pi - log_softmax(snapshot)))
 
-    wrong = {"snapshot taken to be normalized": lambda s: s._of(s.alpha, 0.0)}
+    wrong = {"snapshot taken to be normalized": lambda s: indexed("shift", 0.0 * s.mu)}
 
     points = (_POINT, {**_POINT, "staleness": 2})
     more = ({"behavior_logits": (0.0, 0.0, 0.0, 0.0), "current_logits": (2.0, -1.0, 0.5, 0.0), "staleness": 16},)

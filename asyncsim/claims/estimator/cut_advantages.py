@@ -32,7 +32,7 @@ class CutAdvantages(Claim):
     """
 
     kind, source = "expectation", "derived: sampling without replacement"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
     _accepts = "a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"
@@ -108,7 +108,5 @@ class CutAdvantages(Claim):
     defects = {
         "advantages of the batch": lambda: replaced(advantages_from="batch"),
         "baseline of each group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
-        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _FLAT),
         "a sampler that is not greedy": lambda: (lab.engine_replaced(top_k=0), _FLAT),
-        "one epoch too few": lambda: (replaced(epochs=3, updates=12), _FLAT),
     }

@@ -56,7 +56,7 @@ class DelayedRewardBias(Arms, Claim):
     """late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`"""
 
     kind, source = "expectation", "derived; a reconstruction after arXiv 2606.29526 and 2606.27580"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     means = Vector(typical=(0.05, 0.95), sizes=(2, 4), example=(0.1, 0.5, 0.9), doc="success probabilities of the arms")
     logits = Vector(typical=(-1.0, 1.0), example=(0.2, 0.0, -0.1), doc="logits of the policy")
@@ -140,14 +140,5 @@ class DelayedRewardBias(Arms, Claim):
         "reinjected twice": lambda: (
             _changed(lambda rewards, batch: {"kept": batch.kept * (1.0 + batch.arrivals["late"])}),
             _HALF,
-        ),
-        "reinjected with the staleness of its own batch": lambda: (
-            _changed(lambda late, batch: {"age": batch.staleness - late.by * batch.arrivals["late"].unsqueeze(-1)}),
-            _HALF,
-        ),
-        # As in the first batches.
-        "nothing comes back": lambda: (
-            lab.wrapping(rewards=lab.overriding(arriving=lambda late, *given: late.arriving(*given[:2], -1))),
-            _HALF,
-        ),
+        )
     }

@@ -101,9 +101,5 @@ class GeometricRatio(SequencePair, Claim):
 
     defects = {
         "sequence ratio in its place": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-        "band of the sequence ratio": lambda: (
-            lab.with_method(factors=(sim.factors.sequence_mask(_BAND["low"], _BAND["high"]),)),
-            _MARKOV,
-        ),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
     }

@@ -98,5 +98,4 @@ class IsVariance(PaidSequencePair, Claim):
     defects = {
         "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
         "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
-        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
     }

@@ -111,7 +111,4 @@ class KlEstimators(SequencePair, Claim):
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _MARKOV),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
         "k1 loss weighted": lambda: (lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
-        "k2 loss unweighted": lambda: (lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
-        "k2 of tokens": lambda: (lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
-        "k2 in place of k3": lambda: (lab.with_method(penalties=(*_penalties()[:2], _penalties()[1])), _MARKOV),
     }

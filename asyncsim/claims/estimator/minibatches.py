@@ -32,7 +32,7 @@ class Minibatches(Claim):
     """
 
     kind, source = "expectation", "derived: sampling without replacement"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     groups = Count(1, 64, typical=(1, 4), example=4, unit="groups", doc="groups of the batch")
     samples = Count(1, 64, typical=(1, 6), example=4, doc="samples of a group")

@@ -114,5 +114,4 @@ class PlugInBaseline(PolicyPair, Claim):
     defects = {
         "weight to the fourth power": lambda: lab.wrapping_advantage(lab.FourthPower),
         "sample inside its own baseline": lambda: (lab.with_method(advantage=sim.advantages.opob()), _OUT),
-        "dropped ratio": lambda: (lab.dropped_ratio, _OUT),
     }

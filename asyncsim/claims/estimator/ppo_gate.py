@@ -32,7 +32,7 @@ class PpoGate(PolicyPair, Claim):
     """PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first"""
 
     kind, source = "identity", "arXiv 1707.06347; dual clip 1912.09729"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     means = Vector(typical=(0.05, 0.95), example=(0.3, 0.5, 0.8), doc="success probabilities of the arms")
     low = Real(0.0, 1.0, typical=(0.05, 0.5), example=0.2, doc="the gate's lower bound is 1 - low")

@@ -24,7 +24,6 @@ _POINT = {
     "behavior_logits": (0.3, -0.2, 0.5, -0.6), "current_logits": (1.5, -0.9, 0.1, 0.4),
     "rewards": (0.2, 0.5, 1.0, 0.0), "offset": 0.1, "cap": 1.2,
 }  # fmt: skip
-_TRUNCATED = {**_POINT, "weight": "truncated", "top": 1}
 _PLAIN = {**_POINT, "weight": "none", "top": 2}
 
 
@@ -88,7 +87,7 @@ class ScoreCentering(PolicyPair, Claim):
 
     wrong = {"alpha of 1": lambda s: s.predict(1.0)}
 
-    points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
+    points = ({**_POINT, "weight": "truncated", "top": 1}, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
     more = ({**_PLAIN, "top": None, "offset": 0.9},)
 
     @staticmethod

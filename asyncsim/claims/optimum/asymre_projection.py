@@ -23,7 +23,7 @@ class AsymreProjection(Frozen, Claim):
     """REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of `mu(r-V)/(V_mu-V)`"""
 
     kind, source = "identity", "arXiv 2506.20520 (method); limit derived"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     offset = Real(typical=(-1.0, 0.5), example=0.2, unit="reward", doc="baseline V in units of reward")
 

@@ -28,11 +28,6 @@ def _change(p: np.ndarray, y: np.ndarray) -> float:
     return -float(p @ (np.log(p) * (y - p @ y)))
 
 
-def _moved(p: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """p (r - p . r)."""
-    return p * (rewards - p @ rewards)
-
-
 class EntropyDerivative(PolicyPair, Claim):
     """a step changes the entropy by `-step Cov_pi(log pi, y)`, `y` the move of the logits: `mu (r - mu.r)` for
     REINFORCE on data of `mu`, and the advantages `r - pi.r` for the natural gradient only
@@ -44,8 +39,8 @@ class EntropyDerivative(PolicyPair, Claim):
     rewards = Vector(typical=(0.0, 1.0), example=(0.2, 1.0, 0.5), unit="reward", doc="rewards of the arms")
 
     def predict(s) -> dict[str, float]:
-        plain, natural = _change(s.pi, _moved(s.mu, s.rewards)), _change(s.pi, s.rewards)
-        return {"policy_gradient": plain, "natural_gradient": natural}
+        move = s.mu * (s.rewards - s.mu @ s.rewards)
+        return {"policy_gradient": _change(s.pi, move), "natural_gradient": _change(s.pi, s.rewards)}
 
     def check(s) -> dict[str, float]:
         def entropy_at(logits: np.ndarray) -> np.ndarray:

@@ -15,7 +15,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, indexe
 from asyncsim.claims.optimum._frozen import Frozen, project
 
 _LEAD, _UPDATES, _TOLERANCE = 1e-3, 20, 1e-9
-_POINT = {"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}
 _FIVE = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5)}
 
 
@@ -25,7 +24,7 @@ class FrozenMeanBaseline(Frozen, Claim):
     """
 
     kind, source = "identity", "derived"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     behavior_logits = Vector(
         typical=(-2.0, 2.0), sizes=(3, 4), example=(0.6, 0.06, -1.9), doc="logits of the frozen behavior, by arm"
@@ -40,11 +39,9 @@ class FrozenMeanBaseline(Frozen, Claim):
         bound = f"such that the largest mu (r - V_mu) leads by {_LEAD:g} of it"
         self.require(first - second > _LEAD * self.scale > 0.0, "rewards", bound, "change a reward")
 
-    def _winner(s, speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
-        return indexed("speed", speed) | indexed("pi", np.arange(of.size) == of.argmax())
-
-    def predict(s) -> dict[str, float]:
-        return s._winner(s.speed, s.speed)
+    def predict(s, winner: int | None = None) -> dict[str, float]:
+        winner = int(s.speed.argmax()) if winner is None else winner
+        return indexed("speed", s.speed) | indexed("pi", np.eye(s.speed.size)[winner])
 
     def check(s) -> dict[str, float]:
         def objective(logits: np.ndarray) -> np.ndarray:
@@ -55,9 +52,9 @@ class FrozenMeanBaseline(Frozen, Claim):
         speed = complex_gradient(objective, np.cos(np.arange(s.mu.size)))
         return indexed("speed", speed) | indexed("pi", project(target))
 
-    wrong = {"best arm": lambda s: s._winner(s.speed, s.rewards)}
+    wrong = {"best arm": lambda s: s.predict(int(s.rewards.argmax()))}
 
-    points = (_POINT, _FIVE)
+    points = ({"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}, _FIVE)
     more = ({**_FIVE, "behavior_logits": (1.5, -1.0, 0.8, -0.7, 0.0)},)
 
     @staticmethod

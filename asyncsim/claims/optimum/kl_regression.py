@@ -109,6 +109,5 @@ class KlRegression(Arms, Claim):
 
     defects = {
         "reference never refreshed": lambda: replaced(system=sim.schedules.frozen(batches_per_publish=_SOLVE)),
-        "lag of one solve forgotten": lambda: replaced(system=lab.fixed(0, batches_per_publish=_SOLVE)),
         "mean reward for the value": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
     }

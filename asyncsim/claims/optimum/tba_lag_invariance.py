@@ -36,7 +36,7 @@ class TbaLagInvariance(Arms, Claim):
     """
 
     kind, source = "identity", "arXiv 2503.18929 (method); derived"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     rewards = arm_rewards(0.0, 0.5, 1.0, doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(0.5, 0.0, -0.3), doc="logits of the reference policy")

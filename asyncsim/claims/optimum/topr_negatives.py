@@ -44,16 +44,13 @@ class ToprNegatives(Claim):
         # Logit gap of the behavior.
         self.start = math.log(1.0 / self.bad_mass - 1.0)
 
-    def _tapered(s, speed: float = 1.0) -> float:
-        constant = s.start + math.sinh(s.start) + speed * s.time
-        most = abs(s.start) + speed * s.time
-        return float(brentq(lambda d: d + math.sinh(d) - constant, -most, most, xtol=1e-15, rtol=1e-15))
-
     def predict(s) -> dict[str, float]:
         constant = s.start - math.exp(-s.start) + 2.0 * s.bad_mass * s.time
         naive, p, b = float(constant + np.real(wrightomega(-constant))), 1.0 - s.bad_mass, s.baseline
         share = p * (1.0 - b) / (1.0 + (1.0 - 2.0 * p) * b)
-        return {"naive_gap": naive, "topr_gap": s._tapered(), "positive_share": share}
+        end, most = s.start + math.sinh(s.start) + s.time, abs(s.start) + s.time
+        tapered = float(brentq(lambda d: d + math.sinh(d) - end, -most, most, xtol=1e-15, rtol=1e-15))
+        return {"naive_gap": naive, "topr_gap": tapered, "positive_share": share}
 
     def check(s) -> dict[str, float]:
         mu = np.array([s.bad_mass, 1.0 - s.bad_mass])

@@ -23,7 +23,7 @@ class ChainLaw(Chains, Claim):
     """the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution"""
 
     kind, source = "distribution", "textbook"
-    through, effect = "loop", 0.04
+    effect = 0.04
 
     horizon = bits(12, 24)
     levels = Vector(typical=(-1.0, 1.0), sizes=(2, 2), example=(-0.6, 0.1, 0.5), unit="nats", doc="levels of log W")
@@ -94,7 +94,4 @@ class ChainLaw(Chains, Claim):
             **{cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells},
         }
 
-    defects = {
-        "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"one number for all bits": lambda: lab.with_policy(lab.OneNumber)}

@@ -20,7 +20,6 @@ class ChainMoments(Chains, Claim):
     """`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`"""
 
     kind, source = "expectation", "arXiv 1511.01437; Kong 1992 (University of Chicago technical report 348)"
-    through = "loop"
 
     def joint(self) -> None:
         """No batch shows the moments of policies that are farther apart."""
@@ -56,5 +55,4 @@ class ChainMoments(Chains, Claim):
     defects = {
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), {**_SHORT, "current_margins": (0.6, 2.4)}),
         "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

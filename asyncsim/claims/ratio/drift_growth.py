@@ -61,7 +61,6 @@ class DriftGrowth(Arms, Claim):
     """`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`"""
 
     kind, source = "expectation", "derived; Hoeffding 1948 for the covariance"
-    through = "loop"
 
     # A point also has N (`group`, None: a population) and the cells of what one sample can be: an arm (row of `arm`
     # `[K, A]`) with a reward `[K]` and its probability `mass` `[K]` under behavior `mu`.
@@ -210,6 +209,4 @@ class DriftGrowth(Arms, Claim):
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _DRIFT),
         "own reward in the baseline": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _SHORT),
-        "momentum inserted": lambda: (lab.momentum_inserted, _DRIFT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _DRIFT),
     }

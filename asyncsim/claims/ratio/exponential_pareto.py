@@ -17,7 +17,6 @@ import numpy as np
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, indexed, lab
 from asyncsim.claims._lengths import panels
 
-_HEAVY = {"temperature": 0.3, "levels": (0.45, 0.8)}
 _LIGHT = {"temperature": 0.45, "levels": (0.5, 0.9)}
 
 
@@ -25,19 +24,19 @@ class ExponentialPareto(Claim):
     """`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`"""
 
     kind, source = "distribution", "derived"
-    through = "loop"
 
     temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.4, doc="k, rate of the target over the sampler's")
-    levels = Vector(0.0, example=(0.6, 1.5), doc="ratios above which probabilities are asked for")
+    levels = Vector(
+        0.0, sizes=(2, 2), typical=(0.3, 3.0), example=(0.6, 1.5), doc="ratios above which probabilities are asked for"
+    )
 
     def joint(self) -> None:
         rare = bool((self._above() > 1e-12).all())
         bound = f"above the least ratio {self.temperature:.4g}, with a probability of 1e-12 or more"
         self.require(rare and bool((self.levels > self.temperature).all()), "levels", bound, "move them")
 
-    def _above(s, least: float | None = None, index: float | None = None) -> np.ndarray:
-        least = s.temperature if least is None else least
-        return np.minimum(1.0, least / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
+    def _above(s, index: float | None = None) -> np.ndarray:
+        return np.minimum(1.0, s.temperature / s.levels) ** (1.0 / (1.0 - s.temperature) if index is None else index)
 
     def predict(s) -> dict[str, float]:
         k = s.temperature
@@ -62,7 +61,7 @@ class ExponentialPareto(Claim):
 
     wrong = {"index of the reciprocal ratio": lambda s: indexed("above", s._above(index=1.0 / s.temperature))}
 
-    points = (_HEAVY, _LIGHT)
+    points = ({"temperature": 0.3, "levels": (0.45, 0.8)}, _LIGHT)
     more = ({"temperature": 0.15, "levels": (0.3, 0.5)},)
 
     @staticmethod
@@ -72,7 +71,4 @@ class ExponentialPareto(Claim):
     defects = {
         "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT),
         "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LIGHT),
-        "on a line in place of the plane": lambda: (
-            lambda spec: lab.weights.cooled(0.3, 1, spec.diagnostics, (2048, 8, spec.replicates))
-        ),
     }

@@ -20,7 +20,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced
 
 _POWERS = (0.5, 2.0, 3.0)
 _GRID = 101
-_NEAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
 _TWO = {"behavior_logits": (0.0, 1.0), "current_logits": (1.0, -0.5)}
 
 
@@ -57,7 +56,7 @@ class FiniteArms(PolicyPair, Claim):
 
     wrong = {"largest ratio for the second moment": lambda s: {"largest": s.range[1]}}
 
-    points = (_NEAR, _TWO)
+    points = ({"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}, _TWO)
     more = ({"behavior_logits": (0.0, 3.0, 0.0, -2.0), "current_logits": (1.0, 0.0, 0.5, 0.0)},)
 
     @staticmethod

@@ -18,7 +18,6 @@ from scipy.special import gammaincc, gammaln
 from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, Vector, indexed, lab
 from asyncsim.claims._lengths import panels
 
-_LINE = {"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}
 _SPACE = {"temperature": 0.4, "dimension": 3, "levels": (0.5, 0.9)}
 
 
@@ -28,13 +27,14 @@ class GaussianScale(Claim):
     """
 
     kind, source = "distribution", "derived"
-    through = "loop"
 
     temperature = Real(
         0.02, 0.98, typical=(0.05, 0.9), example=0.6, doc="rho, variance of the sampler over the policy's"
     )
     dimension = Integer(1, 64, typical=(1, 6), example=3, doc="coordinates of an action")
-    levels = Vector(0.0, example=(0.8, 2.0), doc="ratios above which probabilities are asked for")
+    levels = Vector(
+        0.0, sizes=(2, 2), typical=(0.3, 3.0), example=(0.8, 2.0), doc="ratios above which probabilities are asked for"
+    )
 
     def joint(self) -> None:
         least, above = self.temperature ** (self.dimension / 2.0), self._above()
@@ -81,7 +81,7 @@ class GaussianScale(Claim):
         "index from standard deviations": lambda s: indexed("above", s._above(1.0 / (1.0 - math.sqrt(s.temperature))))
     }
 
-    points = (_LINE, _SPACE)
+    points = ({"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}, _SPACE)
     more = ({"temperature": 0.3, "dimension": 5, "levels": (0.3, 0.5)},)
 
     @staticmethod

@@ -25,7 +25,6 @@ class GaussianShift(Claim):
     """the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`"""
 
     kind, source = "distribution", "textbook"
-    through = "loop"
 
     shift = Real(
         0.0, 20.0, open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",

@@ -41,7 +41,6 @@ class HillAndPsis(Claim):
     """Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`"""
 
     kind, source = "distribution", "Hill 1975; arXiv 1507.02646 for m"
-    through = "loop"
 
     temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.5, doc="1 - k, k the shape of the tail")
     samples = Count(25, 1 << 20, typical=(25, 2000), example=40, doc="samples of a batch")

@@ -33,7 +33,6 @@ class MarkovMoments(Claim):
     """`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`"""
 
     kind, source = "expectation", "derived"
-    through = "loop"
 
     actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, 4096, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")

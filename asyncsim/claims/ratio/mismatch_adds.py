@@ -39,7 +39,6 @@ class MismatchAdds(SequencePair, Claim):
     """`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports"""
 
     kind, source = "identity", "derived"
-    through = "loop"
 
     horizon = Integer(1, typical=(1, 3), example=4, unit="tokens", doc="length of a sequence")
     dependence = Choice("iid", "position", example="position", doc="rule that picks the row of logits of a token")
@@ -109,5 +108,4 @@ class MismatchAdds(SequencePair, Claim):
     defects = {
         "trainer's log-probs recorded as the sampler's": lambda: lab.with_policy(lab.Unscored),
         "temperature applied twice": lambda: (lab.engine_replaced(temperature=0.8**2), _APART),
-        "noise counted twice": lambda: (lab.with_policy(lab.NoiseTwice), _NOISY),
     }

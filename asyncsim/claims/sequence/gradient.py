@@ -16,8 +16,6 @@ from asyncsim.claims._bandit import complex_gradient
 from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim, too_rare
 
-_SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
-
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
     p = probabilities(margins)
@@ -39,7 +37,7 @@ class Gradient(PaidChains, Claim):
     """the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`"""
 
     kind, source = "expectation", "textbook (score identity)"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     horizon = bits(30)
 
@@ -59,7 +57,7 @@ class Gradient(PaidChains, Claim):
 
     wrong = {"taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed))}
 
-    points = (_SHORT,)
+    points = ({"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)},)
     more = ({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},)
 
     reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))

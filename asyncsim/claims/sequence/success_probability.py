@@ -30,7 +30,6 @@ class SuccessProbability(PaidChains, Claim):
     """a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted"""
 
     kind, source = "expectation", "textbook (Poisson binomial)"
-    through = "loop"
 
     horizon = bits(60)
 
@@ -69,5 +68,4 @@ class SuccessProbability(PaidChains, Claim):
     defects = {
         "more than the needed bits": lambda: lab.with_task(lambda t: {"fraction": (t.needed + 1) / t.horizon}),
         "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }
