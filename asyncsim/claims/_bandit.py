@@ -206,9 +206,15 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
     rows = pair.rows(tokens)
     log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
     log_current = log_softmax(pair.current_logits, axis=1)[rows, tokens]
-    score, log_ratio = sequence_scores(pair, pair.current_logits, tokens), log_current - log_behavior
+    # sum_t (e_{a_t} - p_{row_t}), placed in the row of each token.
+    probabilities, index = softmax(pair.current_logits), np.arange(len(tokens))
+    score = np.zeros((len(tokens), *pair.current_logits.shape))
+    for t in range(pair.horizon):
+        score[index, rows[:, t]] -= probabilities[rows[:, t]]
+        score[index, rows[:, t], tokens[:, t]] += 1.0
+    log_ratio = log_current - log_behavior
     mass, ratio = np.exp(log_behavior.sum(axis=1)), np.exp(log_ratio.sum(axis=1))
-    return Enumeration(tokens, log_behavior, log_current, log_ratio, score, mass, ratio)
+    return Enumeration(tokens, log_behavior, log_current, log_ratio, score.reshape(len(tokens), -1), mass, ratio)
 
 
 def chained(pair: SequencePair, terms: np.ndarray) -> Any:
@@ -218,17 +224,6 @@ def chained(pair: SequencePair, terms: np.ndarray) -> Any:
     if pair.dependence == "position":
         return terms.sum(axis=1).prod()
     return (terms[0] @ np.linalg.matrix_power(terms[1:], pair.horizon - 1)).sum()
-
-
-def sequence_scores(pair: SequencePair, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """sum_t (e_{a_t} - p_{row_t}) placed in the row of each token, flat `[Y, S*A]`."""
-    probabilities, rows = softmax(logits), pair.rows(tokens)
-    score = np.zeros((len(tokens), *logits.shape))
-    index = np.arange(len(tokens))
-    for t in range(pair.horizon):
-        score[index, rows[:, t]] -= probabilities[rows[:, t]]
-        score[index, rows[:, t], tokens[:, t]] += 1.0
-    return score.reshape(len(tokens), -1)
 
 
 def reward(zeros: Any, horizon: int, success: float | None) -> Any:

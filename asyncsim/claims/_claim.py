@@ -52,6 +52,7 @@ from asyncsim.claims._trial import (  # noqa: F401
     too_rare,
     units_for,
     untouched,
+    up_to,
     within,
 )
 

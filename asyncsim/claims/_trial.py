@@ -64,6 +64,15 @@ def within(**limits: float) -> Callable[[Point], str | None]:
     return reach
 
 
+def up_to(most: float, count: Callable[[Point], float], text: str) -> Callable[[Point], str | None]:
+    """A reach: a number made of a point is at most so large; `text` says so, in {} the number.
+
+    >>> up_to(8, lambda point: point["samples"] ** 2, "at most 8, not {}; take fewer")({"samples": 3})
+    'at most 8, not 9; take fewer'
+    """
+    return lambda point: text.format(count(point)) if count(point) > most else None
+
+
 def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:
     """Why a mean of works or training times cannot be sampled in a run of reasonable length.
 

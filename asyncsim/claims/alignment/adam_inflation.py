@@ -22,8 +22,6 @@ from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Poin
 
 _UPDATES, _AFTER = 400, 200
 """Measured updates, and those left out: until then Adam's second moment rests on too few gradients."""
-_SPREAD = 0.6
-"""Deviation of one replicate's ratio times root of updates and of the mean's energy (measured)."""
 _BIAS = 3e-3
 """Relative error from the second moment's own fluctuation, and from the first gradient, which has none before it."""
 _WEAK = {"dimension": 8, "signal": 0.5, "strength": 0.8, "reference": "previous"}
@@ -124,7 +122,8 @@ class AdamInflation(Claim):
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        spread = _SPREAD / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
+        # Deviation of one replicate's ratio times root of updates and of the mean's energy (measured).
+        spread = 0.6 / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
         remainder = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
         bias = _bias(point)
         net_effect = max(effect - 2.0 * bias, 0.25 * effect)

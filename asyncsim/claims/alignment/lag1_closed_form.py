@@ -13,8 +13,6 @@ from asyncsim.claims._delay import covariance_share, excess, stable_share
 from asyncsim.claims._recursion import autocovariance
 
 _UPDATES = 800
-_SPREAD = 0.25
-"""Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 _AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}
 
 
@@ -61,7 +59,8 @@ class Lag1ClosedForm(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
-        spread = _SPREAD * (1.8 if tau > 4 else 1.0)
+        # Largest relative standard deviation of one replicate's quantity at the points above (measured).
+        spread = 0.25 * (1.8 if tau > 4 else 1.0)
         sums = lab.quadratics.products(point, (point["curvature"],), _UPDATES, spread, effect, 8, seed, plant)
         lags = {f"corr[{k}]": lab.ratio(sums[k], sums[0]) for k in range(1, max(1, tau) + 1)}
         return {"amplification": lab.between(sums[0] / point["noise"] ** 2)} | lags

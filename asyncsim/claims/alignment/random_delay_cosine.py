@@ -18,8 +18,6 @@ _LONGEST, _LEFT_OUT = 40, 80
 _UPDATES = 600
 _COPIES = 8
 """Equal coordinates under one realization of delays: cheaper than as many realizations."""
-_SPREAD = 0.11
-"""Largest standard deviation of one replicate's quantity at the points below, relative to the norm (measured)."""
 _UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 0.2}
 
 
@@ -86,12 +84,13 @@ class RandomDelayCosine(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         largest, after = len(point["law"]) - 1, _LEFT_OUT * len(point["law"])
+        # Largest standard deviation of one replicate's quantity at the points above, relative to the norm (measured).
         spec = lab.descent(
             sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
             sim.schedules.random(point["law"]),
             sim.updates.sgd(point["step"]),
             updates=_UPDATES + after,
-            replicates=units_for(_SPREAD, effect, 12),
+            replicates=units_for(0.11, effect, 12),
             diagnostics=[sim.diagnostics.autocorrelogram(lags=largest + 1, after=after)],
         )
         trace = lab.run(spec, seed, plant)

@@ -14,14 +14,12 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
 import asyncsim as sim
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, lab, replaced, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, lab, replaced, units_for, up_to
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""
 _CYCLES, _WARM_UP, _LONGEST = 200, 40, 600
 """Cycles that are measured, cycles left out before them, and the most of these."""
-_SPREAD = 0.11
-"""Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 _AT_FOUR = {"updates": 4, "curvature": 1.0, "noise": 1.0, "step": 0.3}
 _SLOW = {**_AT_FOUR, "step": 0.2}
 """One cycle more of staleness would make larger steps diverge."""
@@ -91,22 +89,20 @@ class SawtoothCosine(Claim):
     points = (_AT_FOUR, {"updates": 8, "curvature": 2.0, "noise": 0.5, "step": 0.09})
     more = ({"updates": 1, "curvature": 1.0, "noise": 1.0, "step": 0.7}, {**_AT_FOUR, "updates": 2, "step": 0.6})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        cycles = _warm_up(point)
-        slow = f"a warm-up of at most {_LONGEST} cycles, not {cycles}; take a step nearer to half of the boundary"
-        return slow if cycles > _LONGEST else None
+    _slow = f"a warm-up of at most {_LONGEST} cycles, not {{}}; take a step nearer to half of the boundary"
+    reach = staticmethod(up_to(_LONGEST, _warm_up, _slow))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, skipped = point["updates"], _warm_up(point)
         cycles = lab.quadratics.Cycles(length, skipped * length)
+        # Largest relative standard deviation of one replicate's quantity at the points above (measured).
         spec = lab.descent(
             sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
             sim.schedules.sawtooth(length),
             sim.updates.sgd(point["step"]),
             updates=(skipped + _CYCLES) * length,
-            replicates=units_for(_SPREAD, effect, 12),
+            replicates=units_for(0.11, effect, 12),
             diagnostics=[cycles],
         )
         means = lab.run(spec, seed, plant).accumulated

@@ -23,14 +23,12 @@ from scipy.sparse.linalg import spsolve
 from scipy.special import ndtr
 
 from asyncsim.base.declared import Choice, Positive, Vector
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for, up_to
 from asyncsim.claims._random import staleness_law
 
 _BETA = 0.5
 """Momentum of the heavy ball."""
 _UPDATES, _LONGEST_RUN = 300, 3000
-_COPIES = 24
-"""Equal coordinates of each curvature under one realization of delays."""
 _SPREAD = {"sgd": 0.075, "momentum": 0.055, "sign": 0.055}
 """Largest relative standard deviation of one replicate's product at the points below (measured)."""
 _SGD = {"optimizer": "sgd", "law": (0.0, 0.7, 0.0, 0.3), "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.45}
@@ -169,14 +167,13 @@ class VersionIdentity(Claim):
     points = (_SGD, {**_SGD, "optimizer": "momentum", "law": (0.0, 0.6, 0.4), "step": 0.3}, _SIGN)
     more = ({**_SGD, "law": (0.0, *(0.25,) * 4), "step": 0.35},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {_warm_up(point)}; take a larger step"
-        return slow if _warm_up(point) > _LONGEST_RUN else None
+    _slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {{}}; take a larger step"
+    reach = staticmethod(up_to(_LONGEST_RUN, _warm_up, _slow))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvatures, after, step = point["curvatures"] * _COPIES, _warm_up(point), point["step"]
+        # Equal coordinates of each curvature under one realization of delays.
+        curvatures, after, step = point["curvatures"] * 24, _warm_up(point), point["step"]
         descent = sim.updates.sgd(step)
         with_memory = {"momentum": (sim.updates.momentum(_BETA), descent), "sign": (lab.adam(step, 0.0, 0.0, 0.0),)}
         spec = lab.descent(

@@ -1,9 +1,11 @@
 """Descent on a quadratic from a distance: what points of its bounds have in common."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from asyncsim.base.declared import Declared, Integer, Positive, Real
+from asyncsim.claims._recursion import unless_exceeded
 
 
 class Descent(Declared):
@@ -31,6 +33,21 @@ class Descent(Declared):
         "initial gap": lambda s, factor: s.predict(descent=2.0 * factor),
         "fresh noise": lambda s, factor: s.predict(noise=factor),
     }
+
+    def budget(self, mean: float, part: float) -> dict[str, float]:
+        """The bound update by update: whole delays whose running mean stays at the mean, and at last what is left over.
+
+        Each carries a part of step L^2 (step noise)^2.
+        """
+        energy, terms = (self.step * self.noise) ** 2, []
+        late = part * self.step * self.curvature**2 * energy
+        for update in range(1, self.updates + 1):
+            terms.append(self.curvature / 2.0 * energy)
+            terms += [late] * (math.floor(update * mean) - math.floor((update - 1) * mean))
+        terms.append(late * (self.updates * mean % 1.0))
+        budget = (self.curvature / 2.0 * self.start**2 + math.fsum(terms)) / (self.step / 2.0 * self.updates)
+        point = self.curvature, self.start, self.noise, self.step, math.floor(mean), self.updates
+        return {"bound": unless_exceeded(budget, *point)}
 
     def bound(self, late: float, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
         """2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, each part times a factor."""

@@ -17,7 +17,6 @@ import math
 from typing import Any
 
 from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, checks, lab, sim
-from asyncsim.claims._recursion import unless_exceeded
 from asyncsim.claims.convergence._descent import Descent
 
 _FRESH = {"maximum": 0, "mean": 0.0, "in_flight": 0}
@@ -66,16 +65,7 @@ class ArbitraryDelay(Descent, Claim):
         return s.bound(s.mean, delay=delay, **factors)
 
     def check(s) -> dict[str, float]:
-        noise_energy = (s.step * s.noise) ** 2
-        terms = []
-        for update in range(s.updates):
-            terms.append(s.curvature / 2.0 * noise_energy)
-            # Whole delays whose running mean stays at the mean; the last one brings what is left over.
-            delays = math.floor((update + 1) * s.mean) - math.floor(update * s.mean)
-            terms += [s.step * s.curvature**2 * noise_energy] * delays
-        terms.append(s.step * s.curvature**2 * noise_energy * (s.updates * s.mean - math.floor(s.updates * s.mean)))
-        budget = (s.curvature / 2.0 * s.start**2 + math.fsum(terms)) / (s.step / 2.0 * s.updates)
-        return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
+        return s.budget(s.mean, 1.0)
 
     terms = Descent.terms | {"noise of the staleness": lambda s, factor: s.predict(delay=2.0 * factor)}
 

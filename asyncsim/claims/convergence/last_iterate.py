@@ -12,7 +12,8 @@ derived; arXiv 2005.06392 has bounds of the order 1/t.
 
 import numpy as np
 
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, lab, named, sim
+from asyncsim.base.declared import Positive, Staleness, Vector
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, lab, named, sim, up_to
 
 _UPDATES, _LONGEST, _EVERY, _EFFECT = 400, 12_800, 4, 0.02
 """Updates that see this effect near the points below, those of the longest run, and how often they are recorded."""
@@ -52,11 +53,8 @@ class LastIterate(Claim):
     points = (_point(_TWO, 4.0, 0), _point(_TWO, 1.0, 4), _point(_THREE, 4.0, 1))
     more = (_point(_THREE, 4.0, 0), _point((0.2, 0.8), 2.0, 4), _point((0.5, 0.5, 1.0), 2.0, 2))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        swing = point["step"] * (point["staleness"] + 1) * float(np.ptp(point["rewards"]))
-        fast = f"step (staleness + 1) range at most {_SWING:g}, not {swing:.3g}; take smaller steps"
-        return fast if swing > _SWING else None
+    _fast = f"step (staleness + 1) range at most {_SWING:g}, not {{:.3g}}; take smaller steps"
+    reach = staticmethod(up_to(_SWING, lambda p: p["step"] * (p["staleness"] + 1) * float(np.ptp(p["rewards"])), _fast))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -87,10 +87,7 @@ class MdpConstants(Process, Claim):
         spread = s._iterated(1.0) - s._iterated(-1.0)
         return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
 
-    wrong = {
-        "states forgotten": lambda s: s._bounds(s.spread, 1.0),
-        "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.spread, s.choices),
-    }
+    wrong = {"states forgotten": lambda s: s._bounds(s.spread, 1.0)}
 
     terms = {"gradient": multiplied("gradient"), "Hessian": multiplied("hessian")}
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, lab, sim, units_for
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, lab, sim, units_for, up_to
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -159,10 +159,8 @@ class FiniteSample(PolicyPair, Claim):
     points = (_FEW, _LONG)
     more = ({**_LONG, "samples": 64, "horizon": 24},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        tokens = point["samples"] * point["horizon"]
-        return None if tokens <= _MOST else f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
+    _few = f"a batch of at most {_MOST} tokens, not {{}}; take fewer samples"
+    reach = staticmethod(up_to(_MOST, lambda point: point["samples"] * point["horizon"], _few))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

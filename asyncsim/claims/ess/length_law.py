@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim, up_to
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -76,10 +76,8 @@ class LengthLaw(PolicyPair, Claim):
 
     points = (_SMALL, _LARGE)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        cells = len(point["behavior_logits"]) ** max(point["lengths"])
-        return None if cells <= 1 << 18 else f"at most 2^18 sequences at the longest length, not {cells}; shorten it"
+    _few = "at most 2^18 sequences at the longest length, not {}; shorten it"
+    reach = staticmethod(up_to(1 << 18, lambda p: len(p["behavior_logits"]) ** max(p["lengths"]), _few))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

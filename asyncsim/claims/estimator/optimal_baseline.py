@@ -58,10 +58,7 @@ class OptimalBaseline(PolicyPair, Claim):
 
         return {"baseline": vertex(True), "opob": vertex(False)}
 
-    wrong = {
-        "weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)},
-        "drift of truncated weights ignored": lambda s: {"baseline": s._quotient(2)},
-    }
+    wrong = {"weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)}}
 
     points = ({**_POINT, "cap": None}, {**_POINT, "cap": 1.5})
     more = ({**_POINT, "cap": 1.1},)

@@ -87,10 +87,7 @@ class PpoGate(PolicyPair, Claim):
             found.append((chance @ slopes, float(chance @ (np.abs(slopes).max(1) > 0.0))))
         return s._quantities(*found)
 
-    wrong = {
-        "a recomputed denominator sees staleness": lambda s: s.but(anchor="behavior").predict(),
-        "dual clip forgotten": lambda s: s.but(dual=None).predict(),
-    }
+    wrong = {"a recomputed denominator sees staleness": lambda s: s.but(anchor="behavior").predict()}
 
     points = (_STALE, _RECOMPUTED)
     more = ({**_STALE, "low": 0.6, "high": 1.0, "dual": None},)

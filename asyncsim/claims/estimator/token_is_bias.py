@@ -20,8 +20,6 @@ from asyncsim.claims._points import sequence_point
 
 _NEAR = 2e-3
 """Share of the way at which slopes are taken, and twice that, on both sides: their error is of its fourth power."""
-_CURVED = 1e-4
-"""Allowance for that, relative."""
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 
@@ -95,7 +93,8 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
         near, far = (bias(share) - bias(-share) for share in (_NEAR, 2.0 * _NEAR))
         slope = (8.0 * near - far) / (12.0 * _NEAR)
         size = float(np.linalg.norm(slope))
-        first = {name: each._replace(tolerance=_CURVED * size) for name, each in lab.components("first", slope).items()}
+        # Their error is of the fourth power of `_NEAR`: an allowance, relative to the size.
+        first = {name: each._replace(tolerance=1e-4 * size) for name, each in lab.components("first", slope).items()}
         return lab.components("bias", bias(1.0)) | first
 
     defects = {

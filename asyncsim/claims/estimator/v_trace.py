@@ -125,10 +125,7 @@ class VTrace(Claim):
         matrix = np.stack([s._moves(row) - first for row in np.eye(states)], axis=1)
         return indexed("value", np.linalg.solve(matrix, -first)) | indexed("first", first)
 
-    wrong = {
-        "value of the current policy": lambda s: s.predict(s.pi),
-        "trace cap decides the fixed point": lambda s: s.but(rho_cap=s.trace_cap).predict(),
-    }
+    wrong = {"value of the current policy": lambda s: s.predict(s.pi)}
 
     points = (_ONE, {**_POINT, "rho_cap": 1.5, "trace_cap": 1.0}, {**_POINT, "rho_cap": 5.0, "trace_cap": 1.0})
     more = ({**_ONE, "discount": 0.95, "steps": 6, "trace_cap": 0.2},)

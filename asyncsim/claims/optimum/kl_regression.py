@@ -16,8 +16,9 @@ import math
 import numpy as np
 from scipy.integrate import quad
 
+from asyncsim.base.declared import Integer, Positive, Vector
 from asyncsim.claims._bandit import Arms, counted, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, indexed, lab, replaced, sim
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, replaced, sim, up_to
 
 _SOLVE, _MOMENTUM, _TOLERANCE, _GROUPS = 160, 0.8, 1e-4, 100_000
 _ARMS = {"start_logits": (0.6, 0.0, -0.3), "rewards": (0.0, 0.5, 1.0)}
@@ -77,10 +78,8 @@ class KlRegression(Arms, Claim):
     points = (_POINT,)
     more = ({**_POINT, "beta": 1.0, "solves": 4, "lag": 0}, {**_POINT, "solves": 4, "lag": 2, "samples": 5})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        groups = len(point["rewards"]) ** point["samples"]
-        return None if groups <= _GROUPS else f"at most {_GROUPS} groups, which are listed; take fewer samples or arms"
+    _few = f"at most {_GROUPS} groups, which are listed; take fewer samples or arms"
+    reach = staticmethod(up_to(_GROUPS, lambda point: len(point["rewards"]) ** point["samples"], _few))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -145,8 +145,7 @@ class EngineFloor(PolicyPair, Claim):
     wrong = {
         "first order in the noise's variance": lambda s: s._staled(
             math.exp(-s.horizon * (1.0 - float(s.mu @ s.mu)) * s.noise**2)
-        ),
-        "noise and staleness multiplied": lambda s: s._staled(s.predict()["ess_0"]),
+        )
     }
 
     points = (_LONG, _STRONG, _REPORTS)

@@ -14,11 +14,9 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, lab, sim, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, lab, sim, units_for, up_to
 
 _SAMPLES, _BATCHES = 512, 16
-_SPREAD = 0.085
-"""Largest relative standard deviation of one replicate's quantity at the points below (measured)."""
 
 
 class GaussianShift(Claim):
@@ -66,15 +64,14 @@ class GaussianShift(Claim):
     points = ({"shift": 0.5}, {"shift": 1.0})
     more = ({"shift": 0.25},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        beyond = "|shift| at most 1.1; lower it, the second moment is unseen beyond"
-        return beyond if abs(point["shift"]) > 1.1 else None
+    _beyond = "|shift| at most 1.1; lower it, the second moment is unseen beyond"
+    reach = staticmethod(up_to(1.1, lambda point: abs(point["shift"]), _beyond))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         shift, task = point["shift"], sim.tasks.gaussian_bandit(width=1.0)
-        replicates = max(64, units_for(max(_SPREAD, 0.032 / shift), effect, 12))
+        # Largest relative standard deviation of one replicate's quantity at the points above (measured).
+        replicates = max(64, units_for(max(0.085, 0.032 / shift), effect, 12))
         cells = [lab.below(z, -(shift**2) / 2 + z * shift) for z in (-1, 0, 1)]
         metrics = ["log_ratio_mean", "log_ratio_variance", "chi_square", *cells]
         places = np.array([0.0]), np.array([shift])

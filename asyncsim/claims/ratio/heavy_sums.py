@@ -17,11 +17,9 @@ import math
 import numpy as np
 from scipy.special import gamma, gammaincc
 
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, lab, units_for
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, lab, units_for, up_to
 from asyncsim.claims._lengths import panels
 
-_TURN = 0.5
-"""Angle of the ray, in radians."""
 _BATCHES, _MOST = 32, 16_000_000
 _SMALL = {"temperature": 0.4, "samples": (4, 6)}
 
@@ -69,7 +67,8 @@ class HeavySums(Claim):
         return inverse | ess
 
     def check(s) -> dict[str, float]:
-        alpha, ray, cells = s.index, cmath.exp(1j * _TURN), {}
+        # Angle of the ray, in radians.
+        alpha, ray, cells = s.index, cmath.exp(1j * 0.5), {}
         x, mass = panels(np.linspace(0.0, 1.0, 25), 12)
         for power, name in ((1.0, "inverse"), (2.0, "ess")):
             for N in s.samples:
@@ -94,10 +93,8 @@ class HeavySums(Claim):
     points = ({"temperature": 0.4, "samples": (4, 16)},)
     more = ({"temperature": 0.2, "samples": (4, 32)},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        samples = sum(point["samples"])
-        return None if samples <= 2000 else f"at most 2000 samples in all batches, not {samples}; take smaller ones"
+    _few = "at most 2000 samples in all batches, not {}; take smaller ones"
+    reach = staticmethod(up_to(2000, lambda point: sum(point["samples"]), _few))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

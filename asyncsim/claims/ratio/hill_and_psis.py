@@ -86,10 +86,7 @@ class HillAndPsis(Claim):
         return {"shape": shape, "square": square, "index": index} | indexed("below", below)
 
     wrong = {
-        "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1)),
-        "variance of the generalized Pareto fit": lambda s: {
-            "square": (1.0 - s.temperature) ** 2 + (2.0 - s.temperature) ** 2 / s.largest
-        },
+        "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1))
     }
 
     points = ({"temperature": 0.5, "samples": 40, "scores": (1.0,)},)
