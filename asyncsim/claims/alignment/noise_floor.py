@@ -49,10 +49,8 @@ class NoiseFloor(Claim):
         reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
         def moment(power: int, low: float, high: float) -> float:
-            def weight(t: float) -> float:
-                return math.cos(t) ** (d - 2) * math.sin(t) ** power
-
-            return float(quad(weight, low, high, epsabs=0.0, epsrel=1e-12)[0])
+            law = quad(lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12)
+            return float(law[0])
 
         total = 2.0 * moment(0, 0.0, reach)
         angle = math.asin(threshold)

@@ -149,6 +149,5 @@ class ProjectionRestoresSyncBoundary(Claim):
 
     defects = {
         "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
-        "reference raw instead of applied": lambda: (lab.projection.changed(lab.Align, reference="raw"), _APPLIED),
         "off-by-one version": lambda: lab.off_by_one_version,
     }

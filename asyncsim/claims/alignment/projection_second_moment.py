@@ -140,7 +140,6 @@ class ProjectionSecondMoment(Claim):
         return {"second_moment": square._replace(tolerance=bias * square.value)}
 
     defects = {
-        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
         "off-by-one version": lambda: (lab.off_by_one_version, _PARTIAL),
         "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
     }

@@ -10,7 +10,6 @@ arithmetic of 60 decimal digits on the weights themselves. Source: elementary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -21,11 +20,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Vector, 
 _MOST, _EPSILON, _ROUNDING = 800.0, 1e-8, 1e-10
 _SMALL = {"log_weights": (0.3, -1.2, 0.8, 0.1), "factor": -9.0}
 _FAR = {"log_weights": (1.0, 0.0, -2.0, 0.5, 0.2), "factor": 800.0}
-
-
-def _with(**others: Callable[[lab.Tensor, lab.Tensor], lab.Tensor]) -> Plant:
-    """A plant: other statistics of log weights `[R, n]` with masses of the same shape."""
-    return lambda statistics: statistics | others
 
 
 class Invariances(Claim):
@@ -94,7 +88,7 @@ class Invariances(Claim):
         return {name: Estimate(value, tolerance=_ROUNDING * max(1e-3, abs(value))) for name, value in values.items()}
 
     defects = {
-        "a small number in the denominator": lambda: _with(
-            ess=lambda log_w, mass: log_w.exp().sum(1) ** 2 / ((log_w.exp() ** 2).sum(1) + 1e-8) / log_w.shape[1]
+        "a small number in the denominator": lambda: (
+            lambda found: found | {"ess": lambda x, _: x.exp().sum(1) ** 2 / ((2 * x).exp().sum(1) + 1e-8) / x.shape[1]}
         )
     }

@@ -49,7 +49,4 @@ class Limit(PolicyPair, Claim):
         ess = lab.mean_of(lab.run(spec, seed, plant), "ess")
         return {"ess": ess._replace(tolerance=2.0 * lab.bias_of_ess(moment, _SAMPLES) * ess.value)}
 
-    defects = {
-        "clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped), _FAR),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _FAR),
-    }
+    defects = {"clamped weights": lambda: (lab.weights.with_ess(lab.weights.clamped), _FAR)}

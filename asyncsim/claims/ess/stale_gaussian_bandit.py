@@ -56,8 +56,8 @@ class StaleGaussianBandit(GaussianBandit, Claim):
         # One ESS has a standard deviation of 0.21 of its mean at most at the points above (measured).
         tau, replicates = point["staleness"], units_for(0.21 / math.sqrt(_PAIRS), effect, 2)
         apart = 3 * (tau + 1)
-        count, metric = lab.gaussian.warm_up(point) + _PAIRS * apart, lambda step: step.parameters[:, 0].clone()
-        spec = lab.gaussian.bandit(point, count, replicates, [lab.Metric("place", metric, ())])
+        count = lab.gaussian.warm_up(point) + _PAIRS * apart
+        spec = lab.gaussian.bandit(point, count, replicates, [lab.PLACE])
         place, sizes = lab.run(spec, seed, plant)["place"], []
         for end in (len(place) - 1 - k * apart for k in range(_PAIRS)):
             # A large batch drawn at one place and scored at the other.

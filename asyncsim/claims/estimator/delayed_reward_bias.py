@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,14 +41,10 @@ def _trained(step: lab.Step) -> lab.Tensor:
     return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
 
 
-def _changed(change: Callable[[Any, Any], dict[str, Any]]) -> Plant:
-    """A plant: late rewards of which a batch makes something else, `change` of the rewards and the batch."""
-
-    def arriving(rewards: Any, *arguments: Any) -> lab.Batch:
-        batch = rewards.arriving(*arguments)
-        return dataclasses.replace(batch, **change(rewards, batch))
-
-    return lab.wrapping(rewards=lab.overriding(arriving=arriving))
+def _twice(rewards: Any, *arguments: Any) -> lab.Batch:
+    """A batch in which what comes back counts twice."""
+    batch = rewards.arriving(*arguments)
+    return dataclasses.replace(batch, kept=batch.kept * (1.0 + batch.arrivals["late"]))
 
 
 class DelayedRewardBias(Arms, Claim):
@@ -136,9 +131,4 @@ class DelayedRewardBias(Arms, Claim):
             found[f"bias[{a}]"] = score._replace(value=score.value - exact)
         return found
 
-    defects = {
-        "reinjected twice": lambda: (
-            _changed(lambda rewards, batch: {"kept": batch.kept * (1.0 + batch.arrivals["late"])}),
-            _HALF,
-        )
-    }
+    defects = {"reinjected twice": lambda: (lab.wrapping(rewards=lab.overriding(arriving=_twice)), _HALF)}

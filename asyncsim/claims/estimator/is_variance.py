@@ -92,7 +92,4 @@ class IsVariance(PaidSequencePair, Claim):
         found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
         return {name: each._replace(tolerance=each.tolerance + allowance * each.value) for name, each in found.items()}
 
-    defects = {
-        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
-        "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
-    }
+    defects = {"dropped ratio": lambda: (lab.dropped_ratio, _MARKOV)}

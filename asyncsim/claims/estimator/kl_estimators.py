@@ -103,7 +103,6 @@ class KlEstimators(SequencePair, Claim):
         return found
 
     defects = {
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _MARKOV),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
         "k1 loss weighted": lambda: (lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
     }

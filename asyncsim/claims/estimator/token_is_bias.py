@@ -100,5 +100,4 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
     defects = {
         "sequence ratio labelled token": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
         "prefix ratio": lambda: (lab.with_method(weight=lab.PrefixRatio()), _MARKOV),
-        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
     }

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
-from asyncsim.claims._bandit import softmax
+from asyncsim.claims._bandit import Frozen, project, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, lab, replaced, sim
-from asyncsim.claims.optimum._frozen import Frozen, project
 
 _UPDATES, _STEP, _TOLERANCE = 800, 3.0, 1e-6
 _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}

@@ -10,9 +10,8 @@ as V rises to V_mu. Source: derived.
 
 import numpy as np
 
-from asyncsim.claims._bandit import complex_gradient, softmax
+from asyncsim.claims._bandit import Frozen, complex_gradient, project, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, indexed, lab, replaced, sim
-from asyncsim.claims.optimum._frozen import Frozen, project
 
 _LEAD, _UPDATES, _TOLERANCE = 1e-3, 20, 1e-9
 _FIVE = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5)}
@@ -71,6 +70,5 @@ class FrozenMeanBaseline(Frozen, Claim):
 
     defects = {
         "behavior refreshed": lambda: replaced(system=lab.fixed(0)),
-        "ratio inserted": lambda: lab.with_method(weight=lab.Ratio("sequence", None)),
         "baseline above the mean": lambda: lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)),
     }

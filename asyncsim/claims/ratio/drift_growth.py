@@ -90,24 +90,22 @@ class DriftGrowth(Arms, Claim):
         bound = f"apart or random enough for a growth of {_SMALLEST:g}"
         self.require(sum(self._shares()) >= _SMALLEST, "means", bound, "spread them")
 
-    def _moments(s) -> tuple[np.ndarray, np.ndarray]:
-        """Mean `[A]` and covariance `[A, A]` of one gradient."""
-        centered = s.arm - s.mu
+    def _shares(s) -> tuple[float, float]:
+        """What noise and drift add to the variance in the first update, over eta^2."""
+        metric, centered = fisher(s.mu), s.arm - s.mu
         deviation = s.reward - s.mass @ s.reward
         mean = (s.mass * deviation) @ centered
+        drift = float(mean @ metric @ mean)
         if s.group is None:
-            return mean, np.zeros((len(s.mu), len(s.mu)))
+            return 0.0, drift
+        # Hoeffding's covariance of one gradient, `[A, A]`.
         share = 0.5 * (deviation[:, None] * centered - mean)
         share_covariance = share.T @ (s.mass[:, None] * share)
         kernel = 0.5 * (s.reward[:, None] - s.reward)[..., None] * (s.arm[:, None] - s.arm)
         pair_covariance = np.einsum("i,j,ija,ijb->ab", s.mass, s.mass, kernel, kernel) - np.outer(mean, mean)
         N = s.group
-        return mean, (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
-
-    def _shares(s) -> tuple[float, float]:
-        """What noise and drift add to the variance in the first update, over eta^2."""
-        (mean, covariance), metric = s._moments(), fisher(s.mu)
-        return float((metric * covariance).sum()), float(mean @ metric @ mean)
+        covariance = (4.0 * (N - 2) * share_covariance + 2.0 * pair_covariance) / (N * (N - 1))
+        return float((metric * covariance).sum()), drift
 
     def _named(s, growth: np.ndarray, identity: float) -> dict[str, float]:
         x, y = np.log(s.stalenesses), np.log(growth)

@@ -68,7 +68,4 @@ class ExponentialPareto(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.weights.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
 
-    defects = {
-        "sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LIGHT),
-    }
+    defects = {"sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT)}

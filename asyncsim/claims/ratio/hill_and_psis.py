@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.special import gammainc
+from scipy.stats import gamma
 
 from asyncsim.base.declared import Count, Real, Vector
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, too_rare, units_for
@@ -63,26 +64,18 @@ class HillAndPsis(Claim):
 
     def check(s) -> dict[str, float]:
         k, m = 1.0 - s.temperature, s.largest
-        root, peak = math.sqrt(m), m - 1.0
+        root, total = math.sqrt(m), gamma(m)
 
-        def density(x: np.ndarray) -> np.ndarray:
-            """Of a sum of m standard exponentials, up to its value at the peak."""
-            return np.exp((m - 1.0) * np.log(x / peak) - (x - peak))
+        def integral(
+            function: Callable[[np.ndarray], np.ndarray], high: float = m + 14.0 * math.sqrt(m) + 60.0
+        ) -> float:
+            """Over the sum of m standard exponentials."""
+            x, weight = panels(np.linspace(min(max(1e-12, m - 14.0 * root - 6.0), high), high, 129))
+            return float(weight @ (total.pdf(x) * function(x)))
 
-        def integral(function: Callable[[np.ndarray], np.ndarray], high: float) -> float:
-            low = max(1e-12, peak - 14.0 * root - 5.0)
-            if high <= low:
-                return 0.0
-            x, weight = panels(np.linspace(low, high, 129))
-            return float(weight @ (density(x) * function(x)))
-
-        far = m + 14.0 * root + 60.0
-        total = integral(np.ones_like, far)
-        shape, square, index = (
-            integral(function, far) / total
-            for function in (lambda x: k * x / m, lambda x: (k * x / m) ** 2, lambda x: m / (k * x))
-        )
-        below = [integral(np.ones_like, m * (1.0 + z / root)) / total for z in s.scores]
+        shape, square = integral(lambda x: k * x / m), integral(lambda x: (k * x / m) ** 2)
+        index = integral(lambda x: m / (k * x))
+        below = [integral(np.ones_like, m * (1.0 + z / root)) for z in s.scores]
         return {"shape": shape, "square": square, "index": index} | indexed("below", below)
 
     wrong = {
@@ -107,7 +100,4 @@ class HillAndPsis(Claim):
         numbers = {"shape": shape, "square": shape**2, "index": index}
         return {name: lab.between(x.mean(axis=0)) for name, x in numbers.items()} | cells
 
-    defects = {
-        "sampler 5 percent colder than it says": lambda: lab.weights.colder(0.95),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"sampler 5 percent colder than it says": lambda: lab.weights.colder(0.95)}

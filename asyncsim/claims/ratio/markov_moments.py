@@ -93,7 +93,4 @@ class MarkovMoments(Claim):
         spec = lab.displaced(task, lab.places(point)[::-1], lab.MOMENTS, size)
         return lab.moments(lab.run(spec, seed, plant), moment)
 
-    defects = {
-        "last token left out": lambda: lab.with_policy(lab.ShortProduct),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"last token left out": lambda: lab.with_policy(lab.ShortProduct)}
