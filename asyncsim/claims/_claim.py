@@ -1,18 +1,8 @@
-"""A claim in one class: what it says, computed twice, and how it is measured on the product.
+"""A claim in one class: what it says, computed twice, and how it is measured on the product (EXTENDING.md has one).
 
-    class HeavyBall(Claim):
-        '''momentum `beta` raises the largest stable learning rate ...'''  # the statement
-
-        kind, source = "threshold", "arXiv ..."
-        staleness = Staleness(0, 64, typical=(0, 24), example=4)  # the parameters of a point
-
-        def predict(s): ...  # quantities by name, from the point that was read
-        def check(s): ...    # the same by an independent route
-        wrong = {...}        # what known mistakes make of quantities, which the measurement must contradict
-
-        points = ({...},)
-        def measure(point, effect, seed, plant): ...  # estimates of the same quantities, on the product
-        defects = {...}                               # mistakes planted in the product, which must flip the verdict
+Its docstring is the statement, its parameters are those of a point. `predict` and `check` compute quantities by name on
+independent routes, `wrong` by known mistakes that the measurement must contradict. `measure` estimates the same
+quantities on the product at `points`, `defects` are mistakes planted there, which must flip the verdict.
 
 The two sides stay apart by what they may reach. A prediction reaches neither `sim` nor `lab`; a measurement reaches no
 formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.

@@ -91,9 +91,7 @@ class AdamInflation(Claim):
         size = max(s.dimension, 2)
         mean = np.where(np.arange(size) < s.dimension, math.sqrt(s.signal), 0.0)
         along = mean / np.linalg.norm(mean)
-        across = np.zeros(size)
-        across[0], across[1] = along[1], -along[0]
-        across /= np.linalg.norm(across)
+        across = np.linalg.qr(np.column_stack([along, np.eye(size)[0]]))[0][:, 1]
         # Every moment is linear in the squared cosine, so one reference at its mean gives them all.
         reference = math.sqrt(overlap) * along + math.sqrt(max(0.0, 1.0 - overlap)) * across
         matrix = np.eye(size) - s.strength * np.outer(reference, reference)

@@ -37,7 +37,6 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
         return indexed("total", signal + drift) | indexed("signal", signal) | indexed("drift", drift)
 
     def predict(s, factor: float = 1.0) -> dict[str, float]:
-        """`factor` of the drift."""
         covariance = (s.mass * (s.advantage - s.mass @ s.advantage)) @ s.sequences.score
         return s._parts(covariance, factor * (s.mass @ s.advantage) * (s.mass @ s.sequences.score))
 

@@ -14,8 +14,6 @@ of large staleness. Second route: the spectral radius of the delayed recursion o
 both angles to the mean and the one between the directions across it. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

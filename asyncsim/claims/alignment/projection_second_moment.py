@@ -18,8 +18,7 @@ import math
 import numpy as np
 from scipy.optimize import approx_fprime, brentq, root
 
-import asyncsim as sim
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, Staleness, lab, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, Staleness, lab, sim, units_for
 from asyncsim.claims._delay import critical
 
 _HARMONICS = 16
@@ -70,7 +69,6 @@ class ProjectionSecondMoment(Claim):
         return float(brentq(gain, 1e-3, 1e6)) ** 2 / 2.0
 
     def predict(s) -> dict[str, float]:
-        """Mean of x^2 from the harmonics."""
         orders = np.arange(1, 2 * _HARMONICS, 2)
         angles = 2.0 * np.pi * np.arange(8 * _HARMONICS) / (8 * _HARMONICS)
         waves = np.exp(1j * np.outer(angles, orders))
@@ -100,7 +98,6 @@ class ProjectionSecondMoment(Claim):
         return s._scaled(float(2.0 * (np.abs(coefficients(found)) ** 2).sum()))
 
     def check(s) -> dict[str, float]:
-        """The same from the map."""
         tau = s.staleness
         path = [math.sqrt(2.0 * s._described()) * math.cos(math.pi / (2 * tau + 1) * k) for k in range(tau + 2)]
         for _ in range(_LEFT_OUT + _ITERATED):

@@ -38,7 +38,6 @@ class RandomDelayCosine(Claim):
         self.share = _random.stable(self.step, self.curvature, self.law)
 
     def check(s) -> dict[str, float]:
-        """Kronecker route."""
         size, matrices = len(s.law), _random.companions(s.law, s.share)
         transition = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
         noise_input = np.zeros(size * size)

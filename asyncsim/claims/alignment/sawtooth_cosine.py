@@ -12,8 +12,7 @@ import math
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, lab, replaced, units_for, up_to
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, lab, replaced, sim, units_for, up_to
 
 _COPIES = 8
 """Equal coordinates: cheaper than as many replicates."""

@@ -7,8 +7,6 @@ batch. Derivation: products of independent factors. Domain: fresh linear gradien
 moments as sums over binomial powers of u, E u^k = 1/(k + 1) for even k. Source: derived.
 """
 
-from __future__ import annotations
-
 import math
 from math import comb
 

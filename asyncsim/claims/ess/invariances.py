@@ -7,8 +7,6 @@ denominator are both of degree 2. Domain: log weights and c within 800 nats, whe
 arithmetic of 60 decimal digits on the weights themselves. Source: elementary.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 

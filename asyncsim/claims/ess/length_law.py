@@ -7,8 +7,6 @@ tokens independent, many samples; at most 20,000 count vectors. Second route: ev
 its multinomial probability. Source: arXiv 1511.01437 for the product.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

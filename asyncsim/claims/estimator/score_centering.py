@@ -10,8 +10,6 @@ least behind H, no tie at its edge, and 1 - p(H) >= 1e-6. Second route: sample b
 another question, which others' paired study did not confirm. Source: 2609.20807; exactness derived.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -8,8 +8,6 @@ one softmax of full support, exact solves, rewards without noise. Second route: 
 logarithm as the integral of (e^{-u E x} - (E e^{-u x/N})^N)/u over u > 0. Source: arXiv 2602.19362 (form); derived.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

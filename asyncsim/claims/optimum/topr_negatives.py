@@ -9,8 +9,6 @@ behavior, |b| < 1. Second route: the flow of both logits by an ODE solver, weigh
 arXiv 2503.14286 (method); derived.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

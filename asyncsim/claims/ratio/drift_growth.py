@@ -15,8 +15,6 @@ at most 2500 compositions of a group (the second route enumerates them, in pairs
 which has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -24,7 +24,6 @@ _TWO = {"behavior_logits": (0.0, 1.0), "current_logits": (1.0, -0.5)}
 
 
 def _power(p: float) -> lab.Metric:
-    """E w^p."""
     return lab.Metric(f"power[{p:g}]", lambda step: step.mean((p * step.sequence_log_ratio).exp()), ("log_prob",))
 
 

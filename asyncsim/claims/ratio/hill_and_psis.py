@@ -19,8 +19,7 @@ import numpy as np
 from scipy.special import gammainc
 from scipy.stats import gamma
 
-from asyncsim.base.declared import Count, Real, Vector
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, too_rare, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Vector, indexed, lab, too_rare, units_for
 from asyncsim.claims._lengths import panels
 
 _BATCHES, _MOST = 32, 16_000_000

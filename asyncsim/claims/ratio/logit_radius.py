@@ -112,7 +112,6 @@ class LogitRadius(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def second_moment(current: np.ndarray, behavior: np.ndarray, tokens: int = 1) -> float:
-            """The largest."""
             spec = plant(lab.weights.bandit(current.shape[1], ["chi_square"], tokens))
             return 1.0 + float(lab.metrics_of(spec, current, behavior)[0].max())
 

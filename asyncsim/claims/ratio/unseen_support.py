@@ -15,10 +15,8 @@ import math
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, arm_logits, counted
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, replaced, units_for, within
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, lab, replaced, sim, units_for, within
 
 _ATOMS, _CLEAR = 20_000, 1e-9
 _BATCHES, _ROUNDING = 64, 1e-9

@@ -55,7 +55,6 @@ class SuccessProbability(PaidChains, Claim):
         chain = lab.Chain(point, point["fraction"])
 
         def weighted(step: lab.Step) -> lab.Tensor:
-            """E W r."""
             return step.mean(lab.torch.exp(step.sequence_log_ratio) * step.batch.reward)
 
         metrics = ["batch_return", lab.Metric("weighted", weighted, ("log_prob",))]
