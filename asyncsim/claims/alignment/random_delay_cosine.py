@@ -98,9 +98,4 @@ class RandomDelayCosine(Claim):
         corr = {k: lab.ratio(products[k], products[0], unit, random=True) for k in range(1, largest + 2)}
         return {"amplification": energy} | {f"corr[{k}]": each for k, each in corr.items()}
 
-    defects = {
-        "off-by-one version": lambda: lab.off_by_one_version,
-        "largest staleness throughout": lambda: (
-            lambda spec: spec.replace(system=sim.schedules.random([*[0.0] * (len(spec.system.knobs["law"]) - 1), 1.0]))
-        ),
-    }
+    defects = {"off-by-one version": lambda: lab.off_by_one_version}

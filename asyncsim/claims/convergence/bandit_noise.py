@@ -86,7 +86,4 @@ class BanditNoise(Claim):
         moments = sim.oracle.moments(spec.fitted_task, spec.method, current, behavior, samples=point["samples"])
         return {"variance": Estimate(moments.variance, tolerance=_ROUNDING)}
 
-    defects = {
-        "mean of the whole group": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
-        "no baseline": lambda: lab.with_method(advantage=sim.advantages.none()),
-    }
+    defects = {"mean of the whole group": lambda: lab.with_method(advantage=sim.advantages.group_mean())}

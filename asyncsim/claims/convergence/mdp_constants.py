@@ -110,10 +110,4 @@ class MdpConstants(Process, Claim):
         gradient = Estimate(float(np.linalg.norm(here)), tolerance=left_out)
         return {"gradient": gradient, "hessian": Estimate(size, tolerance=left_out + 10.0 * _STEP**2 * size)}
 
-    defects = {
-        "temperature forgotten in the derivative": lambda: lab.with_policy(lab.Sharpened),
-        "discount of a step spread over two": lambda: (
-            lab.with_task(lambda task: {"discount": task.discount**0.5}),
-            _slipping(0.9, _STEEP),
-        ),
-    }
+    defects = {"temperature forgotten in the derivative": lambda: lab.with_policy(lab.Sharpened)}

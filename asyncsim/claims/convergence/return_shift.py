@@ -82,7 +82,4 @@ class ReturnShift(Pair, Claim):
             "occupancy": Estimate(float(np.abs(visits).sum()), tolerance=tolerance * task.rows / most),
         }
 
-    defects = {
-        "discount forgotten": lambda: lab.with_task(lambda task: {"discount": 1.0}),
-        "temperature forgotten": lambda: lab.with_policy(lab.Sharpened),
-    }
+    defects = {"discount forgotten": lambda: lab.with_task(lambda task: {"discount": 1.0})}

@@ -82,7 +82,4 @@ class SurrogateGap(Pair, Claim):
         found = Estimate(float(gap), tolerance=4.0 * lab.mdp.left_out(task))
         return {"gap": found, "coarse": found}
 
-    defects = {
-        "dropped ratio": lambda: (lab.with_method(weight=sim.methods.reinforce().weight), _SLIP),
-        "discount in the advantage alone": lambda: lab.mdp.discount_in_advantage,
-    }
+    defects = {"discount in the advantage alone": lambda: lab.mdp.discount_in_advantage}

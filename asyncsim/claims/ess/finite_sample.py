@@ -171,8 +171,4 @@ class FiniteSample(PolicyPair, Claim):
         trace = lab.run(lab.displaced(task, places, ["ess", _OTHER], size), seed, plant)
         return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, _OTHER, 1e-9)}
 
-    defects = {
-        "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
-        "clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER),
-        "last token left out": lambda: lab.with_policy(lab.ShortProduct),
-    }
+    defects = {"clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER)}

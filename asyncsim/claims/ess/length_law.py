@@ -91,7 +91,4 @@ class LengthLaw(PolicyPair, Claim):
         values |= {"rate": rate, "per_variance": rate * lengths[0] / float(variance[0])}
         return lab.to_share(values, lab.ROUNDING * (1.0 + 1.0 / abs(rate)))
 
-    defects = {
-        "effective size of tokens": lambda: (_read("ess_token"), _LARGE),
-        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
-    }
+    defects = {"effective size of tokens": lambda: (_read("ess_token"), _LARGE)}

@@ -49,15 +49,15 @@ class StaleGaussianBandit(GaussianBandit, Claim):
     @staticmethod
     def reach(point: Point) -> str | None:
         few = "24 samples or more; displacements of fewer are not normal"
-        return lab.gaussian.settled(point) or (None if point["samples"] >= 24 else few)
+        return lab.bandit_settles(point) or (None if point["samples"] >= 24 else few)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # One ESS has a standard deviation of 0.21 of its mean at most at the points above (measured).
         tau, replicates = point["staleness"], units_for(0.21 / math.sqrt(_PAIRS), effect, 2)
         apart = 3 * (tau + 1)
-        count = lab.gaussian.warm_up(point) + _PAIRS * apart
-        spec = lab.gaussian.bandit(point, count, replicates, [lab.PLACE])
+        count = lab.bandit_warm_up(point) + _PAIRS * apart
+        spec = lab.gaussian_bandit(point, count, replicates, [lab.PLACE])
         place, sizes = lab.run(spec, seed, plant)["place"], []
         for end in (len(place) - 1 - k * apart for k in range(_PAIRS)):
             # A large batch drawn at one place and scored at the other.

@@ -96,7 +96,4 @@ class GeometricRatio(SequencePair, Claim):
         }
         return {name: lab.exactly(value) for name, value in found.items()}
 
-    defects = {
-        "sequence ratio in its place": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV),
-        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
-    }
+    defects = {"sequence ratio in its place": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _MARKOV)}

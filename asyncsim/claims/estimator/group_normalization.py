@@ -103,6 +103,5 @@ class GroupNormalization(Arms, Claim):
         return lab.to_share({"factor": factor}, 1e-9) | lab.components("mean", found.mean)
 
     defects = {
-        "other divisor of the variance": lambda: lab.with_method(advantage=sim.advantages.group_std(unbiased=True)),
-        "no scale": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
+        "other divisor of the variance": lambda: lab.with_method(advantage=sim.advantages.group_std(unbiased=True))
     }

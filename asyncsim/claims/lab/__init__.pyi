@@ -1,5 +1,4 @@
 from asyncsim.claims.lab import chains as chains
-from asyncsim.claims.lab import gaussian as gaussian
 from asyncsim.claims.lab import kernel_defects as kernel_defects
 from asyncsim.claims.lab import live_runs as live_runs
 from asyncsim.claims.lab import mdp as mdp
