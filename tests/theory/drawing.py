@@ -14,7 +14,7 @@ from tests.theory.dependent import POINTS, Draw, typical
 def law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
     """Typical values of a parameter; of an optional one None too."""
     assert p.typical, f"{p.name}: say what is typical, or draw it in tests/theory/dependent.py"
-    floats = st.floats(*p.typical, allow_nan=False) if isinstance(p, (d.Real, d.Vector)) else None
+    floats: Any = st.floats(*p.typical, allow_nan=False) if isinstance(p, (d.Real, d.Vector)) else None
     if isinstance(p, d.Vector):
         least, most = (p.length, p.length) if p.length else p.sizes
         found: Any = st.lists(floats, min_size=least, max_size=most).map(tuple)
