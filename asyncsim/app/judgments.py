@@ -17,7 +17,8 @@ from asyncsim.app import evidence
 from asyncsim.base import records
 from asyncsim.base.notation import measurement
 from asyncsim.base.records import LOOSE, Comparison, Verdict
-from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, Trial
+from asyncsim.claims._claim import Claim
+from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
 
 TOGETHER = 0.01
 """Probability that any true claim of a page is violated after Holm's correction."""
@@ -335,7 +336,7 @@ def _again(verdict: Verdict, page: Page) -> str:
     return f"asyncsim verify {verdict.id}{place} --seed {page.seed + 1}" + " --size full" * (page.size != "full")
 
 
-def _narrow(verdict: Verdict, trial: Trial) -> str:
+def _narrow(verdict: Verdict, trial: type[Claim]) -> str:
     """The options that lead from the trial's first point to where a claim is violated most."""
     rows = [row for row in verdict.points if row.verdict == "violated"] or verdict.points
     worst = min(rows, key=lambda row: row.margin).point

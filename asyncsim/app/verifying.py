@@ -14,10 +14,12 @@ from asyncsim import claims, validation
 from asyncsim.base import checks
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
-from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Plant, Trial, untouched
+from asyncsim.claims import _claim
+from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Plant, untouched
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
+Trial = type[_claim.Claim]
 Measured = dict[str, Estimate] | Unmeasured
 """Estimates by quantity, or why there are none."""
 COARSE = 3.0
@@ -123,12 +125,12 @@ def verify_one(
     verdict = joined(points, measured, predicted, factor)
     if defects:
         planted, wrong = [], []
-        for each, defect in trial.defects.items():
-            right = [claim.predict(defect.point)]
+        for each, (plant, point) in trial.planted().items():
+            right = [claim.predict(point)]
             # Most mistakes are so large that a ninth of the samples shows them.
             for times in (COARSE, 1.0):
-                seen = _measured(trial, defect.point, times * trial.effect, seed, defect.plant)
-                found = joined((defect.point,), [seen], right, times)
+                seen = _measured(trial, point, times * trial.effect, seed, plant)
+                found = joined((point,), [seen], right, times)
                 if found.verdict == "violated":
                     break
             planted.append({"name": each, "verdict": found.verdict})

@@ -66,10 +66,6 @@ class Parameter(Generic[T]):
         return self.check(self.name, value)
 
 
-Draw = Callable[[Parameter[Any]], Any]
-"""Gives a typical value of a parameter."""
-
-
 class Integer(Parameter[int]):
     """A whole number in [low, high]."""
 
@@ -227,12 +223,6 @@ class Declared:
     def example(cls) -> dict[str, Any]:
         """The stated point, at which wrong formulas show."""
         return {name: p.example for name, p in cls.parameters.items() if p.example is not None}
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """What is typical by itself of a random point; `draw(parameter)` gives a typical value. A class may draw
-        parameters that depend on one another in turn, and a point that leaves the domain is drawn again."""
-        return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
 
     @classmethod
     def described(cls) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln, log_softmax
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Choice, Declared, Draw, Integer, Parsed, Real, Table, Vector
+from asyncsim.base.declared import Choice, Declared, Integer, Parsed, Real, Table, Vector
 
 LIMIT = 2**20
 """Most sequences that are enumerated."""
@@ -86,34 +86,15 @@ def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient
 
 
 class Arms(Declared):
-    """Base of points whose vectors have an entry for each of two arms or more.
-
-    The first vector declares how many arms are typical.
-    """
+    """Base of points whose vectors have an entry for each of two arms or more; the first says how many are typical."""
 
     def joint(self) -> None:
         """All vectors are as long as the first."""
-        first, *others = self._vectors()
+        first, *others = (name for name, p in self.parameters.items() if isinstance(p, Vector))
         vector = getattr(self, first)
         checks.require(vector.size >= 2, first, vector.tolist(), "numbers for two arms or more", "add an arm")
         for name in others:
             checks.finite_array(name, getattr(self, name).tolist(), [vector.size], f"give as many as {first}")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """All vectors of one length; the claim draws parameters without typical values."""
-        vectors = cls._vectors()
-        sizes = next(iter(vectors.values())).sizes
-        arms = draw(Integer(*sizes, typical=sizes))
-        return {
-            name: draw(Vector(length=arms, typical=p.typical) if name in vectors else p)
-            for name, p in cls.parameters.items()
-            if p.typical
-        }
-
-    @classmethod
-    def _vectors(cls) -> dict[str, Vector]:
-        return {name: p for name, p in cls.parameters.items() if isinstance(p, Vector)}
 
 
 def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int, int] = (2, 5)) -> Vector:
@@ -124,6 +105,33 @@ def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int
 def arm_rewards(*example: float, doc: str, low: float = 0.0, most: float = 1.0, least: int = 2) -> Vector:
     """Rewards of the arms, of which random points have `least` to 4."""
     return Vector(typical=(low, most), sizes=(least, 4), example=example, unit="reward", doc=doc)
+
+
+class Frozen(Arms):
+    """Base of points with rewards of arms and the logits of a frozen behavior mu."""
+
+    _logits = (0.5, 0.1, -0.3, 0.2, 0.0)
+    behavior_logits = Vector(
+        typical=(-2.0, 2.0), sizes=(4, 4), example=_logits, doc="logits of the frozen behavior, by arm"
+    )
+    rewards = arm_rewards(0.0, 0.3, 0.9, 1.0, 0.5, least=4, doc="rewards of the arms")
+
+    def joint(self) -> None:
+        super().joint()
+        self.mu = softmax(self.behavior_logits)
+        self.mean = float(self.mu @ self.rewards)
+
+
+def project(x: np.ndarray) -> np.ndarray:
+    """Euclidean projection on the simplex: shift and clip, the shift set by the largest support that stays positive.
+
+    >>> project(np.array([0.9, 0.3, -1.0])).round(12).tolist()
+    [0.8, 0.2, 0.0]
+    """
+    ordered = np.sort(x)[::-1]
+    shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, x.size + 1)
+    shift = shifts[np.flatnonzero(ordered > shifts)[-1]]
+    return np.maximum(x - shift, 0.0)
 
 
 class PolicyPair(Arms):
@@ -170,17 +178,6 @@ class Sequences(Declared):
             remedy = f"give one row of logits per {self.dependence} state"
             checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of the shape that the other parameters set."""
-        tables = {name: p for name, p in cls.parameters.items() if isinstance(p, Parsed)}
-        point = {name: draw(p) for name, p in cls.parameters.items() if name not in tables}
-        height = _height(*(point[name] for name in ("actions", "horizon", "dependence")))
-        for name, p in tables.items():
-            row = Vector(length=point["actions"], typical=p.typical)
-            point[name] = tuple(draw(row) for _ in range(height))
-        return point
-
     def rows(self, sequences: np.ndarray) -> np.ndarray:
         """Row of every token, int `[Y, T]`."""
         if self.dependence == "iid":
@@ -214,15 +211,6 @@ def _height(actions: int, horizon: int, dependence: str) -> int:
     return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
 
 
-def drawn_tables(draw: Draw, height: int, actions: int) -> dict[str, Any]:
-    """Both tables of logits of a random point."""
-    tables = {}
-    for name in ("behavior_logits", "current_logits"):
-        row = Vector(length=actions, typical=getattr(SequencePair, name).typical)
-        tables[name] = tuple(draw(row) for _ in range(height))
-    return tables
-
-
 class Enumeration(NamedTuple):
     """Every sequence: tokens, their log-probabilities under both policies and their log ratios, `[Y, T]`.
 
@@ -245,9 +233,15 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
     rows = pair.rows(tokens)
     log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
     log_current = log_softmax(pair.current_logits, axis=1)[rows, tokens]
-    score, log_ratio = sequence_scores(pair, pair.current_logits, tokens), log_current - log_behavior
+    # sum_t (e_{a_t} - p_{row_t}), placed in the row of each token.
+    probabilities, index = softmax(pair.current_logits), np.arange(len(tokens))
+    score = np.zeros((len(tokens), *pair.current_logits.shape))
+    for t in range(pair.horizon):
+        score[index, rows[:, t]] -= probabilities[rows[:, t]]
+        score[index, rows[:, t], tokens[:, t]] += 1.0
+    log_ratio = log_current - log_behavior
     mass, ratio = np.exp(log_behavior.sum(axis=1)), np.exp(log_ratio.sum(axis=1))
-    return Enumeration(tokens, log_behavior, log_current, log_ratio, score, mass, ratio)
+    return Enumeration(tokens, log_behavior, log_current, log_ratio, score.reshape(len(tokens), -1), mass, ratio)
 
 
 def chained(pair: SequencePair, terms: np.ndarray) -> Any:
@@ -257,17 +251,6 @@ def chained(pair: SequencePair, terms: np.ndarray) -> Any:
     if pair.dependence == "position":
         return terms.sum(axis=1).prod()
     return (terms[0] @ np.linalg.matrix_power(terms[1:], pair.horizon - 1)).sum()
-
-
-def sequence_scores(pair: SequencePair, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """sum_t (e_{a_t} - p_{row_t}) placed in the row of each token, flat `[Y, S*A]`."""
-    probabilities, rows = softmax(logits), pair.rows(tokens)
-    score = np.zeros((len(tokens), *logits.shape))
-    index = np.arange(len(tokens))
-    for t in range(pair.horizon):
-        score[index, rows[:, t]] -= probabilities[rows[:, t]]
-        score[index, rows[:, t], tokens[:, t]] += 1.0
-    return score.reshape(len(tokens), -1)
 
 
 def reward(zeros: Any, horizon: int, success: float | None) -> Any:

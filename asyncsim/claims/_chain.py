@@ -91,6 +91,5 @@ def log_moment(pair: ChainPair, power: float) -> float:
     return math.fsum(terms)
 
 
-def probabilities(margins: np.ndarray) -> np.ndarray:
-    """Probability of a right bit from its margin."""
-    return expit(margins)
+probabilities = expit
+"""Probability of a right bit from its margin."""

@@ -1,18 +1,8 @@
-"""A claim in one class: what it says, computed twice, and how it is measured on the product.
+"""A claim in one class: what it says, computed twice, and how it is measured on the product (EXTENDING.md has one).
 
-    class HeavyBall(Claim):
-        '''momentum `beta` raises the largest stable learning rate ...'''  # the statement
-
-        kind, source = "threshold", "arXiv ..."
-        staleness = Staleness(0, 64, typical=(0, 24), example=4)  # the parameters of a point
-
-        def predict(s): ...  # quantities by name, from the point that was read
-        def check(s): ...    # the same by an independent route
-        wrong = {...}        # what known mistakes make of quantities, which the measurement must contradict
-
-        points = ({...},)
-        def measure(point, effect, seed, plant): ...  # estimates of the same quantities, on the product
-        defects = {...}                               # mistakes planted in the product, which must flip the verdict
+Its docstring is the statement, its parameters are those of a point. `predict` and `check` compute quantities by name on
+independent routes, `wrong` by known mistakes that the measurement must contradict. `measure` estimates the same
+quantities on the product at `points`, `defects` are mistakes planted there, which must flip the verdict.
 
 The two sides stay apart by what they may reach. A prediction reaches neither `sim` nor `lab`; a measurement reaches no
 formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.
@@ -32,7 +22,6 @@ from asyncsim.base.declared import (  # noqa: F401
     Count,
     Counts,
     Declared,
-    Draw,
     Flag,
     Integer,
     Parsed,
@@ -44,9 +33,7 @@ from asyncsim.base.declared import (  # noqa: F401
 from asyncsim.base.records import Estimate, Point, Timeline  # noqa: F401
 from asyncsim.claims import lab  # noqa: F401
 from asyncsim.claims._trial import (  # noqa: F401
-    Defect,
     Plant,
-    Trial,
     Wrapped,
     heavy,
     named,
@@ -55,6 +42,7 @@ from asyncsim.claims._trial import (  # noqa: F401
     too_rare,
     units_for,
     untouched,
+    up_to,
     within,
 )
 
@@ -65,9 +53,12 @@ class Claim(Declared):
     """Base of every claim; an instance is a point that was read.
 
     `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. A wrong formula or a term gives
-    what it changes, all other quantities are those of `predict`. `points`, `more`, `through`, `effect`, `reach` and
-    `loose`: see `Trial`. `defects`: mistakes planted in the product, each a function without arguments that gives the
-    plant, and the point at which the verdict must flip where that is not the first. So reading a claim loads no `lab`.
+    what it changes, all other quantities are those of `predict`.
+
+    `points` are measured at the quick size, `more` beside them at the full one. `through` names parts of the product in
+    the measurement, `effect` is the relative size of what it must see, `loose` the terms of a bound that no point is
+    known to attain. `defects`: mistakes planted in the product, each a function without arguments that gives the plant,
+    and the point at which the verdict must flip where that is not the first. So reading a claim loads no `lab`.
     """
 
     kind: ClassVar[str]
@@ -76,7 +67,7 @@ class Claim(Declared):
     relative_to: ClassVar[str] = "value"
     wrong: ClassVar[Mapping[str, Callable[[Any], Quantities]]]
     terms: ClassVar[Mapping[str, Callable[[Any, float], Quantities]]] = {}
-    through: ClassVar[str]
+    through: ClassVar[str] = "loop"
     effect: ClassVar[float] = 0.02
     points: ClassVar[tuple[Point, ...]]
     more: ClassVar[tuple[Point, ...]] = ()
@@ -93,13 +84,28 @@ class Claim(Declared):
 
     @staticmethod
     def reach(point: Point, /) -> str | None:
-        """Why a point inside the domain cannot be measured, in one sentence; None where it can."""
+        """Why a point inside the domain cannot be measured, in one sentence of bound and remedy; None where it can.
+
+        Such a point is outside, as one is where `measure` raises `InputError`. At the claim's own points that is a
+        violation, so that no defect hides there.
+        """
         return None
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """Estimates of the quantities, on the product."""
+        """Estimates of the quantities, on the product: `plant(spec)` runs, as long as an effect of that size needs."""
         raise NotImplementedError
+
+    @classmethod
+    def at(cls, size: str) -> tuple[Point, ...]:
+        """Points of a size."""
+        return cls.points + (cls.more if size == "full" else ())
+
+    @classmethod
+    def planted(cls) -> dict[str, tuple[Plant, Point]]:
+        """Plants of all defects, each with the point at which the verdict must flip."""
+        made = ((name, plant()) for name, plant in cls.defects.items())
+        return {name: each if isinstance(each, tuple) else (each, cls.points[0]) for name, each in made}
 
 
 def stated(claim: type[Claim], id: str) -> records.Claim:
@@ -127,15 +133,6 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
         {name: at_point(formula, claim.predict) for name, formula in claim.wrong.items()},
         claim.relative_to,
         {name: at_point(formula, claim.predict) for name, formula in claim.terms.items()},
-    )
-
-
-def tried(claim: type[Claim]) -> Trial:
-    """How a claim is measured."""
-    made = ((name, plant()) for name, plant in claim.defects.items())
-    defects = {name: Defect(*(each if isinstance(each, tuple) else (each, claim.points[0]))) for name, each in made}
-    return Trial(
-        claim.points, claim.measure, defects, claim.effect, claim.through, claim.more, claim.reach, claim.loose
     )
 
 

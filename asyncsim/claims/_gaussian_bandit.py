@@ -1,11 +1,9 @@
 """The stale Gaussian bandit: its point, and its stationary second moments by two routes."""
 
-from typing import Any
-
 import numpy as np
 
-from asyncsim.base.declared import Count, Declared, Draw, Positive, Real, Staleness
-from asyncsim.claims._delay import critical, excess, stable_share
+from asyncsim.base.declared import Count, Declared, Positive, Staleness
+from asyncsim.claims._delay import excess, stable_share
 
 
 class GaussianBandit(Declared):
@@ -22,13 +20,6 @@ class GaussianBandit(Declared):
         # At the boundary itself rounding decides whether a mean square of 1e15 is there.
         stable = 2.0 * (excess(self.step * self.curvature, self.staleness) / (self.samples - 1)) < 0.9999
         self.require(stable, "step", "such that Q < 0.9999 (N - 1)/2", "lower the step, or raise samples")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Well below both boundaries."""
-        point = {name: draw(getattr(cls, name)) for name in ("staleness", "samples", "curvature", "width")}
-        share = draw(Real(typical=(0.05, 0.6)))
-        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
 
 def mean_square(s: GaussianBandit, count: float | None = None, growth: float = 2.0) -> float:

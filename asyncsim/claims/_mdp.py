@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Draw, Integer, Parsed, Real, Table, Vector
+from asyncsim.base.declared import Declared, Parsed, Real, Table
 from asyncsim.claims._bandit import softmax
 
 _POLICIES = 4096
@@ -65,19 +65,6 @@ class Process(Declared):
     def policies(cls) -> list[str]:
         """Names of the tables of logits."""
         return [name for name in cls.parameters if name.endswith("logits")]
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Tables of one size."""
-        S, A = draw(Integer(1, typical=(1, 3))), draw(Integer(2, typical=(2, 3)))
-
-        def rows(length: int, least: float, most: float) -> tuple[Any, ...]:
-            return tuple(draw(Vector(length=length, typical=(least, most))) for _ in range(S))
-
-        chances = [softmax(np.reshape(rows(A * (S + 1), -3.0, 3.0)[s], (A, S + 1)))[:, :S] for s in range(S)]
-        tables = {name: rows(A, -2.0, 2.0) for name in cls.policies()}
-        transition = tuple(tuple(tuple(row) for row in state.tolist()) for state in chances)
-        return {"transition": transition, "rewards": rows(A, -1.0, 1.0), "discount": draw(cls.discount), **tables}
 
     def resolvent(self, policy: np.ndarray) -> np.ndarray:
         """(I - gamma P_pi)^-1, `[S, S]`, of a policy `[S, A]`."""

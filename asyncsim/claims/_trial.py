@@ -1,13 +1,12 @@
-"""The trial: how a claim's numbers are measured on the product, and the defects that must flip its verdict."""
+"""What trials are made of: error rates, sizes, plants, points, and what is out of reach."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from asyncsim import validation
 from asyncsim.base import laws
-from asyncsim.base.records import Estimate, Point
+from asyncsim.base.records import Estimate, Point  # noqa: F401
 
 Plant = Callable[[Any], Any]
 """A change of a product component: from the spec (or system) that a trial is about to run to a defective one."""
@@ -18,8 +17,6 @@ SIZES = {"quick": 1.0, "full": 0.5}
 """Size of a verification, and the factor on the effect that it must see."""
 SPARE = {"quick": 1.0, "full": 0.9}
 """Samples are those of this share of the effect: the full size adds points, and so comparisons, of other spreads."""
-
-
 EVENTS = 400
 """Effective samples that a sampled mean must rest on."""
 
@@ -32,43 +29,6 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
-
-
-@dataclass(frozen=True)
-class Defect:
-    """A mistake planted in a product component, and the point at which the claim's verdict must flip."""
-
-    plant: Plant
-    point: Point
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Measurement of one claim.
-
-    `measure(point, effect, seed, plant)` returns estimates by quantity. It runs `plant(spec)` and takes as many samples
-    as an effect of that relative size needs at the claim's error rates. `points` are those of the quick size, `more`
-    those that the full size adds. `through` names the parts of the product in the measurement.
-
-    A point that was asked for is outside where `reach(point)` says why it cannot be measured, in one sentence of bound
-    and remedy, or where `measure` raises `InputError`. At the trial's own points that is a violation, so that no defect
-    hides there.
-
-    `loose`: terms of a bound that no point is known to attain.
-    """
-
-    points: tuple[Point, ...]
-    measure: Callable[[Point, float, int, Plant], dict[str, Estimate]]
-    defects: Mapping[str, Defect]
-    effect: float
-    through: str
-    more: tuple[Point, ...] = field(default=())
-    reach: Callable[[Point], str | None] = lambda point: None
-    loose: frozenset[str] = frozenset()
-
-    def at(self, size: str) -> tuple[Point, ...]:
-        """Points of a size."""
-        return self.points + (self.more if size == "full" else ())
 
 
 def untouched(spec: Any) -> Any:
@@ -102,6 +62,15 @@ def within(**limits: float) -> Callable[[Point], str | None]:
         return next((f"{name} of at most {most:g}, not {point[name]:g}; lower it" for name, most in above), None)
 
     return reach
+
+
+def up_to(most: float, count: Callable[[Point], float], text: str) -> Callable[[Point], str | None]:
+    """A reach: a number made of a point is at most so large; `text` says so, in {} the number.
+
+    >>> up_to(8, lambda point: point["samples"] ** 2, "at most 8, not {}; take fewer")({"samples": 3})
+    'at most 8, not 9; take fewer'
+    """
+    return lambda point: text.format(count(point)) if count(point) > most else None
 
 
 def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:

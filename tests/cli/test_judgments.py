@@ -108,7 +108,8 @@ def test_the_command_ends_in_status_and_advice(
         found = trial.measure(point, trial.effect, *given)
         return {name: each._replace(error=max(each.error, 1e-3)) for name, each in found.items()}
 
-    changed = dataclasses.replace(trial, effect=trial.effect * size, measure=coarse if size < 1 else trial.measure)
+    measure = staticmethod(coarse if size < 1 else trial.measure)
+    changed = type("Changed", (trial,), {"effect": trial.effect * size, "measure": measure})
     monkeypatch.setattr(verifying.claims, "claim", lambda name: dataclasses.replace(claim, predict=wrong))
     monkeypatch.setattr(verifying.claims, "trial", lambda name: changed)
     result, found = verdicts.verify(verdicts.Request(["ess/limit"]), tmp_path / "r.html")

@@ -5,6 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy import stats
 
 import asyncsim as sim
@@ -18,6 +20,7 @@ from tests.refusals import refused
 
 POINT = {"horizon": 40, "behavior_margins": (0.5, 1.3), "current_margins": (0.7, 1.5), "fraction": 0.75}
 LONG = {"horizon": 200, "behavior_margins": (-0.4, 0.9), "current_margins": (-0.2, 0.8), "fraction": 0.6}
+MARGINS = st.tuples(st.floats(-2.0, 2.0), st.floats(-2.0, 2.0))
 REFERENCE = np.linspace(-0.5, 0.5, 14).reshape(7, 2)
 
 
@@ -43,10 +46,7 @@ def test_recursion_equals_enumeration(fraction, penalty):
 
 def test_recursion_equals_the_other_tower_at_two_hundred_bits():
     chain = Chain(LONG, LONG["fraction"])
-    success = claims.claim("sequence/success-probability").predict(LONG)
     slope = claims.claim("sequence/gradient").predict(LONG)
-    assert chain.exact(chain.behavior)[0] == pytest.approx(success["stale_return"], rel=1e-12)
-    assert chain.exact(chain.current)[0] == pytest.approx(success["weighted_return"], rel=1e-12)
     gradient = chain.exact(chain.current)[1]
     np.testing.assert_allclose(gradient[::2], [slope[f"grad[{t}]"] for t in range(len(gradient) // 2)], rtol=1e-10)
     np.testing.assert_allclose(gradient[1::2], -gradient[::2], rtol=1e-10)
@@ -72,12 +72,22 @@ def test_both_ends():
     np.testing.assert_allclose(gradient[0, ::2], value.item() * (1.0 - right), rtol=1e-11)
 
 
-def test_ratio_moments_are_products():
-    """E W^0 = E W^1 = 1 whatever the policies, and the second moment of the other tower."""
-    chain = Chain(LONG, LONG["fraction"])
+@given(st.integers(1, 40), st.floats(0.0, 1.0), MARGINS, MARGINS)
+@example(200, 0.6, (-0.4, 0.9), (-0.2, 0.8))
+def test_returns_and_ratio_moments_are_those_of_the_other_tower(horizon, fraction, behavior, current):
+    """E W^0 = E W^1 = 1 whatever the policies; a bit left out of the product is seen where the policies differ."""
+    point = {"horizon": horizon, "behavior_margins": behavior, "current_margins": current}
+    chain, moments = Chain(point, fraction), claims.claim("ratio/chain-moments")
+    success = claims.claim("sequence/success-probability").predict(point | {"fraction": fraction})
+    assert chain.exact(chain.behavior)[0] == pytest.approx(success["stale_return"], rel=1e-10)
+    assert chain.exact(chain.current)[0] == pytest.approx(success["weighted_return"], rel=1e-10)
     assert chain.moment(0.0) == pytest.approx(1.0, abs=1e-12) and chain.moment(1.0) == pytest.approx(1.0, abs=1e-12)
-    point = {name: value for name, value in LONG.items() if name != "fraction"}
-    assert chain.moment(2.0) == pytest.approx(claims.claim("ratio/chain-moments").predict(point)["second_moment"])
+    if moments.domain(point) is None:
+        right = moments.predict(point)
+        assert chain.moment(2.0) == pytest.approx(right["second_moment"], rel=1e-10)
+        assert chain.moment(0.5) == pytest.approx(right["affinity"], rel=1e-10)
+        if horizon > 1 and min(np.abs(np.subtract(behavior, current))) > 0.1:
+            assert abs(Chain({**point, "horizon": horizon - 1}).moment(2.0) / right["second_moment"] - 1.0) > 1e-9
 
 
 def scores(plant=untouched):

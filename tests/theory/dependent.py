@@ -2,24 +2,173 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from asyncsim.base.declared import Choice, Counts, Draw, Flag, Integer, Real, Vector
-from asyncsim.claims import _lengths, _work
+import numpy as np
+
+from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Real, Vector
+from asyncsim.claims import _bandit, _lengths, _work
 from asyncsim.claims._delay import critical
+from asyncsim.claims._gaussian_bandit import GaussianBandit
+from asyncsim.claims._mdp import Process
+from asyncsim.claims.convergence._descent import Descent
 from asyncsim.claims.systems import cap_idle
+
+Draw = Callable[[Parameter[Any]], Any]
+"""Gives a typical value of a parameter."""
+
+
+def typical(cls: Any, draw: Draw) -> dict[str, Any]:
+    """What is typical of each parameter, or of parameters of one kind together; a point outside is drawn again."""
+    kind = next((made for base, made in KINDS.items() if issubclass(cls, base)), one_by_one)
+    return kind(cls, draw)
+
+
+def one_by_one(cls: Any, draw: Draw) -> dict[str, Any]:
+    return {name: draw(p) for name, p in cls.parameters.items() if p.typical}
+
+
+def arms(cls: Any, draw: Draw) -> dict[str, Any]:
+    """All vectors of one length."""
+    vectors = [name for name, p in cls.parameters.items() if isinstance(p, Vector)]
+    sizes = cls.parameters[vectors[0]].sizes
+    size = draw(Integer(*sizes, typical=sizes))
+    return {
+        name: draw(Vector(length=size, typical=p.typical) if name in vectors else p)
+        for name, p in cls.parameters.items()
+        if p.typical
+    }
+
+
+def rows(draw: Draw, height: int, length: int, *typical: float) -> tuple[Any, ...]:
+    """A table."""
+    return tuple(draw(Vector(length=length, typical=typical)) for _ in range(height))
+
+
+def tables(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Tables of the shape that the other parameters set."""
+    parsed = {name: p for name, p in cls.parameters.items() if isinstance(p, Parsed)}
+    point = {name: draw(p) for name, p in cls.parameters.items() if name not in parsed}
+    height = _bandit._height(*(point[name] for name in ("actions", "horizon", "dependence")))
+    return point | {name: rows(draw, height, point["actions"], *p.typical) for name, p in parsed.items()}
+
+
+def process(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Tables of one size."""
+    S, A = draw(Integer(1, typical=(1, 3))), draw(Integer(2, typical=(2, 3)))
+    chances = _bandit.softmax(np.reshape(rows(draw, S, A * (S + 1), -3.0, 3.0), (S, A, S + 1)))[..., :S]
+    nested = tuple(tuple(tuple(row) for row in state) for state in chances.tolist())
+    policies = {name: rows(draw, S, A, -2.0, 2.0) for name in cls.policies()}
+    return {"transition": nested, "rewards": rows(draw, S, A, -1.0, 1.0), "discount": draw(cls.discount), **policies}
+
+
+def stepping(
+    low: float, high: float, limit: Callable[[dict[str, Any]], float] = lambda point: critical(point["staleness"])
+) -> Callable[[Any, Draw], dict[str, Any]]:
+    """Learning rates of these shares of a limit, over the curvature."""
+
+    def drawn(cls: Any, draw: Draw) -> dict[str, Any]:
+        point = one_by_one(cls, draw)
+        return point | {"step": draw(Real(typical=(low, high))) * limit(point) / point["curvature"]}
+
+    return drawn
+
+
+KINDS: dict[type, Callable[[Any, Draw], dict[str, Any]]] = {
+    _bandit.Arms: arms,
+    _bandit.Sequences: tables,
+    Process: process,
+    GaussianBandit: stepping(0.05, 0.6),
+    Descent: stepping(0.02, 1.0, lambda point: 1.0 / (1 + point["staleness"])),
+}
+
+
+def weights(draw: Draw, most: int) -> tuple[float, ...]:
+    """Probabilities of so many values and one more, at most."""
+    drawn = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, most))), 1.0]
+    return tuple(weight / sum(drawn) for weight in drawn)
+
+
+def in_flight(cls: Any, draw: Draw) -> dict[str, Any]:
+    """A mean delay and a learning rate that the delays allow."""
+    point = one_by_one(cls, draw)
+    most = point["maximum"]
+    count = draw(Integer(1, most, typical=(1, most))) if most else 0
+    mean, allowed = draw(Real(typical=(0.0, 1.0))) * count, 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * most * count))
+    step = draw(Real(typical=(0.02, 1.0))) * allowed / point["curvature"]
+    return point | {"in_flight": count, "mean": mean, "step": step}
+
+
+def modes(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
+    tau, top = draw(cls.staleness), draw(Real(typical=(0.1, 5.0)))
+    others = (top * share for share in draw(Vector(typical=(0.1, 1.0), sizes=(0, 3))))
+    step = draw(Real(typical=(0.05, 0.95))) * critical(tau) / top
+    return {"staleness": tau, "curvatures": (top, *others), "noise": draw(cls.noise), "step": step}
+
+
+def random_delays(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Below 0.9 of the boundary of a delay that is always the largest."""
+    law, curvature = weights(draw, 8), draw(cls.curvature)
+    step = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1) / curvature
+    return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": step}
+
+
+def stamped(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Each optimizer well inside of its boundary."""
+    optimizer, noise = draw(cls.optimizer), draw(cls.noise)
+    law, top = (0.0, *weights(draw, 2 if optimizer == "sign" else 5)), draw(Real(typical=(0.1, 5.0)))
+    curvatures = (top, *(top * share for share in draw(Vector(typical=(0.5, 1.0), sizes=(0, 2)))))
+    largest = {"sign": noise, "sgd": critical(len(law) - 1), "momentum": 0.5 * critical(len(law) - 1)}[optimizer]
+    step = draw(Real(typical=(0.2, 0.8))) * largest / top
+    return {"optimizer": optimizer, "law": law, "curvatures": curvatures, "noise": noise, "step": step}
+
+
+def ring(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Tables of a ring of states, and caps in their order."""
+    states, actions = draw(Integer(2, 4, typical=(2, 4))), draw(Integer(2, 3, typical=(2, 3)))
+    point = {name: draw(cls.parameters[name]) for name in ("discount", "steps")}
+    trace, rho = sorted((draw(cls.trace_cap), draw(cls.rho_cap)))
+    names = ("rewards", "behavior_logits", "current_logits")
+    return point | {"rho_cap": rho, "trace_cap": trace} | {k: rows(draw, states, actions, -1.0, 1.0) for k in names}
+
+
+def greedy(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Groups for whole minibatches, each with one likeliest arm."""
+    point = {name: draw(cls.parameters[name]) for name in ("minibatches", "cut", "advantages_from")}
+    groups = point["minibatches"] * draw(Integer(2, typical=(2, 3)))
+    logits = tuple((1.0, *row) for row in rows(draw, groups, 1, -1.0, 0.5))
+    return point | {"rewards": draw(Vector(length=groups, typical=(-1.0, 1.0))), "logits": logits}
+
+
+def followed(cls: Any, draw: Draw) -> dict[str, Any]:
+    """A row of logits for the start and one for each token."""
+    point = {"actions": draw(cls.actions), "horizon": draw(cls.horizon)}
+    height, length = point["actions"] + 1, point["actions"]
+    return point | {k: rows(draw, height, length, -1.5, 1.5) for k in ("behavior_logits", "current_logits")}
+
+
+def slopes(cls: Any, draw: Draw) -> dict[str, Any]:
+    """Over learning rates or over stalenesses, by parameters that are always given."""
+    point = {name: draw(cls.parameters[name]) for name in ("curvature", "start", "noise")}
+    if draw(Flag()):
+        return point | {"staleness": draw(Integer(1, typical=cls.staleness.typical)), "steps": (1e-3, 3e-3, 1e-2)}
+    ages = draw(Counts(1, typical=cls.stalenesses.typical))
+    return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
 
 
 def many_places(cls: Any, draw: Draw) -> dict[str, Any]:
     """Places for one to eight batches."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     return point | {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
 
 
 def away_from_the_knee(cls: Any, draw: Draw) -> dict[str, Any]:
     """The ratio of the two sides stays away from the knee, and the buffer is large enough for chance."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     ratio = draw(Real(typical=(0.2, 0.7) if draw(Flag()) else (1.4, 4.0)))
     groups, sync = point["groups_per_batch"], point["sync_time"]
     work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
@@ -47,7 +196,7 @@ def crowded_permits(cls: Any, draw: Draw) -> dict[str, Any]:
 
 def slow_places(cls: Any, draw: Draw) -> dict[str, Any]:
     """One exponential sample a group at any load, or other lengths over many places at a moderate one."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     law, samples = _lengths.read_law("length", point["length"]), point["samples_per_group"]
     exact = law.kind == "exponential" and samples == 1
     groups = point["groups_per_batch"]
@@ -66,13 +215,13 @@ def loop(draw: Draw) -> dict[str, Any]:
 
 def kept_samples(cls: Any, draw: Draw) -> dict[str, Any]:
     """As many kept as are started, or fewer."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     return point | {"kept": min(point["kept"], point["started"])}
 
 
 def any_loop(cls: Any, draw: Draw) -> dict[str, Any]:
     """Any ticket system, or a closed loop whose numbers are known."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     if draw(Flag()):
         return point | {"groups_per_batch": 1, "release": "publish"} | loop(draw)
     return point | {"tickets": point["groups_per_batch"] + draw(Integer(0, typical=(0, 12)))}
@@ -80,14 +229,14 @@ def any_loop(cls: Any, draw: Draw) -> dict[str, Any]:
 
 def permits(least: int, cls: Any, draw: Draw) -> dict[str, Any]:
     """Permits for a publish, and from `least` to a dozen groups more."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     publish = point["groups_per_batch"] * point["batches_per_publish"]
     return point | {"tickets": publish + draw(Integer(0, typical=(least, 12)))}
 
 
 def live_permits(cls: Any, draw: Draw) -> dict[str, Any]:
     """Up to 12 permits more than a batch takes."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     return point | {"tickets": point["publish_groups"] + draw(Integer(1, typical=(1, 12)))}
 
 
@@ -103,19 +252,19 @@ def buffered(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
 def open_loop(cls: Any, draw: Draw) -> dict[str, Any]:
     """Generators well below or well above the trainer."""
     ratio = draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0)))
-    return buffered(cls.drawn(draw), ratio, draw)
+    return buffered(typical(cls, draw), ratio, draw)
 
 
 def shares_of_time(cls: Any, draw: Draw) -> dict[str, Any]:
     """Times of training as shares of what there is."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     spare = point["seconds"] / point["places"]
     return {**point, "train_time": spare * point["train_time"], "sync_time": spare * point["sync_time"]}
 
 
 def levels(cls: Any, draw: Draw) -> dict[str, Any]:
     """Three to thirteen batches of tickets, and levels behind them."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     groups = point["groups_per_batch"]
     tickets = groups * draw(Integer(3, typical=(3, 12))) + draw(Integer(0, typical=(0, 15)))
     levels = sorted(draw(Counts(0, least=1, typical=(0, 12))))
@@ -130,45 +279,51 @@ def workers(cls: Any, draw: Draw) -> dict[str, Any]:
 
 def short_delays(cls: Any, draw: Draw) -> dict[str, Any]:
     """Staleness of at most 2."""
-    weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 2))), 1.0]
-    law = tuple(weight / sum(weights) for weight in weights)
+    law = weights(draw, 2)
     return {name: law if name == "law" else draw(p) for name, p in cls.parameters.items()}
 
 
 def offset(cls: Any, draw: Draw) -> dict[str, Any]:
     """A share of the penalty's weight."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
 
 
 def unequal_arms(cls: Any, draw: Draw) -> dict[str, Any]:
     """One arm pays nothing, so that rewards differ."""
-    point = cls.drawn(draw)
+    point = typical(cls, draw)
     return point | {"rewards": (0.0, *point["rewards"][1:])}
 
 
-def growing(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Steps of 1.05 to 2.5 times the boundary."""
-    point = cls.drawn(draw)
-    return point | {"step": draw(Real(typical=(1.05, 2.5))) * critical(point["staleness"]) / point["curvature"]}
-
-
-POINTS = {
+POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/age-cut-length-bias": many_places,
     "systems/asynchronous-throughput": away_from_the_knee,
     "systems/cap-binds": crowded_permits,
     "systems/cap-idle": slow_places,
-    "systems/closed-loop": lambda cls, draw: cls.drawn(draw) | loop(draw),
+    "systems/closed-loop": lambda cls, draw: typical(cls, draw) | loop(draw),
     "systems/first-k-length-bias": kept_samples,
     "systems/hard-bounds": partial(permits, 1),
     "systems/little": any_loop,
     "systems/open-loop-mean": open_loop,
-    "systems/overflow": lambda cls, draw: buffered(cls.drawn(draw), draw(Real(typical=(1.8, 4.0))), draw),
+    "systems/overflow": lambda cls, draw: buffered(typical(cls, draw), draw(Real(typical=(1.8, 4.0))), draw),
     "systems/pipeline": shares_of_time,
     "systems/straggler-tail": levels,
     "systems/ticket-throughput": partial(permits, 0),
     "staleness/baseline-offset-immunity": offset,
-    "predictor/lead-time": growing,
+    **dict.fromkeys(("predictor/lead-time", "convergence/step-size-law"), stepping(1.05, 2.5)),
+    "alignment/lag-identity": modes,
+    "alignment/lag1-closed-form": stepping(0.05, 0.95),
+    "alignment/projection-second-moment": stepping(
+        0.6, 1.0, lambda point: critical(point["staleness"]) * min(2.4, 0.6 / max(1.0 - point["strength"], 0.1))
+    ),
+    "alignment/random-delay-cosine": random_delays,
+    "alignment/sawtooth-cosine": stepping(0.02, 0.98, lambda point: 2.0 / point["updates"]),
+    "alignment/version-identity": stamped,
+    "convergence/arbitrary-delay": in_flight,
+    "convergence/bias-slope": slopes,
+    "estimator/cut-advantages": greedy,
+    "estimator/v-trace": ring,
+    "ratio/markov-moments": followed,
     **dict.fromkeys(("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"), workers),
     **dict.fromkeys(("live/learning", "live/staleness", "live/throughput"), live_permits),
     **dict.fromkeys(

@@ -8,44 +8,35 @@ from hypothesis import strategies as st
 
 from asyncsim import claims
 from asyncsim.base import declared as d
-from tests.theory.dependent import POINTS
+from tests.theory.dependent import POINTS, Draw, typical
 
 
-def law(parameter: d.Parameter[Any]) -> st.SearchStrategy[Any]:
+def law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
     """Typical values of a parameter; of an optional one None too."""
-    found = _law(parameter)
-    return st.none() | found if parameter.optional else found
-
-
-def _law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
     assert p.typical, f"{p.name}: say what is typical, or draw it in tests/theory/dependent.py"
-    if isinstance(p, d.Integer):
-        return st.integers(*p.typical)
-    if isinstance(p, d.Real):
-        return st.floats(*p.typical, allow_nan=False)
+    floats: Any = st.floats(*p.typical, allow_nan=False) if isinstance(p, (d.Real, d.Vector)) else None
     if isinstance(p, d.Vector):
         least, most = (p.length, p.length) if p.length else p.sizes
-        return st.lists(st.floats(*p.typical, allow_nan=False), min_size=least, max_size=most).map(tuple)
-    if isinstance(p, d.Counts):
-        return st.lists(st.integers(*p.typical), min_size=p.least, max_size=p.least + 3, unique=True).map(tuple)
-    return st.sampled_from(p.typical)
+        found: Any = st.lists(floats, min_size=least, max_size=most).map(tuple)
+    elif isinstance(p, d.Counts):
+        found = st.lists(st.integers(*p.typical), min_size=p.least, max_size=p.least + 3, unique=True).map(tuple)
+    elif isinstance(p, d.Integer):
+        found = st.integers(*p.typical)
+    else:
+        found = st.sampled_from(p.typical) if floats is None else floats
+    return st.none() | found if p.optional else found
 
 
-def random_point(id: str, draw: d.Draw) -> dict[str, Any]:
+def random_point(id: str, draw: Draw) -> dict[str, Any]:
     """A point of typical values."""
     cls = claims.claim(id).point
-    made: dict[str, Any] = POINTS[id](cls, draw) if id in POINTS else cls.drawn(draw)
+    made: dict[str, Any] = POINTS.get(id, typical)(cls, draw)
     return made
-
-
-@st.composite
-def _drawn(draw: Any, id: str) -> dict[str, Any]:
-    return random_point(id, lambda parameter: draw(law(parameter)))
 
 
 def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
     """Random points of a claim, most of them inside its domain."""
-    return _drawn(id)
+    return st.composite(lambda draw: random_point(id, lambda parameter: draw(law(parameter))))()
 
 
 def stated(id: str) -> dict[str, Any]:

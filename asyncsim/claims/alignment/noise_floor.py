@@ -16,14 +16,13 @@ from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real,
 
 _UPDATES = 130
 _RARE = 0.02
-_AT_FOUR = {"dimension": 4, "threshold": 0.5}
 
 
 class NoiseFloor(Claim):
     """cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`"""
 
     kind, source = "distribution", "elementary: one coordinate of a uniform direction"
-    through, effect = "loop", 0.05
+    effect = 0.05
 
     dimension = Integer(
         2, 100_000, typical=(2, 300), example=5, doc="coordinates of a gradient",
@@ -50,10 +49,8 @@ class NoiseFloor(Claim):
         reach = min(math.pi / 2.0, 12.0 / math.sqrt(d))
 
         def moment(power: int, low: float, high: float) -> float:
-            def weight(t: float) -> float:
-                return math.cos(t) ** (d - 2) * math.sin(t) ** power
-
-            return float(quad(weight, low, high, epsabs=0.0, epsrel=1e-12)[0])
+            law = quad(lambda t: math.cos(t) ** (d - 2) * math.sin(t) ** power, low, high, epsabs=0.0, epsrel=1e-12)
+            return float(law[0])
 
         total = 2.0 * moment(0, 0.0, reach)
         angle = math.asin(threshold)
@@ -65,11 +62,10 @@ class NoiseFloor(Claim):
         "normal distribution of variance 1/d": lambda s: {
             "mean_size": math.sqrt(2.0 / (math.pi * s.dimension)),
             "exceeds": float(ndtr(-s.threshold * math.sqrt(s.dimension))),
-        },
-        "one dimension too many": lambda s: s.but(dimension=s.dimension + 1).predict(),
+        }
     }
 
-    points = (_AT_FOUR, {"dimension": 20, "threshold": 0.3})
+    points = ({"dimension": 4, "threshold": 0.5}, {"dimension": 20, "threshold": 0.3})
     more = ({"dimension": 100, "threshold": 0.2}, {"dimension": 2, "threshold": 0.3})
 
     @staticmethod

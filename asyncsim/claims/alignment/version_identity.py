@@ -16,24 +16,19 @@ import dataclasses
 import itertools
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_matrix, eye
 from scipy.sparse.linalg import spsolve
 from scipy.special import ndtr
 
-from asyncsim.base.declared import Choice, Draw, Positive, Real, Vector
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
-from asyncsim.claims._delay import critical
+from asyncsim.base.declared import Choice, Positive, Vector
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for, up_to
 from asyncsim.claims._random import staleness_law
 
-_LONGEST = {"sgd": 12, "momentum": 12, "sign": 3}
 _BETA = 0.5
 """Momentum of the heavy ball."""
 _UPDATES, _LONGEST_RUN = 300, 3000
-_COPIES = 24
-"""Equal coordinates of each curvature under one realization of delays."""
 _SPREAD = {"sgd": 0.075, "momentum": 0.055, "sign": 0.055}
 """Largest relative standard deviation of one replicate's product at the points below (measured)."""
 _SGD = {"optimizer": "sgd", "law": (0.0, 0.7, 0.0, 0.3), "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.45}
@@ -89,7 +84,6 @@ class VersionIdentity(Claim):
     """
 
     kind, source = "identity", "derived: a move leaves E x^T H x as it was"
-    through = "loop"
 
     optimizer = Choice("sgd", "momentum", "sign", example="sgd", doc="rule that makes a step of gradients")
     law = staleness_law(", the first 0", 0.0, 0.6, 0.0, 0.4)
@@ -99,7 +93,7 @@ class VersionIdentity(Claim):
 
     def joint(self) -> None:
         """No stationary law without stability; the noise of a fresh gradient would enter its own move."""
-        law, longest = self.law, _LONGEST[self.optimizer] + 1
+        law, longest = self.law, {"sgd": 12, "momentum": 12, "sign": 3}[self.optimizer] + 1
         fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[0] == 0.0 and law[-1] > 0.0
         bound = f"probabilities of 2 to {longest} values that add up to 1, the first 0, the last above 0"
         self.require(fits and len(law) <= longest, "law", bound, "divide by their sum")
@@ -110,20 +104,6 @@ class VersionIdentity(Claim):
         else:
             growth = np.abs(np.linalg.eigvals(self._transition(float(self.curvatures.max()))[0])).max()
             self.require(growth < 0.99, "step", "below the mean-square boundary", "lower the learning rate")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        optimizer, noise = draw(cls.optimizer), draw(cls.noise)
-        weights = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, 2 if optimizer == "sign" else 5))), 1.0]
-        top = draw(Real(typical=(0.1, 5.0)))
-        largest = {"sign": noise, "sgd": critical(len(weights)), "momentum": 0.5 * critical(len(weights))}[optimizer]
-        return {
-            "optimizer": optimizer,
-            "law": (0.0, *(weight / sum(weights) for weight in weights)),
-            "curvatures": (top, *(top * share for share in draw(Vector(typical=(0.5, 1.0), sizes=(0, 2))))),
-            "noise": noise,
-            "step": draw(Real(typical=(0.2, 0.8))) * largest / top,
-        }
 
     def _transition(s, curvature: float) -> tuple[np.ndarray, np.ndarray]:
         """Averages over the staleness of A kron A and of A, which moves iterates, newest first, and the last move."""
@@ -138,17 +118,17 @@ class VersionIdentity(Claim):
         pairs: np.ndarray = sum(p * np.kron(m, m) for p, m in zip(s.law, matrices, strict=True))
         return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
-    def _linear(s, curvature: float, late: int) -> np.ndarray:
-        """(E d^2, E x_v d_{v+late}, E x_v d_{v-1}) of one mode of descent with a velocity."""
+    def _linear(s, curvature: float) -> np.ndarray:
+        """(E d^2, E x_v d_v, E x_v d_{v-1}) of one mode of descent with a velocity."""
         transition, average = s._transition(curvature)
         size = len(average)
         moves = np.zeros(size)
         moves[[0, -1]] = s.step * s.noise
         covariance = np.linalg.solve(np.eye(size**2) - transition, np.outer(moves, moves).ravel()).reshape(size, size)
-        following = np.linalg.matrix_power(average, late + 1) @ covariance
+        following = average @ covariance
         return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
 
-    def _signs(s, curvature: float, late: int) -> np.ndarray:
+    def _signs(s, curvature: float) -> np.ndarray:
         """The same of moves by one step against the sign: iterates on a lattice, and the last moves of all delays."""
         depth = len(s.law) - 1
         reach = 2 * depth + int(np.ceil(9.0 * s.noise / (s.step * curvature)))
@@ -169,39 +149,31 @@ class VersionIdentity(Claim):
         equations = (eye(place.size, format="csr") - chain.tocsr().T).tolil()
         equations[middle], right[middle] = 1.0, 1.0
         law = spsolve(equations.tocsc(), right)
-        ahead = (chain.tocsr() @ (2.0 * up - 1.0)) if late else 2.0 * up - 1.0
         last = histories[history, 0]
-        return s.step**2 * np.array([1.0, law @ (place * ahead), law @ (place * last)])
+        return s.step**2 * np.array([1.0, law @ (place * (2.0 * up - 1.0)), law @ (place * last)])
 
     def predict(s) -> dict[str, float]:
         return {"after": 0.5, "before": -0.5}
 
-    def check(s, late: int = 0, weighted: bool = True) -> dict[str, float]:
-        """Quantities from the law; `late`: moves after the stamp; `weighted`: each mode's movement by its curvature."""
+    def check(s) -> dict[str, float]:
+        """Quantities from the law, each mode's movement weighted by its curvature."""
         mode = s._signs if s.optimizer == "sign" else s._linear
-        laws = np.array([mode(h, late) for h in s.curvatures])
-        weights = s.curvatures if weighted else np.full(len(laws), s.curvatures.mean())
-        after, before = -(s.curvatures @ laws[:, 1:]) / (weights @ laws[:, 0])
+        laws = np.array([mode(h) for h in s.curvatures])
+        after, before = -(s.curvatures @ laws[:, 1:]) / (s.curvatures @ laws[:, 0])
         return {"after": float(after), "before": float(before)}
 
-    wrong = {
-        "factor 1/2 forgotten": lambda s: {"after": 1.0, "before": -1.0},
-        "sign of the flip": lambda s: {"after": -0.5, "before": 0.5},
-        "stamp one move late": lambda s: s.check(late=1),
-        "plain mean of the curvatures": lambda s: s.check(weighted=False),
-    }
+    wrong = {"factor 1/2 forgotten": lambda s: {"after": 1.0, "before": -1.0}}
 
     points = (_SGD, {**_SGD, "optimizer": "momentum", "law": (0.0, 0.6, 0.4), "step": 0.3}, _SIGN)
     more = ({**_SGD, "law": (0.0, *(0.25,) * 4), "step": 0.35},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {_warm_up(point)}; take a larger step"
-        return slow if _warm_up(point) > _LONGEST_RUN else None
+    _slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {{}}; take a larger step"
+    reach = staticmethod(up_to(_LONGEST_RUN, _warm_up, _slow))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        curvatures, after, step = point["curvatures"] * _COPIES, _warm_up(point), point["step"]
+        # Equal coordinates of each curvature under one realization of delays.
+        curvatures, after, step = point["curvatures"] * 24, _warm_up(point), point["step"]
         descent = sim.updates.sgd(step)
         with_memory = {"momentum": (sim.updates.momentum(_BETA), descent), "sign": (lab.adam(step, 0.0, 0.0, 0.0),)}
         spec = lab.descent(

@@ -1,9 +1,11 @@
 """Descent on a quadratic from a distance: what points of its bounds have in common."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from asyncsim.base.declared import Declared, Draw, Integer, Positive, Real
+from asyncsim.base.declared import Declared, Integer, Positive, Real
+from asyncsim.claims._recursion import unless_exceeded
 
 
 class Descent(Declared):
@@ -23,26 +25,29 @@ class Descent(Declared):
         moves = self.noise > 0.0 or self.start != 0.0
         self.require(moves, "noise", "above 0 at start = 0", "without either nothing moves")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """A step up to what is surely allowed."""
-        point = {name: draw(p) for name, p in cls.parameters.items() if p.typical}
-        return point | {"step": draw(Real(typical=(0.02, 1.0))) * cls.allowed(point) / point["curvature"]}
-
-    @classmethod
-    def allowed(cls, point: dict[str, Any]) -> float:
-        """A share step L that the condition of the bound surely allows."""
-        raise NotImplementedError
-
     wrong: ClassVar[Mapping[str, Callable[[Any], dict[str, float]]]] = {
         "noise carried by staleness omitted": lambda s: s.predict(delay=0.0),
         "noise term halved": lambda s: s.predict(noise=0.5),
-        "initial gap counted once": lambda s: s.predict(descent=1.0),
     }
     terms: ClassVar[dict[str, Callable[[Any, float], dict[str, float]]]] = {
         "initial gap": lambda s, factor: s.predict(descent=2.0 * factor),
         "fresh noise": lambda s, factor: s.predict(noise=factor),
     }
+
+    def budget(self, mean: float, part: float) -> dict[str, float]:
+        """The bound update by update: whole delays whose running mean stays at the mean, and at last what is left over.
+
+        Each carries a part of step L^2 (step noise)^2.
+        """
+        energy, terms = (self.step * self.noise) ** 2, []
+        late = part * self.step * self.curvature**2 * energy
+        for update in range(1, self.updates + 1):
+            terms.append(self.curvature / 2.0 * energy)
+            terms += [late] * (math.floor(update * mean) - math.floor((update - 1) * mean))
+        terms.append(late * (self.updates * mean % 1.0))
+        budget = (self.curvature / 2.0 * self.start**2 + math.fsum(terms)) / (self.step / 2.0 * self.updates)
+        point = self.curvature, self.start, self.noise, self.step, math.floor(mean), self.updates
+        return {"bound": unless_exceeded(budget, *point)}
 
     def bound(self, late: float, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
         """2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, each part times a factor."""

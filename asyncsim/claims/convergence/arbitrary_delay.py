@@ -16,8 +16,7 @@ Source: derived; form of arXiv 2206.08307.
 import math
 from typing import Any
 
-from asyncsim.claims._claim import Claim, Count, Draw, Estimate, Integer, Plant, Point, Positive, Real, checks, lab, sim
-from asyncsim.claims._recursion import unless_exceeded
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, Real, checks, lab, sim
 from asyncsim.claims.convergence._descent import Descent
 
 _FRESH = {"maximum": 0, "mean": 0.0, "in_flight": 0}
@@ -57,36 +56,16 @@ class ArbitraryDelay(Descent, Claim):
         checks.real("mean", self.mean, "give the mean staleness, or count those in flight again", 0.0, self.in_flight)
         super().joint()
         a, product = self.step * self.curvature, 2.0 * self.maximum * self.in_flight
-        remedy = f"a learning rate (step) of {self.allowed(vars(self)) / self.curvature:.6g} is allowed"
+        most = 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * product))
+        remedy = f"a learning rate (step) of {most / self.curvature:.6g} is allowed"
         bound = "such that step L + 2 (step L)^2 maximum in_flight <= 1"
         self.require(a + product * a**2 <= 1.0 + 1e-12, "step", bound, remedy)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        point = super().drawn(draw)
-        most = point["maximum"]
-        in_flight = draw(Integer(1, most, typical=(1, most))) if most else 0
-        point |= {"in_flight": in_flight, "mean": draw(Real(typical=(0.0, 1.0))) * in_flight}
-        return point | {"step": draw(Real(typical=(0.02, 1.0))) * cls.allowed(point) / point["curvature"]}
-
-    @classmethod
-    def allowed(cls, point: dict[str, Any]) -> float:
-        return 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * point["maximum"] * point.get("in_flight", point["maximum"])))
 
     def predict(s, delay: float = 2.0, **factors: float) -> dict[str, float]:
         return s.bound(s.mean, delay=delay, **factors)
 
     def check(s) -> dict[str, float]:
-        noise_energy = (s.step * s.noise) ** 2
-        terms = []
-        for update in range(s.updates):
-            terms.append(s.curvature / 2.0 * noise_energy)
-            # Whole delays whose running mean stays at the mean; the last one brings what is left over.
-            delays = math.floor((update + 1) * s.mean) - math.floor(update * s.mean)
-            terms += [s.step * s.curvature**2 * noise_energy] * delays
-        terms.append(s.step * s.curvature**2 * noise_energy * (s.updates * s.mean - math.floor(s.updates * s.mean)))
-        budget = (s.curvature / 2.0 * s.start**2 + math.fsum(terms)) / (s.step / 2.0 * s.updates)
-        return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, math.floor(s.mean), s.updates)}
+        return s.budget(s.mean, 1.0)
 
     terms = Descent.terms | {"noise of the staleness": lambda s, factor: s.predict(delay=2.0 * factor)}
 

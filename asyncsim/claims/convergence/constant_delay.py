@@ -11,11 +11,7 @@ quadratics, learning rates, starts and lengths reached 0.944 of the bound at sta
 compare arXiv 1909.05350.
 """
 
-import math
-from typing import Any
-
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab
-from asyncsim.claims._recursion import unless_exceeded
 from asyncsim.claims.convergence._descent import Descent
 
 _TIGHT = {"curvature": 1.0, "staleness": 0, "step": 1.0, "noise": 1.0, "start": 1.0, "updates": 400}
@@ -43,22 +39,11 @@ class ConstantDelay(Descent, Claim):
         remedy = f"a learning rate (step) of {1.0 / (self.curvature * (1 + self.staleness)):.6g} is allowed"
         self.require(small, "step", bound, remedy)
 
-    @classmethod
-    def allowed(cls, point: dict[str, Any]) -> float:
-        return 1.0 / (1 + point["staleness"])
-
     def predict(s, **factors: float) -> dict[str, float]:
         return s.bound(s.staleness, **factors)
 
     def check(s) -> dict[str, float]:
-        noise_energy = (s.step * s.noise) ** 2
-        terms = []
-        for _ in range(s.updates):
-            terms.append(s.curvature / 2.0 * noise_energy)
-            terms += [s.step / 2.0 * s.curvature**2 * noise_energy] * s.staleness
-        budget = (s.curvature / 2.0 * s.start**2 + math.fsum(terms)) / (s.step / 2.0 * s.updates)
-        # Attained at staleness 0 and step 1/L up to the last term.
-        return {"bound": unless_exceeded(budget, s.curvature, s.start, s.noise, s.step, s.staleness, s.updates)}
+        return s.budget(s.staleness, 0.5)
 
     terms = Descent.terms | {
         "noise of staleness 1": lambda s, factor: s.predict(delay=factor if s.staleness == 1 else 1.0),

@@ -12,7 +12,8 @@ derived; arXiv 2005.06392 has bounds of the order 1/t.
 
 import numpy as np
 
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, lab, named, sim
+from asyncsim.base.declared import Positive, Staleness, Vector
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, lab, named, sim, up_to
 
 _UPDATES, _LONGEST, _EVERY, _EFFECT = 400, 12_800, 4, 0.02
 """Updates that see this effect near the points below, those of the longest run, and how often they are recorded."""
@@ -26,7 +27,7 @@ class LastIterate(Claim):
     """with exact gradients of any staleness a softmax bandit of `K` arms ends like `r* - J = (1 - 1/K)/(step t)`"""
 
     kind, status, source = "exponent", "asymptotic", "derived; arXiv 2005.06392 for the order 1/t"
-    through, effect = "loop", _EFFECT
+    effect = _EFFECT
 
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 4), example=(0.0, 0.4, 1.0), unit="reward", doc="mean of each arm")
     step = Positive(typical=(0.1, 4.0), example=1.0, unit="logit per gradient", doc="learning rate")
@@ -38,34 +39,22 @@ class LastIterate(Claim):
         best = int((self.rewards == self.rewards.max()).sum())
         self.require(best == 1, "rewards", "one best arm", "lower the others")
 
-    def _rate(s, share: float) -> dict[str, float]:
-        return {"rate": s.step / share}
-
     def predict(s) -> dict[str, float]:
-        return s._rate(1.0 - 1.0 / s.rewards.size)
+        return {"rate": s.step / (1.0 - 1.0 / s.rewards.size)}
 
     def check(s) -> dict[str, float]:
         others = s.rewards.size - 1
         # y_a = t step x_a stands still where 1 = y_a + sum y.
         still = np.linalg.solve(np.eye(others) + np.ones((others, others)), np.ones(others))
-        return s._rate(float(still.sum()))
+        return {"rate": s.step / float(still.sum())}
 
-    wrong = {
-        "number of arms forgotten": lambda s: s._rate(1.0),
-        "gap of the rewards in the rate": lambda s: s._rate(
-            (1.0 - 1.0 / s.rewards.size) / float(np.diff(np.sort(s.rewards))[-1])
-        ),
-        "slower by the staleness": lambda s: s._rate((1.0 - 1.0 / s.rewards.size) * (s.staleness + 1)),
-    }
+    wrong = {"slower by the staleness": lambda s: {"rate": s.predict()["rate"] / (s.staleness + 1)}}
 
     points = (_point(_TWO, 4.0, 0), _point(_TWO, 1.0, 4), _point(_THREE, 4.0, 1))
     more = (_point(_THREE, 4.0, 0), _point((0.2, 0.8), 2.0, 4), _point((0.5, 0.5, 1.0), 2.0, 2))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        swing = point["step"] * (point["staleness"] + 1) * float(np.ptp(point["rewards"]))
-        fast = f"step (staleness + 1) range at most {_SWING:g}, not {swing:.3g}; take smaller steps"
-        return fast if swing > _SWING else None
+    _fast = f"step (staleness + 1) range at most {_SWING:g}, not {{:.3g}}; take smaller steps"
+    reach = staticmethod(up_to(_SWING, lambda p: p["step"] * (p["staleness"] + 1) * float(np.ptp(p["rewards"])), _fast))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

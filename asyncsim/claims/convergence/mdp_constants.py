@@ -87,12 +87,7 @@ class MdpConstants(Process, Claim):
         spread = s._iterated(1.0) - s._iterated(-1.0)
         return {"gradient": largest(1) * spread, "hessian": largest(2) * spread}
 
-    wrong = {
-        "states forgotten": lambda s: s._bounds(s.spread, 1.0),
-        "square root of the number of states": lambda s: s._bounds(s.spread, math.sqrt(s.choices)),
-        "range of rewards in place of returns": lambda s: s._bounds(s.range, s.choices),
-        "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.spread, s.choices),
-    }
+    wrong = {"states forgotten": lambda s: s._bounds(s.spread, 1.0)}
 
     terms = {"gradient": multiplied("gradient"), "Hessian": multiplied("hessian")}
 
@@ -115,10 +110,4 @@ class MdpConstants(Process, Claim):
         gradient = Estimate(float(np.linalg.norm(here)), tolerance=left_out)
         return {"gradient": gradient, "hessian": Estimate(size, tolerance=left_out + 10.0 * _STEP**2 * size)}
 
-    defects = {
-        "temperature forgotten in the derivative": lambda: lab.with_policy(lab.Sharpened),
-        "discount of a step spread over two": lambda: (
-            lab.with_task(lambda task: {"discount": task.discount**0.5}),
-            _slipping(0.9, _STEEP),
-        ),
-    }
+    defects = {"temperature forgotten in the derivative": lambda: lab.with_policy(lab.Sharpened)}

@@ -51,13 +51,7 @@ class ReturnShift(Pair, Claim):
     def check(s) -> dict[str, float]:
         return s._bounds(min(s.by_steps()))
 
-    wrong = {
-        "trajectories that meet again": lambda s: s._bounds(
-            (1.0 - s.discount) * min(s.averaged, float(s.distances.max()) / (1.0 - s.discount) ** 2)
-        ),
-        "normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.parted()),
-        "distances in the mean over actions": lambda s: s._bounds(s.parted() / s.rewards.shape[1]),
-    }
+    wrong = {"normalized occupancy": lambda s: s._bounds((1.0 - s.discount) * s.parted())}
 
     terms = {
         "mean distance": lambda s, factor: s._bounds(s.parted(mean=factor)),
@@ -88,7 +82,4 @@ class ReturnShift(Pair, Claim):
             "occupancy": Estimate(float(np.abs(visits).sum()), tolerance=tolerance * task.rows / most),
         }
 
-    defects = {
-        "discount forgotten": lambda: lab.with_task(lambda task: {"discount": 1.0}),
-        "temperature forgotten": lambda: lab.with_policy(lab.Sharpened),
-    }
+    defects = {"discount forgotten": lambda: lab.with_task(lambda task: {"discount": 1.0})}

@@ -10,13 +10,11 @@ the two-constraint rule arXiv 2607.01083.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
 from asyncsim.claims import _unstable, lab
-from asyncsim.claims._claim import Claim, Draw, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
-from asyncsim.claims._delay import critical
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
 
 _point = named("staleness", "step", "ratio", curvature=1.0, radius=20.0)
 _FAR = _point(4, 0.7, 1e9)
@@ -28,7 +26,6 @@ class StepSizeLaw(Claim):
     """
 
     kind, status, source = "expectation", "conditional", "derived; two-constraint rule arXiv 2607.01083"
-    through = "loop"
 
     staleness = Staleness(1, 64, typical=(1, 32), example=4)
     step = Positive(example=0.5, unit="parameter per gradient", doc="learning rate")
@@ -38,13 +35,6 @@ class StepSizeLaw(Claim):
 
     def joint(self) -> None:
         _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        """Steps of 1.05 to 2.5 times the boundary."""
-        point = {name: draw(cls.parameters[name]) for name in ("staleness", "curvature", "ratio", "radius")}
-        share = draw(Real(typical=(1.05, 2.5)))
-        return point | {"step": share * critical(point["staleness"]) / point["curvature"]}
 
     def _quantities(s, drift: float, growth: float) -> dict[str, float]:
         return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
@@ -60,13 +50,7 @@ class StepSizeLaw(Claim):
         crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
         return s._quantities(s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
 
-    wrong = {
-        "tau in place of tau + 1/2": lambda s: s._quantities(
-            s.radius / s.curvature, _unstable.growth_by_lambert(s.step * s.curvature, s.staleness)
-        ),
-        "delay collapses at a constant step * time too": lambda s: {"delay": math.log(s.ratio) / s.curvature},
-        "drift counted in versions": lambda s: {"drift": s.radius / (s.curvature * s.staleness)},
-    }
+    wrong = {"delay collapses at a constant step * time too": lambda s: {"delay": math.log(s.ratio) / s.curvature}}
 
     points = (_point(4, 0.42, 1e3), _FAR)
     more = (_point(8, 0.35, 1e9), _point(16, 0.12, 1e6))

@@ -47,10 +47,7 @@ class ClampFloor(Claim):
         floor = min(lowest_ess(share, middle) for share in (0.0, 0.2, 0.6) for middle in np.geomspace(1.0 / c, c, 5))
         return {"largest_inverse": 1.0 / floor}
 
-    wrong = {
-        "square forgotten": lambda s: {"largest_inverse": (s.clamp + 1.0 / s.clamp) / 2.0},
-        "weights taken to lie in [1, C]": lambda s: {"largest_inverse": (1.0 + s.clamp) ** 2 / (4.0 * s.clamp)},
-    }
+    wrong = {"square forgotten": lambda s: {"largest_inverse": (s.clamp + 1.0 / s.clamp) / 2.0}}
 
     points = ({"clamp": 2.0}, {"clamp": 5.0})
     more = ({"clamp": 8.0}, {"clamp": 1.3})

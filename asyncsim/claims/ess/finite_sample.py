@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, lab, sim, units_for
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, lab, sim, units_for, up_to
 
 _ATOMS, _COMPOSITIONS, _SPREAD = 20_000, 200_000, 120.0
 _BLOCK = 1 << 20
@@ -101,17 +101,10 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return power
 
 
-def _padded(step: lab.Step) -> lab.Tensor:
-    """A small number added to the sum of squares."""
-    weight = step.sequence_log_ratio.exp().flatten(1)
-    return weight.sum(1) ** 2 / ((weight**2).sum(1) + 0.5) / weight.shape[1]
-
-
 class FiniteSample(PolicyPair, Claim):
     """the ESS of `N` samples exceeds its large-batch value on average, by an exact integral"""
 
     kind, source = "expectation", "derived; Kong 1992 for the statistic"
-    through = "loop"
 
     samples = Integer(
         2, 1 << 20, typical=(2, 40), example=4, doc="samples of a batch", remedy="one sample is always worth one"
@@ -161,23 +154,13 @@ class FiniteSample(PolicyPair, Claim):
         ess = float(chance @ np.exp(2.0 * first - second)) / N
         return {"ess": ess, "largest_share": float(chance @ np.exp(heaviest - first))}
 
-    wrong = {
-        "ratio of means, the value of a large batch": _ratio_of_means,
-        "bias of the wrong sign": lambda s: {
-            name: 2.0 * s._ratio_of_means()[name] - s.predict()[name] for name in s.predict()
-        },
-        "sequences drawn from the current policy": lambda s: _integrals(
-            s.law._replace(log_mass=s.law.log_mass + s.law.log_weight)
-        ),
-    }
+    wrong = {"ratio of means, the value of a large batch": _ratio_of_means}
 
     points = (_FEW, _LONG)
     more = ({**_LONG, "samples": 64, "horizon": 24},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        tokens = point["samples"] * point["horizon"]
-        return None if tokens <= _MOST else f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
+    _few = f"a batch of at most {_MOST} tokens, not {{}}; take fewer samples"
+    reach = staticmethod(up_to(_MOST, lambda point: point["samples"] * point["horizon"], _few))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -188,10 +171,4 @@ class FiniteSample(PolicyPair, Claim):
         trace = lab.run(lab.displaced(task, places, ["ess", _OTHER], size), seed, plant)
         return {"ess": lab.mean_of(trace, "ess", 1e-9), "largest_share": lab.mean_of(trace, _OTHER, 1e-9)}
 
-    defects = {
-        "batches averaged before squaring": lambda: (lab.weights.with_ess(lab.weights.pooled, _OTHER), _LONG),
-        "a small number in the denominator": lambda: lab.weights.with_ess(_padded, _OTHER),
-        "clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER),
-        "last token left out": lambda: lab.with_policy(lab.ShortProduct),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
-    }
+    defects = {"clamped weights": lambda: lab.weights.with_ess(lab.weights.clamped, _OTHER)}

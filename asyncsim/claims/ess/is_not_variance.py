@@ -73,15 +73,7 @@ class IsNotVariance(Arms, Claim):
             lambda sampler, b: spread((s.pi / sampler * (s.rewards - b))[:, None] * score, sampler),
         )
 
-    wrong = {
-        "N/ESS for the factor of variances": lambda s: {"inflation": s.second, "inflation_centered": s.second},
-        "square of the mean forgotten": lambda s: s._quantities(
-            s.second, lambda sampler, b: float((s.pi**2 / sampler) @ ((s.rewards - b) ** 2 * score_norm_squared(s.pi)))
-        ),
-        "length of the score forgotten": lambda s: s._quantities(
-            s.second, lambda sampler, b: float((s.pi**2 / sampler) @ (s.rewards - b) ** 2)
-        ),
-    }
+    wrong = {"N/ESS for the factor of variances": lambda s: {"inflation": s.second, "inflation_centered": s.second}}
 
     points = (_LIKELY, {**_LIKELY, "rewards": (0.0, 1.0)}, _THREE)
 

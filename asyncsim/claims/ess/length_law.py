@@ -7,8 +7,6 @@ tokens independent, many samples; at most 20,000 count vectors. Second route: ev
 its multinomial probability. Source: arXiv 1511.01437 for the product.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim
+from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim, up_to
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -72,22 +70,12 @@ class LengthLaw(PolicyPair, Claim):
             variance.append(mass @ (log_w - mass @ log_w) ** 2)
         return s._quantities(np.array(decay), np.array(variance))
 
-    wrong = {
-        "variance in place of ln(1 + chi^2)": lambda s: s.predict(s._variance()),
-        "sum of chi-squares in place of the product": lambda s: s._quantities(
-            np.log1p(np.array(s.lengths) * math.expm1(math.log1p(s.chi_square))), s._variance() * np.array(s.lengths)
-        ),
-        "length forgotten": lambda s: s._quantities(
-            np.full(len(s.lengths), math.log1p(s.chi_square)), s._variance() * np.ones(len(s.lengths))
-        ),
-    }
+    wrong = {"variance in place of ln(1 + chi^2)": lambda s: s.predict(s._variance())}
 
     points = (_SMALL, _LARGE)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        cells = len(point["behavior_logits"]) ** max(point["lengths"])
-        return None if cells <= 1 << 18 else f"at most 2^18 sequences at the longest length, not {cells}; shorten it"
+    _few = "at most 2^18 sequences at the longest length, not {}; shorten it"
+    reach = staticmethod(up_to(1 << 18, lambda p: len(p["behavior_logits"]) ** max(p["lengths"]), _few))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -103,8 +91,4 @@ class LengthLaw(PolicyPair, Claim):
         values |= {"rate": rate, "per_variance": rate * lengths[0] / float(variance[0])}
         return lab.to_share(values, lab.ROUNDING * (1.0 + 1.0 / abs(rate)))
 
-    defects = {
-        "effective size of tokens": lambda: (_read("ess_token"), _LARGE),
-        "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _LARGE),
-        "weights clamped": lambda: (_read(sim.diagnostics.ess_token_clamped(2.0, level="sequence")), _LARGE),
-    }
+    defects = {"effective size of tokens": lambda: (_read("ess_token"), _LARGE)}

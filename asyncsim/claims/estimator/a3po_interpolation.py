@@ -65,25 +65,16 @@ class A3poInterpolation(PolicyPair, Claim):
         """(1 - alpha) D_alpha(pi || mu)."""
         return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
 
-    def _of(s, alpha: float, shift: float) -> dict[str, float]:
-        return indexed("seen", (1.0 - alpha) * s.log_ratio) | indexed("shift", np.full(len(s.mu), shift))
-
     def predict(s) -> dict[str, float]:
-        return s._of(s.alpha, s._renyi(s.alpha))
+        shift = np.full(len(s.mu), s._renyi(s.alpha))
+        return indexed("seen", (1.0 - s.alpha) * s.log_ratio) | indexed("shift", shift)
 
     def check(s) -> dict[str, float]:
         snapshot = s.behavior_logits + s.alpha * (s.current_logits - s.behavior_logits)
         seen = s.log_ratio - (s.alpha * s.pi + (1.0 - s.alpha) * s.mu - s.mu)
         return indexed("seen", seen) | indexed("shift", seen - (s.pi - log_softmax(snapshot)))
 
-    wrong = {
-        "alpha and 1 - alpha exchanged": lambda s: s._of(1.0 - s.alpha, s._renyi(1.0 - s.alpha)),
-        "snapshot taken to be normalized": lambda s: s._of(s.alpha, 0.0),
-        "second order only": lambda s: s._of(
-            s.alpha, 0.5 * s.alpha * (1.0 - s.alpha) * float(np.cov(s.log_ratio, ddof=0, aweights=np.exp(s.pi)))
-        ),
-        "a version more": lambda s: s.but(staleness=s.staleness + 1).predict(),
-    }
+    wrong = {"snapshot taken to be normalized": lambda s: indexed("shift", 0.0 * s.mu)}
 
     points = (_POINT, {**_POINT, "staleness": 2})
     more = ({"behavior_logits": (0.0, 0.0, 0.0, 0.0), "current_logits": (2.0, -1.0, 0.5, 0.0), "staleness": 16},)
@@ -104,8 +95,4 @@ class A3poInterpolation(PolicyPair, Claim):
         true = _seen(sim.methods.decoupled_ppo(cap=None), (now, then, before), staleness)
         return lab.components("seen", seen) | lab.components("shift", seen - true)
 
-    defects = {
-        "alpha and 1 - alpha exchanged": lambda: lab.with_method(weight=lab.wrong_parts.Exchanged(0.2, 0.2)),
-        "a version more": lambda: lab.with_method(weight=lab.wrong_parts.VersionMore(0.2, 0.2)),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"scored at another temperature": lambda: lab.with_policy(lab.Tempered)}

@@ -10,11 +10,10 @@ dealt without replacement. Domain: small steps, no ratio. Second route: every ch
 """
 
 import itertools
-from typing import Any
 
 import numpy as np
 
-from asyncsim.base.declared import Choice, Count, Draw, Table, Vector
+from asyncsim.base.declared import Choice, Count, Table, Vector
 from asyncsim.claims._bandit import softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexed, lab, named, replaced, sim, units_for
 
@@ -33,7 +32,7 @@ class CutAdvantages(Claim):
     """
 
     kind, source = "expectation", "derived: sampling without replacement"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     rewards = Vector(typical=(-1.0, 1.0), example=_REWARDS, unit="reward", doc="rewards of the prompts")
     _accepts = "a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"
@@ -57,14 +56,6 @@ class CutAdvantages(Claim):
         bound = f"a divisor of {groups} that leaves two groups or more for advantages"
         self.require(whole, "minibatches", bound, "use fewer")
 
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        point = {name: draw(cls.parameters[name]) for name in ("minibatches", "cut", "advantages_from")}
-        groups = point["minibatches"] * draw(Count(2, doc="groups", typical=(2, 3)))
-        point["rewards"] = draw(Vector(length=groups, typical=(-1.0, 1.0)))
-        others = (draw(Vector(length=1, typical=(-1.0, 0.5))) for _ in range(groups))
-        return {**point, "logits": tuple((1.0, *each) for each in others)}
-
     def _gradient(s, advantages: np.ndarray) -> dict[str, float]:
         """Mean over groups of A times the score of the likeliest arm."""
         scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
@@ -84,9 +75,7 @@ class CutAdvantages(Claim):
     wrong = {
         "baseline of the batch, or of half of it": lambda s: s.predict(
             s.rewards.size if s.part < s.rewards.size else max(2, s.rewards.size // 2)
-        ),
-        "no baseline": lambda s: s._gradient(s.rewards),
-        "sum over groups": lambda s: {name: s.rewards.size * x for name, x in s.predict().items()},
+        )
     }
 
     points = (_GROUPS, _FLAT, _point("parts", "minibatch"), _point("groups", "batch", minibatches=4))
@@ -118,8 +107,5 @@ class CutAdvantages(Claim):
 
     defects = {
         "advantages of the batch": lambda: replaced(advantages_from="batch"),
-        "baseline of each group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _FLAT),
-        "no baseline": lambda: (lab.with_method(advantage=sim.advantages.none()), _FLAT),
         "a sampler that is not greedy": lambda: (lab.engine_replaced(top_k=0), _FLAT),
-        "one epoch too few": lambda: (replaced(epochs=3, updates=12), _FLAT),
     }

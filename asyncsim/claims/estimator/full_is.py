@@ -5,8 +5,6 @@ score identity. Domain: softmax tokens of full support, at most 2^20 sequences. 
 J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance sampling).
 """
 
-import numpy as np
-
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, sim
 from asyncsim.claims._points import sequence_point
@@ -22,20 +20,13 @@ class FullIs(_bandit.PaidSequencePair, Claim):
 
     success = _bandit.share_that_pays(0.6)
 
-    def predict(s, ratio: np.ndarray | float | None = None, score: np.ndarray | None = None) -> dict[str, float]:
-        weight = s.paid_mass * (s.sequences.ratio if ratio is None else ratio)
-        return indexed("grad", weight @ (s.sequences.score if score is None else score))
+    def predict(s) -> dict[str, float]:
+        return indexed("grad", (s.paid_mass * s.sequences.ratio) @ s.sequences.score)
 
     def check(s) -> dict[str, float]:
         return indexed("grad", _bandit.exact_gradient(s, s.current_logits, s.success))
 
-    wrong = {
-        "ratio dropped": lambda s: s.predict(1.0),
-        "last token left out of the ratio": lambda s: s.predict(np.exp(s.sequences.log_ratio[:, :-1].sum(axis=1))),
-        "score at the behavior policy": lambda s: s.predict(
-            score=_bandit.sequence_scores(s, s.behavior_logits, s.sequences.tokens)
-        ),
-    }
+    wrong = {"ratio dropped": lambda s: indexed("grad", s.paid_mass @ s.sequences.score)}
 
     points = (sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV)
     more = (sequence_point("markov", 7, 4, success=0.7),)

@@ -57,10 +57,6 @@ class KlEstimators(SequencePair, Claim):
             first, second = (chance * (step + after)).sum(1), (chance * (step**2 + 2.0 * step * after + square)).sum(1)
         return first[0], second[0]
 
-    def _token_squares(s) -> dict[str, float]:
-        found = enumerate_sequences(s)
-        return {"k2": float(found.mass @ (found.log_ratio**2).sum(1)) / 2.0}
-
     def predict(s) -> dict[str, float]:
         mu, pi = softmax(s.behavior_logits), softmax(s.current_logits)
         mean, square = s._moments(s.behavior_logits)
@@ -88,14 +84,7 @@ class KlEstimators(SequencePair, Claim):
         square, reverse = float(found.mass @ log_ratio**2), float(current @ log_ratio)
         return s._quantities(k3, square, reverse, -found.mass @ found.score, k2_step, k3_step)
 
-    wrong = {
-        "k2 taken for unbiased": lambda s: {"k2": s.predict()["k1"]},
-        "directions exchanged": lambda s: {"k3": s.predict()["reverse"]},
-        "k1 as a loss taken to pull toward the data": lambda s: {
-            name: -x if name.startswith("k1_step") else x for name, x in s.predict().items()
-        },
-        "squares of tokens summed, not the square of their sum": _token_squares,
-    }
+    wrong = {"k2 taken for unbiased": lambda s: {"k2": s.predict()["k1"]}}
 
     points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)
     more = (sequence_point("markov", 7, 4),)
@@ -114,10 +103,6 @@ class KlEstimators(SequencePair, Claim):
         return found
 
     defects = {
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _MARKOV),
         "last token left out": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
         "k1 loss weighted": lambda: (lab.with_method(penalties=_penalties(k1={"ratio": "sequence"})), _MARKOV),
-        "k2 loss unweighted": lambda: (lab.with_method(penalties=_penalties(k2={"level": "sequence"})), _MARKOV),
-        "k2 of tokens": lambda: (lab.with_method(penalties=_penalties(k2={"ratio": "sequence"})), _MARKOV),
-        "k2 in place of k3": lambda: (lab.with_method(penalties=(*_penalties()[:2], _penalties()[1])), _MARKOV),
     }

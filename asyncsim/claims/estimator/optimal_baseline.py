@@ -58,11 +58,7 @@ class OptimalBaseline(PolicyPair, Claim):
 
         return {"baseline": vertex(True), "opob": vertex(False)}
 
-    wrong = {
-        "weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)},
-        "mean reward under behavior": lambda s: {"baseline": float(s.mu @ s.rewards), "opob": float(s.mu @ s.rewards)},
-        "drift of truncated weights ignored": lambda s: {"baseline": s._quotient(2)},
-    }
+    wrong = {"weight to the fourth power": lambda s: {"baseline": s._quotient(4), "opob": s._quotient(4)}}
 
     points = ({**_POINT, "cap": None}, {**_POINT, "cap": 1.5})
     more = ({**_POINT, "cap": 1.1},)

@@ -10,8 +10,6 @@ least behind H, no tie at its edge, and 1 - p(H) >= 1e-6. Second route: sample b
 another question, which others' paired study did not confirm. Source: 2609.20807; exactness derived.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -24,16 +22,7 @@ _POINT = {
     "behavior_logits": (0.3, -0.2, 0.5, -0.6), "current_logits": (1.5, -0.9, 0.1, 0.4),
     "rewards": (0.2, 0.5, 1.0, 0.0), "offset": 0.1, "cap": 1.2,
 }  # fmt: skip
-_TRUNCATED = {**_POINT, "weight": "truncated", "top": 1}
 _PLAIN = {**_POINT, "weight": "none", "top": 2}
-
-
-def _weighing(kind: type[lab.Centered]) -> Plant:
-    def weight(spec: Any) -> lab.Weight:
-        own = spec.method.weight
-        return kind(own.truncated, own.cap, own.top)
-
-    return lambda spec: lab.with_method(weight=weight(spec))(spec)
 
 
 class ScoreCentering(PolicyPair, Claim):
@@ -94,16 +83,9 @@ class ScoreCentering(PolicyPair, Claim):
         left = {} if s.top is None else indexed("left", totals[2] - totals[0])
         return indexed("grad", totals[0]) | indexed("removed", totals[1] - totals[0]) | left
 
-    wrong = {
-        "advantage centered under the current policy": lambda s: indexed(
-            "grad", (s.q * (s.gain - s.p @ s.gain) * s.w) @ s.scores
-        ),
-        "weight left out of the mean": lambda s: indexed("removed", (s.q @ s.gain) * (s.q @ s.scores)),
-        "alpha of 1": lambda s: s.predict(1.0),
-        "rest ignored": lambda s: s.predict(0.0),
-    }
+    wrong = {"alpha of 1": lambda s: s.predict(1.0)}
 
-    points = (_TRUNCATED, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
+    points = ({**_POINT, "weight": "truncated", "top": 1}, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
     more = ({**_PLAIN, "top": None, "offset": 0.9},)
 
     @staticmethod
@@ -121,7 +103,4 @@ class ScoreCentering(PolicyPair, Claim):
         found = lab.components("grad", centered) | lab.components("removed", plain - centered)
         return found | (lab.components("left", limit(weight) - centered) if point.get("top") else {})
 
-    defects = {
-        "weights left out of the mean": lambda: _weighing(lab.wrong_parts.Unweighted),
-        "alpha of 1": lambda: (_weighing(lab.wrong_parts.AlphaOne), _PLAIN),
-    }
+    defects = {"weights forgotten": lambda: lab.with_method(weight=sim.methods.score_centering("none", top=1).weight)}

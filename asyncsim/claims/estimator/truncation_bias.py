@@ -29,22 +29,17 @@ class TruncationBias(PaidSequencePair, Claim):
         bound = f"below the largest sequence ratio {largest:.6g}"
         self.require(self.cap < largest, "cap", bound, "a cap that never binds has no bias")
 
-    def _bias(s, weight: np.ndarray) -> dict[str, float]:
-        return indexed("bias", weight @ s.sequences.score)
-
     def predict(s) -> dict[str, float]:
-        return s._bias(-(s.paid_mass * np.maximum(s.ratio - s.cap, 0.0)))
+        return indexed("bias", -(s.paid_mass * np.maximum(s.ratio - s.cap, 0.0)) @ s.sequences.score)
 
     def check(s) -> dict[str, float]:
         truncated = (s.paid_mass * np.minimum(s.sequences.ratio, s.cap)) @ s.sequences.score
         return indexed("bias", truncated - exact_gradient(s, s.current_logits, s.success))
 
     wrong = {
-        "masking in place of truncation": lambda s: s._bias(-(s.paid_mass * s.ratio * (s.ratio > s.cap))),
-        "token factors truncated before the product": lambda s: s._bias(
-            s.paid_mass * (np.minimum(np.exp(s.sequences.log_ratio), s.cap).prod(axis=1) - s.ratio)
-        ),
-        "sign": lambda s: {name: -value for name, value in s.predict().items()},
+        "masking in place of truncation": lambda s: indexed(
+            "bias", -(s.paid_mass * s.ratio * (s.ratio > s.cap)) @ s.sequences.score
+        )
     }
 
     points = ({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV)
@@ -59,10 +54,4 @@ class TruncationBias(PaidSequencePair, Claim):
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point, cap=point["cap"])
         return lab.components("bias", lab.limit_of(spec, point) - truth, allowance)
 
-    defects = {
-        "masking instead of truncation": lambda: (
-            lab.with_method(weight=lab.Ratio("sequence"), factors=(sim.factors.sequence_mask(0.0, 1.5),)),
-            _MARKOV,
-        ),
-        "token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV),
-    }
+    defects = {"token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV)}

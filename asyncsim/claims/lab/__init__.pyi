@@ -1,5 +1,4 @@
 from asyncsim.claims.lab import chains as chains
-from asyncsim.claims.lab import gaussian as gaussian
 from asyncsim.claims.lab import kernel_defects as kernel_defects
 from asyncsim.claims.lab import live_runs as live_runs
 from asyncsim.claims.lab import mdp as mdp
@@ -14,7 +13,6 @@ from asyncsim.claims.lab import soft as soft
 from asyncsim.claims.lab import threshold as threshold
 from asyncsim.claims.lab import weights as weights
 from asyncsim.claims.lab import windows as windows
-from asyncsim.claims.lab import wrong_parts as wrong_parts
 from asyncsim.claims.lab.chains import *
 from asyncsim.claims.lab.parts import *
 from asyncsim.claims.lab.plants import *

@@ -14,9 +14,9 @@ from asyncsim import updates
 from asyncsim.base import records
 from asyncsim.claims._trial import Plant, Wrapped
 from asyncsim.methods._weights import NoRatio
-from asyncsim.policies._policy import Act, Forward
+from asyncsim.policies._policy import Forward
 from asyncsim.running.spec import Spec
-from asyncsim.step.batch import Batch, Draws, Outputs
+from asyncsim.step.batch import Batch, Outputs
 from asyncsim.step.step import Step
 from asyncsim.step.versions import View
 from asyncsim.updates import _link
@@ -93,8 +93,6 @@ Sharpened = overriding(prepare=lambda policy, parameters: policy.prepare(paramet
 """A policy that acts and scores at a temperature of 0.9 but leaves it out of the derivative."""
 Uncut = overriding(record=lambda policy, view, batch: {"log_prob": policy.score(view, batch)})
 """A sampler cut by top-p that reports the whole policy's log-probs."""
-NoiseTwice = overriding(misreport=lambda p, outputs, draws: p.misreport(p.misreport(outputs, draws), draws))
-"""An engine whose reports get their noise twice."""
 OneNumber = overriding(act=lambda policy, view, seen, draws, token, *more: policy.act(view, seen, draws, 0, *more))
 """Every bit is drawn with the number of the first."""
 
@@ -116,18 +114,6 @@ def _compared(policy: Any, view: View, batch: Batch) -> Outputs:
 
 Unscored = overriding(compared=_compared)
 """The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
-
-
-def _act_with_noise_anew(policy: Any, view: View, state: Tensor, draws: Draws, token: int, *more: Any) -> Act:
-    act = policy.act(view, state, draws, token, *more)
-    generator, replicate = torch.Generator().manual_seed(token), torch.arange(len(state)).reshape(-1, 1, 1)
-    row = view.weights["log_prob"][int(view.slot.flat[0])][replicate, state]
-    noisy = torch.log_softmax(row + policy.engine.noise * torch.randn(row.shape, generator=generator), dim=-1)
-    return Act(act.action, {"log_prob": noisy.gather(-1, act.action.unsqueeze(-1))[..., 0]})
-
-
-NoiseAnew = overriding(act=_act_with_noise_anew)
-"""An engine that samples from noisy logits and records the log-prob under noise drawn anew."""
 
 
 def engine_replaced(**settings: Any) -> Plant:

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
-from asyncsim.claims._bandit import softmax
+from asyncsim.claims._bandit import Frozen, project, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, lab, replaced, sim
-from asyncsim.claims.optimum._frozen import Frozen, project
 
 _UPDATES, _STEP, _TOLERANCE = 800, 3.0, 1e-6
 _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5), "offset": 0.2}
@@ -23,7 +22,7 @@ class AsymreProjection(Frozen, Claim):
     """REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of `mu(r-V)/(V_mu-V)`"""
 
     kind, source = "identity", "arXiv 2506.20520 (method); limit derived"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     offset = Real(typical=(-1.0, 0.5), example=0.2, unit="reward", doc="baseline V in units of reward")
 
@@ -62,13 +61,7 @@ class AsymreProjection(Frozen, Claim):
             theta, length = np.where(p > 0.0, np.log(np.where(p > 0.0, p, 1.0)), linear), 2.0 * length
         return indexed("pi", softmax(theta))
 
-    wrong = {
-        "rewards projected in place of mu(r-V)/(V_mu-V)": lambda s: indexed("pi", project(s.rewards)),
-        "negative entries clipped and the rest rescaled": lambda s: indexed(
-            "pi", np.maximum(s.target, 0.0) / np.maximum(s.target, 0.0).sum()
-        ),
-        "best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax()),
-    }
+    wrong = {"best arm": lambda s: indexed("pi", np.arange(s.rewards.size) == s.rewards.argmax())}
 
     points = (_POINT, {**_POINT, "offset": 0.35})
     more = ({**_POINT, "offset": -0.5},)

@@ -10,12 +10,10 @@ as V rises to V_mu. Source: derived.
 
 import numpy as np
 
-from asyncsim.claims._bandit import complex_gradient, softmax
+from asyncsim.claims._bandit import Frozen, complex_gradient, project, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, indexed, lab, replaced, sim
-from asyncsim.claims.optimum._frozen import Frozen, project
 
 _LEAD, _UPDATES, _TOLERANCE = 1e-3, 20, 1e-9
-_POINT = {"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}
 _FIVE = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.9, 1.0, 0.5)}
 
 
@@ -25,7 +23,7 @@ class FrozenMeanBaseline(Frozen, Claim):
     """
 
     kind, source = "identity", "derived"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     behavior_logits = Vector(
         typical=(-2.0, 2.0), sizes=(3, 4), example=(0.6, 0.06, -1.9), doc="logits of the frozen behavior, by arm"
@@ -40,11 +38,9 @@ class FrozenMeanBaseline(Frozen, Claim):
         bound = f"such that the largest mu (r - V_mu) leads by {_LEAD:g} of it"
         self.require(first - second > _LEAD * self.scale > 0.0, "rewards", bound, "change a reward")
 
-    def _winner(s, speed: np.ndarray, of: np.ndarray) -> dict[str, float]:
-        return indexed("speed", speed) | indexed("pi", np.arange(of.size) == of.argmax())
-
-    def predict(s) -> dict[str, float]:
-        return s._winner(s.speed, s.speed)
+    def predict(s, winner: int | None = None) -> dict[str, float]:
+        winner = int(s.speed.argmax()) if winner is None else winner
+        return indexed("speed", s.speed) | indexed("pi", np.eye(s.speed.size)[winner])
 
     def check(s) -> dict[str, float]:
         def objective(logits: np.ndarray) -> np.ndarray:
@@ -55,14 +51,9 @@ class FrozenMeanBaseline(Frozen, Claim):
         speed = complex_gradient(objective, np.cos(np.arange(s.mu.size)))
         return indexed("speed", speed) | indexed("pi", project(target))
 
-    wrong = {
-        "best arm": lambda s: s._winner(s.speed, s.rewards),
-        "largest mu r": lambda s: s._winner(s.mu * s.rewards - s.mean * s.mu, s.mu * s.rewards),
-        "weight of the behavior forgotten": lambda s: s._winner(s.rewards - s.rewards.mean(), s.rewards),
-        "fresh data at the uniform policy": lambda s: s._winner((s.rewards - s.rewards.mean()) / s.mu.size, s.rewards),
-    }
+    wrong = {"best arm": lambda s: s.predict(int(s.rewards.argmax()))}
 
-    points = (_POINT, _FIVE)
+    points = ({"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}, _FIVE)
     more = ({**_FIVE, "behavior_logits": (1.5, -1.0, 0.8, -0.7, 0.0)},)
 
     @staticmethod
@@ -79,6 +70,5 @@ class FrozenMeanBaseline(Frozen, Claim):
 
     defects = {
         "behavior refreshed": lambda: replaced(system=lab.fixed(0)),
-        "ratio inserted": lambda: lab.with_method(weight=lab.Ratio("sequence", None)),
         "baseline above the mean": lambda: lab.with_method(advantage=sim.advantages.group_mean(shift=0.02)),
     }

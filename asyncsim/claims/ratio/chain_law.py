@@ -23,7 +23,7 @@ class ChainLaw(Chains, Claim):
     """the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution"""
 
     kind, source = "distribution", "textbook"
-    through, effect = "loop", 0.04
+    effect = 0.04
 
     horizon = bits(12, 24)
     levels = Vector(typical=(-1.0, 1.0), sizes=(2, 2), example=(-0.6, 0.1, 0.5), unit="nats", doc="levels of log W")
@@ -67,9 +67,9 @@ class ChainLaw(Chains, Claim):
             sums, mass = sums[undecided], mass[undecided]
         return total
 
-    def predict(s, margins: np.ndarray | None = None) -> dict[str, float]:
+    def predict(s) -> dict[str, float]:
         right, wrong = log_ratios(s.pair)
-        p = probabilities(s.pair.behavior if margins is None else margins)
+        p = probabilities(s.pair.behavior)
         mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
         below = indexed("cdf", [s._split(level) for level in s.levels])
         return {"mean_log": float(mean), "var_log": float(variance)} | below
@@ -78,10 +78,7 @@ class ChainLaw(Chains, Claim):
         mean, variance, *below = map(float, s._joined(s.levels))
         return {"mean_log": mean, "var_log": variance} | indexed("cdf", below)
 
-    wrong = {
-        "sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]},
-        "distribution under the current policy": lambda s: s.predict(s.pair.current),
-    }
+    wrong = {"sign of the mean log ratio": lambda s: {"mean_log": -s.predict()["mean_log"]}}
 
     points = (_POINT,)
     more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)
@@ -97,7 +94,4 @@ class ChainLaw(Chains, Claim):
             **{cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells},
         }
 
-    defects = {
-        "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"one number for all bits": lambda: lab.with_policy(lab.OneNumber)}

@@ -83,12 +83,7 @@ class LogitRadius(Claim):
         return {"second_moment": second, "move": move, "stale_second_moment": stale}
 
     wrong = {
-        "second order, 1 + D^2": lambda s: {
-            "second_moment": (1.0 + s.radius**2) ** s.horizon,
-            "stale_second_moment": 1.0 + (s.staleness * s._move()) ** 2,
-        },
-        "group mean in place of leave-one-out": lambda s: s.but(step=s.step * (s.samples - 1) / s.samples).predict(),
-        "square forgotten": lambda s: {"second_moment": math.cosh(s.radius) ** s.horizon},
+        "group mean in place of leave-one-out": lambda s: s.but(step=s.step * (s.samples - 1) / s.samples).predict()
     }
 
     terms = {
@@ -117,7 +112,6 @@ class LogitRadius(Claim):
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def second_moment(current: np.ndarray, behavior: np.ndarray, tokens: int = 1) -> float:
-            """The largest."""
             spec = plant(lab.weights.bandit(current.shape[1], ["chi_square"], tokens))
             return 1.0 + float(lab.metrics_of(spec, current, behavior)[0].max())
 

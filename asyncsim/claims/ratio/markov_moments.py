@@ -8,13 +8,12 @@ M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
-from asyncsim.claims._bandit import SequencePair, drawn_tables
-from asyncsim.claims._claim import Claim, Draw, Estimate, Integer, Plant, Point, checks, lab, sim
+from asyncsim.claims._bandit import SequencePair
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, lab, sim
 from asyncsim.claims._points import BEHAVIOR
 
 _NEAR = ((0.4, -0.3, 0.4), (0.1, 0.6, -0.5), (-0.4, 0.1, 0.2), (0.7, 0.2, 0.0))
@@ -34,7 +33,6 @@ class MarkovMoments(Claim):
     """`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`"""
 
     kind, source = "expectation", "derived"
-    through = "loop"
 
     actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, 4096, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
@@ -51,11 +49,6 @@ class MarkovMoments(Claim):
         second = self._log_moment(2.0)
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
         self.require(second < math.log(1e12), "current_logits", bound, "move them closer")
-
-    @classmethod
-    def drawn(cls, draw: Draw) -> dict[str, Any]:
-        actions = draw(cls.actions)
-        return {"actions": actions, "horizon": draw(cls.horizon)} | drawn_tables(draw, actions + 1, actions)
 
     def _log_moment(s, power: float) -> float:
         """log E_mu W^power by backward recursion, rescaled at every token."""
@@ -85,13 +78,7 @@ class MarkovMoments(Claim):
             found.append(math.log((values * circle ** (1 - T)).mean().real) - (T - 1) * math.log(radius))
         return s._quantities(*found)
 
-    wrong = {
-        "moments taken under the current policy": lambda s: s.predict(1.0),
-        "row of the first token throughout": lambda s: s.but(
-            behavior_logits=s.behavior_logits[[0] * (s.actions + 1)],
-            current_logits=s.current_logits[[0] * (s.actions + 1)],
-        ).predict(),
-    }
+    wrong = {"moments taken under the current policy": lambda s: s.predict(1.0)}
 
     points = (_POINT,)
     more = ({**_POINT, "horizon": 32},)
@@ -106,7 +93,4 @@ class MarkovMoments(Claim):
         spec = lab.displaced(task, lab.places(point)[::-1], lab.MOMENTS, size)
         return lab.moments(lab.run(spec, seed, plant), moment)
 
-    defects = {
-        "last token left out": lambda: lab.with_policy(lab.ShortProduct),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
-    }
+    defects = {"last token left out": lambda: lab.with_policy(lab.ShortProduct)}

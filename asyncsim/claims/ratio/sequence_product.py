@@ -8,8 +8,6 @@ full support, at most 2^20 sequences (the second route enumerates them). Source:
 
 import math
 
-import numpy as np
-
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim
 from asyncsim.claims._points import sequence_point
@@ -29,15 +27,7 @@ class SequenceProduct(SequencePair, Claim):
         sequences = enumerate_sequences(s)
         return {"second_moment": math.fsum(sequences.mass * sequences.ratio**2)}
 
-    def _added(s) -> dict[str, float]:
-        each = enumerate_sequences(s)
-        squares = np.exp(2.0 * each.log_ratio)
-        return {"second_moment": 1.0 + float(each.mass @ (squares - 1.0).sum(axis=1))}
-
-    wrong = {
-        "moment taken under the current policy": lambda s: s.predict(3),
-        "sum of chi-squares in place of the product": _added,
-    }
+    wrong = {"moment taken under the current policy": lambda s: s.predict(3)}
 
     points = (sequence_point("iid", 6, 1), sequence_point("position", 3, 3), sequence_point("markov", 5, 4))
     more = (sequence_point("markov", 8, 4),)

@@ -16,8 +16,6 @@ from asyncsim.claims._bandit import complex_gradient
 from asyncsim.claims._chain import PaidChains, bits, count_law, probabilities
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim, too_rare
 
-_SHORT = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
-
 
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
     p = probabilities(margins)
@@ -39,7 +37,7 @@ class Gradient(PaidChains, Claim):
     """the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`"""
 
     kind, source = "expectation", "textbook (score identity)"
-    relative_to, through = "norm", "loop"
+    relative_to = "norm"
 
     horizon = bits(30)
 
@@ -50,10 +48,6 @@ class Gradient(PaidChains, Claim):
     def _with_total(s, gradient: np.ndarray) -> dict[str, float]:
         return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
-    def _own_bit_counted(s) -> dict[str, float]:
-        p = probabilities(s.pair.current)
-        return s._with_total(p * (1.0 - p) * count_law(p)[s.needed])
-
     def predict(s) -> dict[str, float]:
         return s._with_total(_slope(s.pair.current, s.needed))
 
@@ -61,12 +55,9 @@ class Gradient(PaidChains, Claim):
         current = s.pair.current
         return s._with_total(complex_gradient(lambda m: count_law(1.0 / (1.0 + np.exp(-m)))[s.needed :].sum(), current))
 
-    wrong = {
-        "taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed)),
-        "own bit among the others": _own_bit_counted,
-    }
+    wrong = {"taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed))}
 
-    points = (_SHORT,)
+    points = ({"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)},)
     more = ({"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.0, 0.5)},)
 
     reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtr
 
 from asyncsim.claims._chain import PaidChains, bits, count_law, fourier_law, probabilities
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, too_rare
@@ -31,7 +30,6 @@ class SuccessProbability(PaidChains, Claim):
     """a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted"""
 
     kind, source = "expectation", "textbook (Poisson binomial)"
-    through = "loop"
 
     horizon = bits(60)
 
@@ -39,21 +37,13 @@ class SuccessProbability(PaidChains, Claim):
         behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
         return {"stale_return": behavior, "weighted_return": current}
 
-    def _normal_tail(s) -> dict[str, float]:
-        chances = map(probabilities, s.pair)
-        tails = [float(ndtr((p.sum() - s.needed) / np.sqrt((p * (1.0 - p)).sum()))) for p in chances]
-        return {"stale_return": tails[0], "weighted_return": tails[1]}
-
     def predict(s) -> dict[str, float]:
         return s._tails(count_law)
 
     def check(s) -> dict[str, float]:
         return s._tails(fourier_law)
 
-    wrong = {
-        "more than the needed bits": lambda s: s._tails(count_law, 1),
-        "normal tail without half a bit": _normal_tail,
-    }
+    wrong = {"more than the needed bits": lambda s: s._tails(count_law, 1)}
 
     points = (_SHORT, {"horizon": 48, "fraction": 0.7, "behavior_margins": (1.2, 0.4), "current_margins": (1.1, 0.7)})
     more = ({"horizon": 200, "fraction": 0.6, "behavior_margins": (0.2, 0.7), "current_margins": (0.25, 0.75)},)
@@ -65,7 +55,6 @@ class SuccessProbability(PaidChains, Claim):
         chain = lab.Chain(point, point["fraction"])
 
         def weighted(step: lab.Step) -> lab.Tensor:
-            """E W r."""
             return step.mean(lab.torch.exp(step.sequence_log_ratio) * step.batch.reward)
 
         metrics = ["batch_return", lab.Metric("weighted", weighted, ("log_prob",))]
@@ -78,5 +67,4 @@ class SuccessProbability(PaidChains, Claim):
     defects = {
         "more than the needed bits": lambda: lab.with_task(lambda t: {"fraction": (t.needed + 1) / t.horizon}),
         "one number for all bits": lambda: lab.with_policy(lab.OneNumber),
-        "scored at another temperature": lambda: lab.with_policy(lab.Tempered),
     }

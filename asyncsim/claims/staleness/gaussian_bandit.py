@@ -50,15 +50,15 @@ class GaussianBanditClaim(GaussianBandit, Claim):
 
     points = (_POINT,)
     more = ({**_POINT, "staleness": 3, "step": 0.075},)
-    reach = staticmethod(lambda point: lab.gaussian.settled(point))
+    reach = staticmethod(lambda point: lab.bandit_settles(point))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Standard deviation of one replicate's mean, relative, at the points (measured); longer delays decay slower.
         spread = 0.33 if point["staleness"] < 2 else 0.41
-        replicates, skipped = units_for(spread, effect, 4), lab.gaussian.warm_up(point)
+        replicates, skipped = units_for(spread, effect, 4), lab.bandit_warm_up(point)
         metrics = ["exact_gradient_norm", "gradient_norm"]
-        trace = lab.run(lab.gaussian.bandit(point, skipped + 100, replicates, metrics), seed, plant)
+        trace = lab.run(lab.gaussian_bandit(point, skipped + 100, replicates, metrics), seed, plant)
         exact, norm = (trace[name][skipped:] for name in metrics)
         read = {"second_moment": (exact / point["curvature"]) ** 2, "energy": norm**2}
         return {name: between(x.mean(axis=0)) for name, x in read.items()}
