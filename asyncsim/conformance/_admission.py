@@ -408,6 +408,36 @@ class Shadow:
             self.running, self.lost, self.free = 0, 0, self.limit - recovered + more
 
 
+def _call(event: str, ready: int = 0) -> Callable[["Tickets", int], None]:
+    def call(self: "Tickets", n: int) -> None:
+        self.ready += ready * n
+        self.happen(event, n, self.seen, self.ready)
+
+    return call
+
+
+class Tickets(Shadow):
+    """A controller under one law, with every call of `Controller`; it counts the accepted groups itself."""
+
+    seen, ready = 0, 0
+    submitted, rejected, failed = _call("submit"), _call("reject"), _call("fail")
+    accepted, dropped, consumed = _call("accept", 1), _call("drop", -1), _call("consume", -1)
+
+    def version(self) -> int:
+        """The version that it believes in."""
+        return self.seen
+
+    def published(self, version: int) -> None:
+        """Generators have new weights."""
+        self.seen = version
+        self.happen("publish", 1, version, self.ready)
+
+    def recovered(self, version: int, kept: int) -> None:
+        """A crash is over."""
+        self.seen, self.ready = version, kept
+        self.happen("crash", 1, version, kept)
+
+
 def laws(rules: Rules) -> list[tuple[str, Law]]:
     """Every mistake on top of either base, unless it says what a base says, and with either attitude to C."""
     # Tickets that return at the dequeue are h M, which must be a batch at least.

@@ -19,49 +19,6 @@ _EVENTS = (*("submit", "accept", "accept", "consume", "consume", "publish", "pub
 _LENGTH = 80
 
 
-class _Tickets:
-    """A controller under one law, with every call of `conformance.Controller`."""
-
-    def __init__(self, law: runs.Law, rules: runs.Rules) -> None:
-        self._shadow, self._version, self._ready = runs.Shadow(law, rules), 0, 0
-
-    def capacity(self) -> int:
-        return self._shadow.capacity()
-
-    def submitted(self, n: int) -> None:
-        self._happened("submit", n)
-
-    def accepted(self, n: int) -> None:
-        self._happened("accept", n, n)
-
-    def rejected(self, n: int) -> None:
-        self._happened("reject", n)
-
-    def failed(self, n: int) -> None:
-        self._happened("fail", n)
-
-    def dropped(self, n: int) -> None:
-        self._happened("drop", n, -n)
-
-    def consumed(self, n: int) -> None:
-        self._happened("consume", n, -n)
-
-    def published(self, version: int) -> None:
-        self._version = version
-        self._happened("publish", 1)
-
-    def recovered(self, version: int, kept: int) -> None:
-        self._version, self._ready = version, kept
-        self._happened("crash", 1)
-
-    def version(self) -> int:
-        return self._version
-
-    def _happened(self, event: str, n: int, ready: int = 0) -> None:
-        self._ready += ready
-        self._shadow.happen(event, n, self._version, self._ready)
-
-
 @dataclass(frozen=True)
 class Admission:
     """Settings of a controller, the law that `make()` follows, and one run of events to try a controller on.
@@ -95,7 +52,7 @@ class Admission:
 
     def make(self) -> Controller:
         """A new controller."""
-        return _Tickets(self.law, self.rules)
+        return runs.Tickets(self.law, self.rules)
 
     def check(self, controller: Callable[[], Any], names: Names | None = None) -> None:
         """Lead a controller through the events; raises `ConformanceError` where it breaks a rule of `check_admission`.
