@@ -166,7 +166,6 @@ class Run:
             fate = f"{kept} accepted groups are kept" if kept else "all data is lost"
             return f"crash, recover at version {now.version}; {fate}"
         n = {"expire": now.over(rules.oldest), "consume": rules.batch}.get(event, n)
-        # Move the groups.
         if event == "submit":
             now.running += n
             now.begun[now.version] += n
@@ -182,7 +181,6 @@ class Run:
             now.batches += event == "consume"
             now.moved(n, now.accepted, newest=event == "drop")
         now.lost += n if event in LOSSES else 0
-        # Report the event to the controller.
         self.hooks.tell(HOOK_OF[event], now.version if event == "publish" else n)
         lines = {
             "expire": f"drop {n} that are more than {rules.oldest or 0:g} versions old",
@@ -480,7 +478,6 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
         limit = None if run.rules.oldest is None else run.look()
     except Violation:
         return []
-    # Start every law beside the controller.
     shadows = [(name, law, Shadow(law, run.rules, limit)) for name, law in suspects]
     most = 4 * run.rules.limit + 4
     for _ in range(STEPS):
@@ -490,7 +487,6 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
             able = run.limits()
             if not shadows or not able:
                 break
-            # Draw an event and its size.
             event = choose.choice(list(able))
             room = min(able[event], most)
             n = room if choose.random() < 0.5 else choose.randint(1, room)

@@ -1,5 +1,6 @@
 """Everything known that a loss may show: one small experiment for each, with its name, its kind and what to do."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -516,12 +517,8 @@ def _zero(case: Case) -> str | None:
 
 @hazard("not finite at extreme log ratios", "limit the log ratio to +-20 before exp")
 def _overflow(case: Case) -> str | None:
-    broken = [
-        f"{x:g} (A {'>' if sign > 0 else '<'} 0)"
-        for x in (1000.0, -1000.0)
-        for sign in (1.0, -1.0)
-        if math.isnan(_weight(case, x, sign))
-    ]
+    ends = itertools.product((1000.0, -1000.0), (1.0, -1.0))
+    broken = [f"{x:g} (A {'>' if sign > 0 else '<'} 0)" for x, sign in ends if math.isnan(_weight(case, x, sign))]
     return f"loss or gradient at a log ratio of {', '.join(broken)}" if broken else None
 
 
@@ -547,15 +544,7 @@ def _attached(case: Case) -> str | None:
     return f"a gradient flows into {', '.join(reached)}" if reached else None
 
 
-NAMES = tuple(
-    dict.fromkeys(
-        (
-            *(name for kind, name, *_ in KNOWN if kind != "note"),
-            *(one.finding for one in RULES if one.kind == "bug"),
-            *(further.mistake for further in FURTHER.values()),
-            *NAMED,
-            LAST,
-        )
-    )
-)
+_ASKED = [name for kind, name, *_ in KNOWN if kind != "note"]
+_DIVISORS = [one.finding for one in RULES if one.kind == "bug"]
+NAMES = tuple(dict.fromkeys((*_ASKED, *_DIVISORS, *(further.mistake for further in FURTHER.values()), *NAMED, LAST)))
 """Bugs and hazards by name."""

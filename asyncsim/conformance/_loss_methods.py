@@ -280,10 +280,8 @@ class Change:
     words: str
 
 
-SNAPSHOT = Change(
-    lambda method: method.replace(weight=_Changed(method.weight, True)), "with pi_prox in the place of mu"
-)
-PAID = Change(lambda method: method.replace(weight=_Changed(method.weight, False)), "without its penalty")
+SNAPSHOT = Change(lambda m: m.replace(weight=_Changed(m.weight, True)), "with pi_prox in the place of mu")
+PAID = Change(lambda m: m.replace(weight=_Changed(m.weight, False)), "without its penalty")
 
 
 @cache
@@ -312,9 +310,8 @@ class Shared(Factor):
             logs = torch.where(step.mask > 0, logs, 0.0).sum(-1, keepdim=True)
             logs = logs / step.mask.sum(-1, keepdim=True).clamp(min=1.0) if self.over == "mean" else logs
         weight = ratios.usable(logs)
-        weight = (
-            torch.where(weight > (self.cap or math.inf), 0.0, weight) if self.masked else weight.clamp(max=self.cap)
-        )
+        beyond = weight > (self.cap or math.inf)
+        weight = torch.where(beyond, 0.0, weight) if self.masked else weight.clamp(max=self.cap)
         if self.over in ("product", "mean"):
             return weight
         tokens = torch.ones_like(step.mask) if self.over == "places" else step.mask

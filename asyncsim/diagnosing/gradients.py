@@ -63,9 +63,8 @@ def cosine(telemetry: Telemetry) -> Draft:
                        "Lower the learning rate first, then measure again.")  # fmt: skip
     base = share if share is not None else found[later[-1]]
     predicted = _with_momentum(base.value, telemetry.setup.momentum)
-    excess = Estimate(
-        found[1].value - predicted, math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
-    )
+    error, freedom = math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
+    excess = Estimate(found[1].value - predicted, error, freedom)
     cause, because, remedy = _cause(found, base.value, excess)
     small = base.value < LOW
     words = f"The cosine is {found[1].value:.3f}; signal to noise makes it {predicted:.3f}."

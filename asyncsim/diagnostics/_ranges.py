@@ -4,8 +4,6 @@ An interval of a bounded number ends at its bound, and its axis shows the whole 
 of `Metric`); what stands nowhere is taken to be unbounded.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase

@@ -109,10 +109,8 @@ def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tupl
     settings: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         settings.setdefault(tuple(row[name] for name in names), []).append(row)
-    words = [
-        ", ".join(x if isinstance(x, str) else f"{name}={cell(x)}" for name, x in zip(names, each, strict=True))
-        for each in settings
-    ]
+    pairs = [zip(names, each, strict=True) for each in settings]
+    words = [", ".join(x if isinstance(x, str) else f"{name}={cell(x)}" for name, x in each) for each in pairs]
     return list(zip(settings.values(), words, strict=True))
 
 
@@ -167,7 +165,7 @@ def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
 
 
 def _map(
-    ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: tuple[str, str], limits: tuple[float, float]
+    ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: Sequence[str], limits: tuple[float, float]
 ) -> Any:
     """One heat map; columns are as wide as one another, knobs have their scale."""
     across, up = names

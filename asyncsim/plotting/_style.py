@@ -173,9 +173,8 @@ def key(figure: Figure) -> None:
         said["predicted" if word.startswith("_") else word] = Line2D([], [], **PREDICTED)
     bars = [each for ax in figure.axes for each in ax.containers if isinstance(each, ErrorbarContainer)]
     if bars:
-        said["95 % interval, where wider than its mark"] = Line2D(
-            [], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none"
-        )
+        bar = Line2D([], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none")
+        said["95 % interval, where wider than its mark"] = bar
     if said:
         look = {"handlelength": 2.2, "fontsize": 7.0, "frameon": False, "labelcolor": COLORS["muted"]}
         figure.legend(said.values(), said.keys(), loc="outside lower right", ncols=len(said), **look)

@@ -37,10 +37,8 @@ def draw_timeline(timeline: Timeline) -> Figure:
         if page.begin <= installed <= page.end:
             for ax in (upper, lower):
                 ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.4, zorder=0)
-    handles = [
-        Patch(facecolor=page.color(k), edgecolor=_style.INK, label=page.words(k) + " versions old" * (k == 0))
-        for k in range(len(page.levels) - 1)
-    ]
+    words = [page.words(k) + " versions old" * (k == 0) for k in range(len(page.levels) - 1)]
+    handles = [Patch(facecolor=page.color(k), edgecolor=_style.INK, label=text) for k, text in enumerate(words)]
     used = {page.look(n)[0] for n in page.samples.tolist()}
     handles += [Patch(label=name, **look) for name, look in LOOKS.items() if name in used]
     upper.legend(handles=handles, ncols=len(handles), loc="upper center", bbox_to_anchor=(0.5, 0.0), handlelength=1.3)
