@@ -294,10 +294,8 @@ def _differ(one: Tensor, other: Tensor, tolerance: float) -> bool:
 
 _NEAR = 12
 """Methods that are tried under every mask."""
-
 _FEW = 4
 """Methods that are tried under every reading of the inputs that single tokens do not show."""
-
 _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 """Caps that trainers use."""
 

@@ -183,10 +183,8 @@ def _wrong_side(case: Case) -> Finding | str | None:
     # Where a sign is cut on both sides it is a mask.
     if [(kink.sign, kink.log_ratio < 0) for kink in (*opens, *closes)] != [(1, True), (-1, False)]:
         return None
-    evidence = (
-        f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
-        f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
-    )
+    evidence = f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
+    evidence += f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
     if case.curves.unit >= 0:
         return evidence
     remedy = "turn the sign of the advantages: a loss is descended"

@@ -29,9 +29,7 @@ from asyncsim.step.step import Step
 
 _ASIDE = ("advantage", "aggregator", "anchor", "at", "critic", "entropy", "kl")
 """Arguments that do not belong to the weight, and those that are set on the method itself."""
-
 _COMBINATIONS = 16
-
 _SLOW = ("low_step", "high_step", "low_cap", "high_cap")
 """Arguments that set how long a method itself searches: a constant read off a loss says nothing of them."""
 
@@ -233,7 +231,6 @@ def combinations(family: Family) -> Iterator[dict[str, Any]]:
 
 _OPEN = 1e9
 """Upper bound of a mask that closes below only."""
-
 _MASKS: tuple[Callable[..., Any], ...] = (factors.token_mask, factors.geometric_mask, factors.sequence_mask)
 
 

@@ -22,15 +22,11 @@ from asyncsim.conformance.reports import Finding
 from asyncsim.step import ratios
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
-
 _SUSPECT = 0.3
 """Change of slope over one step of the grid, in units of the weight itself, that is looked at more closely."""
-
 _SUSPECTS = 60
 """Places of one curve that are looked at, at most: a weight that is rough everywhere has no constants to read off."""
-
 _BENT, _NEGLIGIBLE, _FINEST = 0.02, 3e-8, 1e-9
-
 _CLAMPED = 2.5
 """Smallest log ratio at which a clamp is looked for; nearer to 1 clips and caps close."""
 

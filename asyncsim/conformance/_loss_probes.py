@@ -30,7 +30,6 @@ ORDINARY = (
 
 LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
-
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 

@@ -27,13 +27,10 @@ from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 
 _REFUSED = (checks.InputError, NotImplementedError, KeyError, RuntimeError)
-
 _AT_ONCE = 20_000
 """Tokens that are weighed in one call, at most: what bounds the memory of a search."""
-
 BUDGET = 4_000
 """Calls of methods that a search may make, which bounds its time."""
-
 _NO_EVIDENCE = 1e-7
 """Weights below this share of that at ratio 1 count as 0."""
 
@@ -266,15 +263,11 @@ def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tenso
 
 
 _NEAREST, _REFINED, _STEPS = 12, 5, 25
-
 _HOPELESS, _NOTHING, _SUBSETS = 0.9, 1e-8, 5
-
 _CHOICES, _DESCENTS = 3, 8
 """Named choices of a method whose constants are read off, and methods that go on behind the first round, at most."""
-
 _KINKS = 24
 """Kinks whose constants are tried, at most."""
-
 _JOINT, _PAIRS = 6, 400
 """Methods whose constants are tried two at once, and pairs of each, at most."""
 

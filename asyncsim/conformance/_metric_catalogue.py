@@ -269,7 +269,6 @@ DIVISORS: dict[str, Callable[[float, View], float]] = {
     "divided by groups": lambda n, view: len(np.unique(view.group)),
 }
 PLAIN = ("", "count", "percent")
-
 _UNMASKED = "numerator without the mask"
 MASKS: dict[str, Callable[[View], View]] = {
     "": lambda view: view,

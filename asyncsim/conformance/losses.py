@@ -29,7 +29,6 @@ from asyncsim.step.step import Step
 from asyncsim.step.versions import threads
 
 PER = ("token", "sequence")
-
 _SAME = 5
 """Methods with the same gradient that a report names, at most."""
 
@@ -238,7 +237,6 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
 """Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""
-
 _DISPLACEMENTS = (0.0, 0.5, 1.0)
 
 

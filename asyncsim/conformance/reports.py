@@ -80,10 +80,8 @@ class Report:
 
 
 KINDS = ("bug", "hazard", "note")
-
 _KINKS = 16
 """Lines on kinks, at most."""
-
 _NEAR = 0.25
 """Share of tokens whose weight a method must give to be called the nearest."""
 

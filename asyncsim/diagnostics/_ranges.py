@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from asyncsim.diagnostics._diagnostic import Metric
 
 Range = tuple[float, float]
-
 SHARE: Range = (0.0, 1.0)
 COSINE: Range = (-1.0, 1.0)
 POSITIVE: Range = (0.0, math.inf)

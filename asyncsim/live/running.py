@@ -76,8 +76,7 @@ class Live:
     @cached_property
     def staleness(self) -> np.ndarray:
         """Staleness of the first token of every trained sample in publishes, float64 `[B, G, N]`."""
-        made: np.ndarray = self.schedule.log.samples["head"][self.schedule.log.grid]
-        return made
+        return self.stamps("head")
 
     @property
     def submitted(self) -> np.ndarray:

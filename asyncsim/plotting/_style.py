@@ -18,7 +18,6 @@ from asyncsim.base import checks, files, notation
 
 COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
-
 INK = "#20262e"
 WIDTH = 5.5
 """Width in inches at which a figure of a page is printed; its letters have their true size there."""

@@ -59,7 +59,7 @@ slip(243, "diagnostics", "entropy in bits", f"{D}.returns:entropy",
      'step.current["entropy"]', 'step.current["entropy"] / 0.6931471805599453',
      killer="contracts/test_diagnostics.py::test_both_ends[entropy]")  # fmt: skip
 slip(244, "diagnostics", "autocorrelogram: lags read the wrong way around the ring",
-     f"{D}.gradients:Autocorrelogram.observe",
+     f"{D}.autocorrelogram:Autocorrelogram.observe",
      "(position - k) %", "(position + k) %",
      killer="contracts/test_diagnostics.py::test_autocorrelogram_at_both_ends[signs1-expected1]")  # fmt: skip
 slip(245, "diagnostics", "share of tokens: masked ones count", f"{D}._levels:token_share",
