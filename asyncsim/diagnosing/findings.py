@@ -100,11 +100,11 @@ def missing(question: str, claim: str, sentence: str, action: str) -> Draft:
     return Draft(question, claim, Saying("", sentence, action))
 
 
-def settle(drafts: list[Draft], level: float = LEVEL) -> list[Finding]:
+def settle(drafts: list[Draft]) -> list[Finding]:
     """Verdicts at a level that holds for all questions together (Holm)."""
     tested = {str(k): draft.p for k, draft in enumerate(drafts) if draft.p is not None}
     adjusted = validation.holm(tested) if tested else {}
-    return [draft.settled(adjusted.get(str(k), 1.0) <= level) for k, draft in enumerate(drafts)]
+    return [draft.settled(adjusted.get(str(k), 1.0) <= LEVEL) for k, draft in enumerate(drafts)]
 
 
 def interval(estimate: Estimate) -> tuple[float, float, float]:

@@ -30,13 +30,9 @@ LOW = 0.02
 
 def lags(telemetry: Telemetry) -> dict[int, Estimate]:
     """Mean cosines by how many updates the gradients are apart."""
-    found = {}
-    for name, series in telemetry.quantities.items():
-        if name.startswith("cosine_"):
-            value = mean(series)
-            if value is not None:
-                found[int(name.partition("_")[2])] = value
-    return dict(sorted(found.items()))
+    logged = {name: series for name, series in telemetry.quantities.items() if name.startswith("cosine_")}
+    found = {int(name.removeprefix("cosine_")): mean(series) for name, series in logged.items()}
+    return {apart: cosine for apart, cosine in sorted(found.items()) if cosine is not None}
 
 
 def signal_share(telemetry: Telemetry) -> Estimate | None:

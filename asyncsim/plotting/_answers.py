@@ -255,7 +255,7 @@ def color(number: int) -> str:
     return _style.COLORS[LINES[number % len(LINES)]]
 
 
-def curves(ax: Axes, on: OnTask, metric: str) -> Axes:
+def curves(ax: Axes, on: OnTask, metric: str) -> None:
     """Mean of the metric against updates, each arm at its best step."""
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
@@ -264,10 +264,9 @@ def curves(ax: Axes, on: OnTask, metric: str) -> Axes:
         ax.axhline(on.optimum, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
     ax.set(xlabel="update", ylabel=metric, title=short(on.name, 48))
     ax.legend(loc="best")
-    return ax
 
 
-def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
+def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
     """Difference with its interval at every look; the band of differences that do not matter is shaded."""
     ax.axhspan(-on.smallest, on.smallest, color=_style.COLORS["effect"], zorder=0)
     ax.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
@@ -290,7 +289,6 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
     # On a ground of its own: the line at 0 may run behind it.
     ax.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
-    return ax
 
 
 def short(text: str, most: int = 26) -> str:

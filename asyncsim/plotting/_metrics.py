@@ -130,7 +130,7 @@ def draw_schedule(schedule: Schedule) -> Figure:
     return figure
 
 
-def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
+def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> None:
     """Mean of one metric with its interval between realizations, or replicates where schedules are not random.
 
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
@@ -159,15 +159,14 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     if math.isfinite(high - low):
         if positive.size:
             ax.set_ylim(low - EDGE * (high - low), high + EDGE * (high - low))
-        return ax
+        return
     if positive.size and positive.min() > 0 and positive.max() > DECADES * positive.min():
         ax.set_yscale("log")
     if positive.size and np.array_equal(positive, np.round(positive)):
         whole(ax.yaxis)
-    return ax
 
 
-def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
+def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
     """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
     bands = []
     for k, trace in enumerate(parts.values()):
@@ -192,7 +191,6 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
         _style.note(ax, remark if np.isfinite(means).any() else "nothing finite")
     ax.set(xlabel="lag $k$ (updates)", ylabel="gradient correlation\n$C_k/C_0$")
     whole(ax.xaxis)
-    return ax
 
 
 def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.ndarray) -> tuple[float, float, float]:
@@ -207,7 +205,7 @@ def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.nd
     return estimate.value, estimate.value - half, estimate.value + half
 
 
-def by_batch(ax: Axes, schedule: Schedule) -> Axes:
+def by_batch(ax: Axes, schedule: Schedule) -> None:
     """Mean head staleness of every batch with its spread between realizations, and the largest."""
     positions = thinned(schedule.batches)
     heads = schedule.staleness()[..., 0][:, positions].reshape(schedule.realizations, len(positions), -1)
@@ -225,10 +223,9 @@ def by_batch(ax: Axes, schedule: Schedule) -> Axes:
     whole(ax.xaxis)
     whole(ax.yaxis)
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
-    return ax
 
 
-def histogram(ax: Axes, schedule: Schedule) -> Axes:
+def histogram(ax: Axes, schedule: Schedule) -> None:
     """Share of trajectories at each head staleness, with its spread between realizations that differ by chance."""
     heads = schedule.staleness()[..., 0].reshape(schedule.realizations, -1)
     known = [row[np.isfinite(row)].astype(int) for row in heads]
@@ -252,7 +249,6 @@ def histogram(ax: Axes, schedule: Schedule) -> Axes:
         ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
     whole(ax.xaxis)
-    return ax
 
 
 def whole(axis: Axis) -> None:

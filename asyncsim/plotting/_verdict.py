@@ -62,7 +62,7 @@ def varied(rows: Sequence[Comparison]) -> str | None:
     return changing[0] if numeric and len(set(values)) >= 3 else None
 
 
-def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
+def against(ax: Axes, rows: Sequence[Comparison], key: str) -> None:
     """One quantity against the parameter: measured with intervals, predicted dashed, violated points in their color."""
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
@@ -84,10 +84,9 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     ax.set(xlabel=_style.label(key), ylabel=rows[0].quantity.replace("_", " "))
     handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
     ax.legend(handles.values(), handles.keys())
-    return ax
 
 
-def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> Axes:
+def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> None:
     """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect.
 
     Predicted and measured numbers stand at the right of their row.
@@ -119,7 +118,6 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
     ax.tick_params(axis="y", length=0)
     if rows:
         beside(ax, rows)
-    return ax
 
 
 def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
