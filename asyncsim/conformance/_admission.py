@@ -117,15 +117,6 @@ class Run:
     def __post_init__(self) -> None:
         self.hooks = Hooks(self.factory(), self.names)
 
-    @property
-    def bound(self) -> int:
-        """Groups that may be submitted: within (eta + 1) M with those taken since the publish, and within C."""
-        now, rules = self.counts, self.rules
-        free = rules.limit - now.running - now.ready - rules.batch * now.batches
-        if rules.oldest is not None:
-            free = LARGEST
-        return free if rules.concurrent is None else min(free, rules.concurrent - now.running)
-
     def limits(self) -> dict[str, int]:
         """Events that can happen now, with the groups they may concern at most."""
         now, rules = self.counts, self.rules
@@ -202,15 +193,18 @@ class Run:
     def check(self) -> None:
         """Ask the controller and compare the answer with every rule."""
         self.capacity, again = self.look(), self.look()
-        now, rules, bound, value = self.counts, self.rules, self.bound, self.capacity
+        now, rules, value = self.counts, self.rules, self.capacity
         if again != value:
             text = f"asked twice in a row, capacity is {value}, then {again}"
             raise Violation("asking changes nothing", text, again, value)
-        if value > (most := max(bound, 0)):
+        # Within (eta + 1) M with those taken since the publish, and within C.
+        taken = rules.batch * now.batches
+        free = rules.limit - now.running - now.ready - taken if rules.oldest is None else LARGEST
+        free = free if rules.concurrent is None else min(free, rules.concurrent - now.running)
+        if value > (most := max(free, 0)):
             if rules.concurrent is not None and value > rules.concurrent - now.running:
                 text = f"capacity {value} with {now.running} running; at most {rules.concurrent} may run"
                 raise Violation("at most max_concurrent run", text, value, most)
-            taken = rules.batch * now.batches
             out = f"{now.running} running, {now.ready} accepted, {taken} taken since the last publish"
             text = f"capacity {value} with {out}; at most {rules.limit} in all, so {most} more"
             raise Violation("bounded staleness", text, value, most)
