@@ -117,15 +117,6 @@ class Run:
     def __post_init__(self) -> None:
         self.hooks = Hooks(self.factory(), self.names)
 
-    @property
-    def bound(self) -> int:
-        """Groups that may be submitted: within (eta + 1) M with those taken since the publish, and within C."""
-        now, rules = self.counts, self.rules
-        free = rules.limit - now.running - now.ready - rules.batch * now.batches
-        if rules.oldest is not None:
-            free = LARGEST
-        return free if rules.concurrent is None else min(free, rules.concurrent - now.running)
-
     def limits(self) -> dict[str, int]:
         """Events that can happen now, with the groups they may concern at most."""
         now, rules = self.counts, self.rules
@@ -166,7 +157,6 @@ class Run:
             fate = f"{kept} accepted groups are kept" if kept else "all data is lost"
             return f"crash, recover at version {now.version}; {fate}"
         n = {"expire": now.over(rules.oldest), "consume": rules.batch}.get(event, n)
-        # Move the groups.
         if event == "submit":
             now.running += n
             now.begun[now.version] += n
@@ -182,7 +172,6 @@ class Run:
             now.batches += event == "consume"
             now.moved(n, now.accepted, newest=event == "drop")
         now.lost += n if event in LOSSES else 0
-        # Report the event to the controller.
         self.hooks.tell(HOOK_OF[event], now.version if event == "publish" else n)
         lines = {
             "expire": f"drop {n} that are more than {rules.oldest or 0:g} versions old",
@@ -204,15 +193,18 @@ class Run:
     def check(self) -> None:
         """Ask the controller and compare the answer with every rule."""
         self.capacity, again = self.look(), self.look()
-        now, rules, bound, value = self.counts, self.rules, self.bound, self.capacity
+        now, rules, value = self.counts, self.rules, self.capacity
         if again != value:
             text = f"asked twice in a row, capacity is {value}, then {again}"
             raise Violation("asking changes nothing", text, again, value)
-        if value > (most := max(bound, 0)):
+        # Within (eta + 1) M with those taken since the publish, and within C.
+        taken = rules.batch * now.batches
+        free = rules.limit - now.running - now.ready - taken if rules.oldest is None else LARGEST
+        free = free if rules.concurrent is None else min(free, rules.concurrent - now.running)
+        if value > (most := max(free, 0)):
             if rules.concurrent is not None and value > rules.concurrent - now.running:
                 text = f"capacity {value} with {now.running} running; at most {rules.concurrent} may run"
                 raise Violation("at most max_concurrent run", text, value, most)
-            taken = rules.batch * now.batches
             out = f"{now.running} running, {now.ready} accepted, {taken} taken since the last publish"
             text = f"capacity {value} with {out}; at most {rules.limit} in all, so {most} more"
             raise Violation("bounded staleness", text, value, most)
@@ -408,6 +400,36 @@ class Shadow:
             self.running, self.lost, self.free = 0, 0, self.limit - recovered + more
 
 
+def _call(event: str, ready: int = 0) -> Callable[["Tickets", int], None]:
+    def call(self: "Tickets", n: int) -> None:
+        self.ready += ready * n
+        self.happen(event, n, self.seen, self.ready)
+
+    return call
+
+
+class Tickets(Shadow):
+    """A controller under one law, with every call of `Controller`; it counts the accepted groups itself."""
+
+    seen, ready = 0, 0
+    submitted, rejected, failed = _call("submit"), _call("reject"), _call("fail")
+    accepted, dropped, consumed = _call("accept", 1), _call("drop", -1), _call("consume", -1)
+
+    def version(self) -> int:
+        """The version that it believes in."""
+        return self.seen
+
+    def published(self, version: int) -> None:
+        """Generators have new weights."""
+        self.seen = version
+        self.happen("publish", 1, version, self.ready)
+
+    def recovered(self, version: int, kept: int) -> None:
+        """A crash is over."""
+        self.seen, self.ready = version, kept
+        self.happen("crash", 1, version, kept)
+
+
 def laws(rules: Rules) -> list[tuple[str, Law]]:
     """Every mistake on top of either base, unless it says what a base says, and with either attitude to C."""
     # Tickets that return at the dequeue are h M, which must be a batch at least.
@@ -450,7 +472,6 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
         limit = None if run.rules.oldest is None else run.look()
     except Violation:
         return []
-    # Start every law beside the controller.
     shadows = [(name, law, Shadow(law, run.rules, limit)) for name, law in suspects]
     most = 4 * run.rules.limit + 4
     for _ in range(STEPS):
@@ -460,7 +481,6 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
             able = run.limits()
             if not shadows or not able:
                 break
-            # Draw an event and its size.
             event = choose.choice(list(able))
             room = min(able[event], most)
             n = room if choose.random() < 0.5 else choose.randint(1, room)

@@ -67,14 +67,9 @@ class Case:
         """What the loss makes of its inputs, where that explains every token."""
         return self.evidence.reading
 
-    @property
-    def within(self) -> float:
-        """How far a token may be off."""
-        return self.evidence.tolerance
-
     def probe(self, name: str) -> Probe:
         """A batch by its name."""
-        return batches.by_name(list(self.probes), name)
+        return next(probe for probe in self.probes if probe.name == name)
 
     def ask(self, probe: Probe) -> Tensor:
         """-dL/d log_prob of every token."""
@@ -83,7 +78,7 @@ class Case:
     @cached_property
     def nearest(self) -> Method:
         """The method that comes nearest, with what stands beside it."""
-        method = self.best.family.method(self.best.settings, self.evidence.aggregator)
+        method = self.best.family.method(self.best.settings, self.evidence.divisor.aggregator)
         assert method is not None
         return self.evidence.full(method)
 
@@ -95,14 +90,14 @@ class Case:
     @cached_property
     def target(self) -> Fit:
         """How well that method explains the loss; a wrong divisor is held against it where it was asked for."""
-        return self.best if self.like is None else self._apart(self.like)
+        return self.best if self.like is None else self.evidence.plain().compare(self.like)
 
     @property
     def conforms(self) -> bool:
         """Whether no token of any batch deviates from that method, and no advantage is changed before."""
         meant = self.reading is None or self.reading.kind == "note"
         meant &= self.trimmed is None or self.trimmed.finding.kind == "note"
-        return meant and self.target.exact(self.within) and all(self.holds(group) for group in self.further)
+        return meant and self.target.exact(self.evidence.tolerance) and all(self.holds(group) for group in self.further)
 
     def holds(self, group: str) -> bool:
         """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
@@ -142,7 +137,7 @@ class Case:
         for probe, target, answer in self._beside(group, method, weigh, raw):
             if answer is None:
                 return Disagreement(probe.name, 0, 0, 0.0, math.nan)
-            off = (apart(answer, target) > self.within) & (probe.mask > 0)
+            off = (apart(answer, target) > self.evidence.tolerance) & (probe.mask > 0)
             if bool(off.any()):
                 row, token = (int(x) for x in off.nonzero()[0])
                 return Disagreement(probe.name, row, token, float(target[row, token]), float(answer[row, token]))
@@ -186,15 +181,12 @@ class Case:
         if like is None or not like.weight.anchored or self.target.exact(self.tolerance):
             return None
         other = next(anchor for anchor in ANCHORS if anchor != like.anchor)
-        return other if self._apart(like.replace(anchor=other)).exact(self.tolerance) else None
-
-    def _apart(self, method: Method) -> Fit:
-        return self.evidence.plain().compare(method)
+        return other if self.evidence.plain().compare(like.replace(anchor=other)).exact(self.tolerance) else None
 
     @cached_property
     def exact(self) -> bool:
         """Whether some method explains every token."""
-        return self.best.exact(self.within)
+        return self.best.exact(self.evidence.tolerance)
 
     @cached_property
     def turned(self) -> tuple[Evidence, list[Fit]]:
@@ -233,18 +225,12 @@ class Case:
     def _drifted(self) -> tuple[Probe, ...]:
         return tuple(self.probe(name) for name in ("staleness and drift", "hair's breadth", "far", "probable tokens"))
 
-    @property
-    def anchor(self) -> str:
-        """Which policy ratios refer to."""
-        return " and ".join(self.reads) or "none"
-
     @cached_property
     def coupling(self) -> str:
         """How far a ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
         close, drift, far, tail = (_whole(self.probe(name)) for name in ("hair's breadth", "drift", "far", "tail"))
-        near = drift.but(
-            "", log_prob=drift.behavior + 0.05 * (drift.log_prob - drift.behavior), proximal=drift.behavior
-        )
+        mu = drift.behavior
+        near = drift.but("", log_prob=mu + 0.05 * (drift.log_prob - mu), proximal=mu)
         steps = [(close, 1e-5), (close, 0.05), (close, 2.0), (close, -4.0), (near, 0.01), (far, 2.0), (far, -2.0)]
         # Sums along rows of three tokens pass caps that longer ones are always beyond.
         steps += [(_whole(self.probe("pairs")), step) for step in (0.5, -0.5, -4.0)]
@@ -282,9 +268,8 @@ def _reach(ask: Ask, probe: Probe, step: float, row: int, name: str) -> str:
     moved = getattr(probe, name).clone()
     moved[row, at] += step
     before_it = ask(probe)
-    affected = (ask(probe.but(probe.name, **{name: moved})) - before_it).abs() > 1e-7 * abs(
-        step
-    ) * before_it.abs().max()
+    change = (ask(probe.but(probe.name, **{name: moved})) - before_it).abs()
+    affected = change > 1e-7 * abs(step) * before_it.abs().max()
     if bool(affected[torch.arange(len(affected)) != row].any()):
         return "batch"
     before, after = bool(affected[row, :at].any()), bool(affected[row, at + 1 :].any())
@@ -309,21 +294,19 @@ def _differ(one: Tensor, other: Tensor, tolerance: float) -> bool:
 
 _NEAR = 12
 """Methods that are tried under every mask."""
-
 _FEW = 4
 """Methods that are tried under every reading of the inputs that single tokens do not show."""
-
 _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 """Caps that trainers use."""
 
 
 def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
     """The case of a loss, and the fits best first; `inside`, whether it takes an advantage for every token."""
-    # Ask for the curve and for the batches.
     probes, further, original = batches.ordinary(seed), batches.beyond(seed, inside), Subject(fn)
     original.admit(probes[:5])
-    subject, trimmed = parts.untrimmed(original, batches.by_name(probes, "on policy"))
-    sparse_rows = batches.emptied(batches.by_name(probes, "on policy"), 2)
+    on_policy = next(probe for probe in probes if probe.name == "on policy")
+    subject, trimmed = parts.untrimmed(original, on_policy)
+    sparse_rows = batches.emptied(on_policy, 2)
     answer = subject.quietly(sparse_rows)
     probes = [*probes, *([sparse_rows] if answer and answer.finite else [])]
     curves = parts.Curves(subject)
@@ -343,12 +326,13 @@ def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside:
 
 def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]] | None:
     """Of the methods that explain ordinary batches, those first that explain the others, too; None: there are none."""
-    exact = [fit for fit in fits if fit.exact(case.within)]
+    within = case.evidence.tolerance
+    exact = [fit for fit in fits if fit.exact(within)]
     cases = [case.explained(case.evidence, fit) for fit in exact]
     holding = [one for one in cases if all(one.first_off(group) is None for group in one.further)]
     if not holding:
         return None
-    return holding[0], [*(one.best for one in holding), *(fit for fit in fits if not fit.exact(case.within))]
+    return holding[0], [*(one.best for one in holding), *(fit for fit in fits if not fit.exact(within))]
 
 
 def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
@@ -365,7 +349,7 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
         if reading.shape:
             kinks = [reading.kink(kink) for kink in case.curves.kinks]
             found += search(evidence, case.families, kinks, first, smooth=False)
-        found.sort(key=lambda fit: order(fit, evidence.aggregator, first))
+        found.sort(key=lambda fit: order(fit, evidence.divisor.aggregator, first))
         if found and found[0].exact(evidence.tolerance):
             held = _holding(case.explained(evidence, found[0]), found)
             if held is not None:
@@ -377,13 +361,12 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     near = [] if case.exact or case.coupling != "batch" else [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
     for cap, ratio, over in itertools.product(_CAPS if near else (), "hr", ("tokens", "places")):
         evidence = case.evidence.beside(factors=(methods.Shared(cap, ratio, over),))
-        found = [one for one in (evidence.fit(fit.family, fit.settings) for fit in near) if one.exact(case.within)]
+        tried = (evidence.fit(fit.family, fit.settings) for fit in near)
+        found = [fit for fit in tried if fit.exact(case.evidence.tolerance)]
         held = _holding(case.explained(evidence, found[0]), found) if found else None
         yield from [held] if held else []
-    ends = {
-        k.ratio: k.kind == "jump" for k in case.curves.kinks if k.ladder == "lag" and k.log_ratio > 0 and k.sign > 0
-    }
-    cap, masked = next(iter(ends.items()), (None, False))
+    ends = [k for k in case.curves.kinks if k.ladder == "lag" and k.log_ratio > 0 and k.sign > 0]
+    cap, masked = next(iter({k.ratio: k.kind == "jump" for k in ends}.items()), (None, False))
     # Rejected rows that leave the denominator reach the whole batch.
     reaches = not case.exact and (case.coupling == "sequence" or (masked and case.coupling == "batch"))
     of_rows = reaches and len(case.reads) == 2
@@ -391,7 +374,7 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     for over in ("product", "mean") if of_rows else ():
         evidence = case.evidence.beside(factors=(methods.Shared(cap, "h", over, masked),))
         found = search(evidence, case.families, kinks, smooth=False)
-        held = _holding(case.explained(evidence, found[0]), found) if found[0].exact(case.within) else None
+        held = _holding(case.explained(evidence, found[0]), found) if found[0].exact(case.evidence.tolerance) else None
         yield from [held] if held else []
 
 
@@ -467,7 +450,7 @@ def _fits(
                 again += other_caps
                 if any(fit.exact(tolerance) for fit in other_caps):
                     break
-        again.sort(key=lambda fit: order(fit, evidence.aggregator, first))
+        again.sort(key=lambda fit: order(fit, evidence.divisor.aggregator, first))
         if again and again[0].score < best[0].score - 1e-9:
             best, chosen = again, under_mask
     return best, chosen

@@ -1,5 +1,6 @@
 """Everything known that a loss may show: one small experiment for each, with its name, its kind and what to do."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -182,10 +183,8 @@ def _wrong_side(case: Case) -> Finding | str | None:
     # Where a sign is cut on both sides it is a mask.
     if [(kink.sign, kink.log_ratio < 0) for kink in (*opens, *closes)] != [(1, True), (-1, False)]:
         return None
-    evidence = (
-        f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
-        f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
-    )
+    evidence = f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
+    evidence += f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
     if case.curves.unit >= 0:
         return evidence
     remedy = "turn the sign of the advantages: a loss is descended"
@@ -516,12 +515,8 @@ def _zero(case: Case) -> str | None:
 
 @hazard("not finite at extreme log ratios", "limit the log ratio to +-20 before exp")
 def _overflow(case: Case) -> str | None:
-    broken = [
-        f"{x:g} (A {'>' if sign > 0 else '<'} 0)"
-        for x in (1000.0, -1000.0)
-        for sign in (1.0, -1.0)
-        if math.isnan(_weight(case, x, sign))
-    ]
+    ends = itertools.product((1000.0, -1000.0), (1.0, -1.0))
+    broken = [f"{x:g} (A {'>' if sign > 0 else '<'} 0)" for x, sign in ends if math.isnan(_weight(case, x, sign))]
     return f"loss or gradient at a log ratio of {', '.join(broken)}" if broken else None
 
 
@@ -547,15 +542,7 @@ def _attached(case: Case) -> str | None:
     return f"a gradient flows into {', '.join(reached)}" if reached else None
 
 
-NAMES = tuple(
-    dict.fromkeys(
-        (
-            *(name for kind, name, *_ in KNOWN if kind != "note"),
-            *(one.finding for one in RULES if one.kind == "bug"),
-            *(further.mistake for further in FURTHER.values()),
-            *NAMED,
-            LAST,
-        )
-    )
-)
+_ASKED = [name for kind, name, *_ in KNOWN if kind != "note"]
+_DIVISORS = [one.finding for one in RULES if one.kind == "bug"]
+NAMES = tuple(dict.fromkeys((*_ASKED, *_DIVISORS, *(further.mistake for further in FURTHER.values()), *NAMED, LAST)))
 """Bugs and hazards by name."""

@@ -29,9 +29,7 @@ from asyncsim.step.step import Step
 
 _ASIDE = ("advantage", "aggregator", "anchor", "at", "critic", "entropy", "kl")
 """Arguments that do not belong to the weight, and those that are set on the method itself."""
-
 _COMBINATIONS = 16
-
 _SLOW = ("low_step", "high_step", "low_cap", "high_cap")
 """Arguments that set how long a method itself searches: a constant read off a loss says nothing of them."""
 
@@ -233,7 +231,6 @@ def combinations(family: Family) -> Iterator[dict[str, Any]]:
 
 _OPEN = 1e9
 """Upper bound of a mask that closes below only."""
-
 _MASKS: tuple[Callable[..., Any], ...] = (factors.token_mask, factors.geometric_mask, factors.sequence_mask)
 
 
@@ -280,10 +277,8 @@ class Change:
     words: str
 
 
-SNAPSHOT = Change(
-    lambda method: method.replace(weight=_Changed(method.weight, True)), "with pi_prox in the place of mu"
-)
-PAID = Change(lambda method: method.replace(weight=_Changed(method.weight, False)), "without its penalty")
+SNAPSHOT = Change(lambda m: m.replace(weight=_Changed(m.weight, True)), "with pi_prox in the place of mu")
+PAID = Change(lambda m: m.replace(weight=_Changed(m.weight, False)), "without its penalty")
 
 
 @cache
@@ -312,9 +307,8 @@ class Shared(Factor):
             logs = torch.where(step.mask > 0, logs, 0.0).sum(-1, keepdim=True)
             logs = logs / step.mask.sum(-1, keepdim=True).clamp(min=1.0) if self.over == "mean" else logs
         weight = ratios.usable(logs)
-        weight = (
-            torch.where(weight > (self.cap or math.inf), 0.0, weight) if self.masked else weight.clamp(max=self.cap)
-        )
+        beyond = weight > (self.cap or math.inf)
+        weight = torch.where(beyond, 0.0, weight) if self.masked else weight.clamp(max=self.cap)
         if self.over in ("product", "mean"):
             return weight
         tokens = torch.ones_like(step.mask) if self.over == "places" else step.mask

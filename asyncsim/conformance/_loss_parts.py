@@ -8,7 +8,7 @@ every batch.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,19 +22,11 @@ from asyncsim.conformance.reports import Finding
 from asyncsim.step import ratios
 
 _CHUNK, _COARSE, _FEW = 64, 4, 16
-
 _SUSPECT = 0.3
 """Change of slope over one step of the grid, in units of the weight itself, that is looked at more closely."""
-
 _SUSPECTS = 60
 """Places of one curve that are looked at, at most: a weight that is rough everywhere has no constants to read off."""
-
-_BENT = 0.02
-
-_NEGLIGIBLE = 3e-8
-
-_FINEST = 1e-9
-
+_BENT, _NEGLIGIBLE, _FINEST = 0.02, 3e-8, 1e-9
 _CLAMPED = 2.5
 """Smallest log ratio at which a clamp is looked for; nearer to 1 clips and caps close."""
 
@@ -61,11 +53,6 @@ class Kink(NamedTuple):
         sign = {1: "A > 0", -1: "A < 0", 0: "A = 0"}[self.sign]
         change = f"weight {self.below:.4g} -> {self.above:.4g}" if self.kind == "jump" else f"from {self.below:.4g} on"
         return f"{self.kind} at {moved[self.ladder]} = {self.ratio:.6g} for {sign} ({change})"
-
-
-def _round(value: float) -> bool:
-    """Whether three digits say it."""
-    return abs(float(f"{value:.3g}") - value) <= 1e-7 * abs(value)
 
 
 def fewest(value: float, most: int, within: float) -> float | None:
@@ -155,14 +142,15 @@ class Curves:
         outer = kink.above if up else kink.below
         if kink.kind != "jump" or abs(outer) > 1e-12 or abs(kink.log_ratio) < _CLAMPED:
             return False
-        if up and (kink.sign > 0 or not _round(kink.log_ratio) or _round(math.exp(kink.log_ratio))):
+        # Whether three digits say the log ratio, and the ratio.
+        plain = [fewest(x, 3, 1e-7 * abs(x)) is not None for x in (kink.log_ratio, math.exp(kink.log_ratio))]
+        if up and (kink.sign > 0 or plain != [True, False]):
             return False  # a cap or a dual clip, whose bound is a ratio
         if not up and kink.sign < 0:
             return False  # where PPO closes
-        ends = [kink.log_ratio + (1.0 if up else -1.0) * more for more in (0.5, 1.0)]
-        first, second = (
-            self.subject.ask(points(kink.ladder, float(kink.sign), np.array([x])).probe(self.pair)).value for x in ends
-        )
+        beyond = kink.log_ratio + (1.0 if up else -1.0) * np.array([0.5, 1.0])
+        ends = [points(kink.ladder, float(kink.sign), x[None]).probe(self.pair) for x in beyond]
+        first, second = (self.subject.ask(probe).value for probe in ends)
         return first != 0.0 and abs(first - second) <= 1e-9 * abs(first)
 
     def repeats(self, ladder: str, sign: int) -> bool:
@@ -188,7 +176,6 @@ class Curves:
 
     def _zoom(self, ladder: str, sign: int, low: float, high: float) -> Kink | None:
         """The kink inside an interval, narrowed down; None where it is only steep."""
-        # Narrow the interval around the sharpest change.
         before = 0.0
         while high - low > _FINEST:
             x = np.linspace(low, high, _CHUNK if self.separable else _FEW)
@@ -333,9 +320,8 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
     left = float(probe.mask.sum() / (tokens & ~full).sum())
     stay = {1.0: "stay in the denominator", left: "leave the denominator"}
     words = next((text for x, text in stay.items() if math.isclose(x, factor, rel_tol=1e-6)), "are counted in part")
-    evidence = (
-        f"they have no gradient, and their tokens {words}: in '{probe.name}' others have {factor:.4g} times theirs"
-    )
+    evidence = f"they have no gradient, and their tokens {words}"
+    evidence += f": in '{probe.name}' others have {factor:.4g} times theirs"
     return repaired, Trimmed(Finding(FULL, "note", evidence, TRUNCATED), True)
 
 
@@ -412,14 +398,8 @@ def shares(aggregator: str, probe: Probe) -> Tensor:
     """a m of every token `[B, T]`."""
     mask, (B, T) = probe.mask, probe.mask.shape
     lengths = mask.sum(-1, keepdim=True).clamp(min=1.0)
-    one = torch.ones((), dtype=mask.dtype)
-    divisors = {
-        "token_mean": mask.sum(),
-        "sequence_sum": B * one,
-        "sequence_mean": B * lengths,
-        "constant": B * T * one,
-    }
-    return mask / divisors[aggregator]
+    by: dict[str, Any] = {"token_mean": mask.sum(), "sequence_sum": B, "sequence_mean": B * lengths, "constant": B * T}
+    return mask / by[aggregator]
 
 
 def _filled(mask: Tensor) -> Tensor:
@@ -430,16 +410,12 @@ def _paid(probe: Probe) -> Tensor:
     return probe.mask * (probe.advantages != 0)
 
 
-def _averaged(rows: int | float) -> Callable[[Probe, Tensor], Tensor]:
+def _average(rows: int | float, probe: Probe, kept: Tensor) -> Tensor:
     """T / (K T_k) of the part to which a row belongs: parts of so many rows, or of that share of all."""
-
-    def factor(probe: Probe, kept: Tensor) -> Tensor:
-        size = rows if isinstance(rows, int) else -(-len(kept) // round(1 / rows))
-        part = torch.arange(len(kept)) // size
-        tokens = torch.zeros(int(part[-1]) + 1, dtype=kept.dtype).index_add(0, part, kept.sum(-1))
-        return (kept.sum() / (len(tokens) * tokens.clamp(min=1.0)))[part].unsqueeze(-1)
-
-    return factor
+    size = rows if isinstance(rows, int) else -(-len(kept) // round(1 / rows))
+    part = torch.arange(len(kept)) // size
+    tokens = torch.zeros(int(part[-1]) + 1, dtype=kept.dtype).index_add(0, part, kept.sum(-1))
+    return (kept.sum() / (len(tokens) * tokens.clamp(min=1.0)))[part].unsqueeze(-1)
 
 
 _COUNT = "divide by what the whole step contains"
@@ -460,7 +436,7 @@ RULES = (
         "a convention: verl leaves them out on purpose, others count every row; say which beside results",
     ),
     *(
-        Rule(f"of parts of {words}, averaged", _TOKENS, _averaged(rows), "micro-batches averaged", "bug", _SUMS)
+        Rule(f"of parts of {words}, averaged", _TOKENS, partial(_average, rows), "micro-batches averaged", "bug", _SUMS)
         for words, rows in _PARTS.items()
     ),
     Rule("x T / T', with T' tokens of rows with an advantage", _TOKENS, lambda p, k: k.sum() / _paid(p).sum(),

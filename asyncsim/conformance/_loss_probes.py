@@ -30,7 +30,6 @@ ORDINARY = (
 
 LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
-
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
@@ -174,11 +173,6 @@ def on_policy(probes: Sequence[Probe]) -> list[Probe]:
     return [probe.of_one_policy() for probe in probes if probe.name in names]
 
 
-def by_name(probes: list[Probe], name: str) -> Probe:
-    """One of them."""
-    return next(probe for probe in probes if probe.name == name)
-
-
 EMPTIED = "rows without tokens"
 
 
@@ -198,14 +192,12 @@ def garbage(probe: Probe, value: float) -> Probe:
     return probe.but("masked tokens", log_prob=now, behavior=then, proximal=before)
 
 
-def _drawn(
-    seed: int, index: int, name: str, sequences: int, group: int, tokens: int, lag: float, drift: float
-) -> Probe:
-    rng, shape = np.random.default_rng([seed, index]), (sequences, tokens)
+def _drawn(seed: int, index: int, name: str, rows: int, group: int, tokens: int, lag: float, drift: float) -> Probe:
+    rng, shape = np.random.default_rng([seed, index]), (rows, tokens)
     behavior = -7.0 - 3.0 * rng.random(shape)
     proximal = behavior + np.clip(lag * rng.standard_normal(shape), -3.0, 3.0)
     current = proximal + np.clip(drift * rng.standard_normal(shape), -3.0, 3.0)
-    return _probe(rng, name, group, current, behavior, proximal, holes=name.startswith("holes"))
+    return _probe(rng, name, group, current, behavior, proximal)
 
 
 def _balanced(rng: np.random.Generator) -> Probe:
@@ -225,19 +217,13 @@ def _outliers(rng: np.random.Generator) -> Probe:
 
 
 def _probe(
-    rng: np.random.Generator,
-    name: str,
-    group: int,
-    now: np.ndarray,
-    then: np.ndarray,
-    before: np.ndarray,
-    holes: bool = False,
+    rng: np.random.Generator, name: str, group: int, now: np.ndarray, then: np.ndarray, before: np.ndarray
 ) -> Probe:
     sequences, tokens = now.shape
     lengths = rng.integers(1, tokens + 1, sequences)
     lengths[0] = tokens
     mask = (np.arange(tokens) < lengths[:, None]).astype(np.float64)
-    if holes:
+    if name.startswith("holes"):
         mask[0, 1] = mask[3, 0] = 0.0
         mask[3, 2] = 1.0
     level = rng.uniform(0.3, 2.0, sequences) * np.where(np.arange(sequences) % 2 == 0, 1.0, -1.0)
@@ -282,13 +268,8 @@ def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
     # Far out the other policy gives way, so that no token has a probability above 1.
     base = torch.full_like(x, math.log(0.5)) if ladder == "probable" else (_HIGHEST - x).clamp(max=_BASE)
     moved = base + x
-    now, then, before = {
-        "drift": (moved, base, base),
-        "probable": (moved, base, base),
-        "lag": (moved, base, moved),
-        "snapshot": (moved, moved, base),
-    }[ladder]
-    return Points(now, then, before, torch.full_like(x, sign))
+    others = {"lag": (base, moved), "snapshot": (moved, base)}
+    return Points(moved, *others.get(ladder, (base, base)), torch.full_like(x, sign))
 
 
 def grid(ladder: str, thin: int = 1) -> np.ndarray:

@@ -146,9 +146,7 @@ BATCHES = (
 
 
 def _scaled(now: float, then: float, before: float) -> Callable[[Probe], Probe]:
-    return lambda p: p.but(
-        p.name, log_prob=now * p.log_prob, behavior=then * p.behavior, proximal=before * p.proximal
-    )  # fmt: skip
+    return lambda p: p.but(p.name, log_prob=now * p.log_prob, behavior=then * p.behavior, proximal=before * p.proximal)
 
 
 def powers(curves: Curves) -> tuple[float, float, float] | None:
@@ -248,9 +246,8 @@ def _limited(curves: Curves) -> Iterator[Reading]:
             def of(probe: Probe, ends: list[float] = ends) -> Probe:
                 return probe.but(probe.name, behavior=probe.proximal - (probe.proximal - probe.behavior).clamp(*ends))
 
-            words = " and ".join(
-                [*([f"at least {least:g}"] if least else []), *([f"at most {most:g}"] if most < math.inf else [])]
-            )
+            sides = (f"at least {least:g}" * bool(least), f"at most {most:g}" * (most < math.inf))
+            words = " and ".join(filter(None, sides))
             floors = most == math.inf
             name = "rollout weight limited from below" if floors else INSIDE_CLIP
             evidence = f"tokens with pi_prox / mu below {least:g} have the weight {least:g}"

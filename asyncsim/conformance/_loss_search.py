@@ -27,13 +27,10 @@ from asyncsim.methods._method import Method
 from asyncsim.methods._weights import NoRatio
 
 _REFUSED = (checks.InputError, NotImplementedError, KeyError, RuntimeError)
-
 _AT_ONCE = 20_000
 """Tokens that are weighed in one call, at most: what bounds the memory of a search."""
-
 BUDGET = 4_000
 """Calls of methods that a search may make, which bounds its time."""
-
 _NO_EVIDENCE = 1e-7
 """Weights below this share of that at ratio 1 count as 0."""
 
@@ -62,11 +59,6 @@ class Evidence:
     lines: dict[str, float] = field(default_factory=dict)
     left: list[int] = field(default_factory=lambda: [BUDGET])
     _singles: dict[int, Received] = field(default_factory=dict, init=False)
-
-    @property
-    def aggregator(self) -> str | None:
-        """How tokens are averaged; None: as a method has it."""
-        return self.divisor.aggregator
 
     @property
     def of(self) -> Callable[[Probe], Probe]:
@@ -113,7 +105,7 @@ class Evidence:
         if key in self.cache:
             return self.cache[key]
         self.cache[key] = Fit(family, dict(settings), 2.0, 2.0, 2.0, 1.0, self.divisor)
-        method = family.method(settings, self.aggregator)
+        method = family.method(settings, self.divisor.aggregator)
         if method is not None:
             self.left[0] -= 5
             with suppress(*_REFUSED):
@@ -124,12 +116,10 @@ class Evidence:
         """Mean deviation on single tokens alone: a fifth of the work."""
         key = _key(family, settings)
         if key not in self.lines:
-            self.lines[key] = (self._lines(family.method(settings, self.aggregator), 1) or [2.0])[0]
+            self.lines[key] = (self._lines(family.method(settings, self.divisor.aggregator), 1) or [2.0])[0]
         return self.lines[key]
 
-    def scan(
-        self, family: methods.Family, settings: Mapping[str, Any], rows: Sequence[Mapping[str, float]]
-    ) -> list[float]:
+    def scan(self, family: methods.Family, settings: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> list[float]:
         """`curve` with each row of numbers in place of the settings' own, many rows in one call."""
         most, scores = max(_AT_ONCE // len(self.alone), 1), []
         for start in range(0, len(rows), most):
@@ -137,7 +127,7 @@ class Evidence:
             if len(some) > 1:
                 # Rows along the replicate axis: a number of each for every point.
                 columns = {name: np.repeat([row[name] for row in some], len(self.alone)) for name in some[0]}
-                method = family.method({**settings, **columns}, self.aggregator)
+                method = family.method({**settings, **columns}, self.divisor.aggregator)
                 found = self._lines(method, len(some)) if method is not None else None
             # One by one where a method refuses that.
             scores += found or [self.curve(family, {**settings, **row}) for row in some]
@@ -164,7 +154,7 @@ class Evidence:
 
     def residuals(self, family: methods.Family, settings: Mapping[str, Any]) -> np.ndarray:
         """Smooth deviations of all tokens, relative to the size of their weights; the largest for refused settings."""
-        method = family.method(settings, self.aggregator)
+        method = family.method(settings, self.divisor.aggregator)
         if method is None:
             generated = sum(int((probe.mask > 0).sum()) for probe in self.probes)
             return np.full(generated + len(self.alone), 3.0)
@@ -173,12 +163,8 @@ class Evidence:
         answers, targets = torch.cat(theirs), torch.cat(ours)
         scale = self._scale(answers, targets, ours[-1])
         # Where both are next to nothing there is nothing to fit.
-        size = torch.cat(
-            [
-                *(x.abs().clamp(min=1e-3 * float(x.abs().max()) + 1e-300) for x in theirs[:-1]),
-                theirs[-1].abs().clamp(min=1e4 * self.floor),
-            ]
-        )
+        sizes = [x.abs().clamp(min=1e-3 * float(x.abs().max()) + 1e-300) for x in theirs[:-1]]
+        size = torch.cat([*sizes, theirs[-1].abs().clamp(min=1e4 * self.floor)])
         smooth: np.ndarray = ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
         return smooth
 
@@ -200,21 +186,19 @@ class Evidence:
         some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
         return [(x != 0).to(x.dtype) for x in methods.expected(method, some, self.of)]
 
-    def compare(
-        self, method: Method, family: methods.Family | None = None, settings: dict[str, Any] | None = None
-    ) -> Fit:
+    def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> Fit:
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
 
         Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.
         """
-        family, values = family or methods.fixed(method), methods.settings_of(method) if settings is None else settings
+        family, values = family or methods.fixed(method), methods.settings_of(method) if own is None else own
         fit = self._compared(method, family, values, self.divisor)
         if fit.exact(self.tolerance) or fit.curve > self.tolerance or self.divisor.rule is not None:
             return fit
-        rules = [rule for rule in REJECTING if self.aggregator in rule.aggregators]
+        rules = [rule for rule in REJECTING if self.divisor.aggregator in rule.aggregators]
         if not rules or all(torch.equal(k, p.mask) for k, p in zip(self.kept(method), self.probes, strict=True)):
             return fit
-        others = [Divisor(self.aggregator, rule) for rule in rules]
+        others = [Divisor(self.divisor.aggregator, rule) for rule in rules]
         fits = (self._compared(method, family, values, one) for one in others)
         return next((one for one in fits if one.exact(self.tolerance)), fit)
 
@@ -279,15 +263,11 @@ def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tenso
 
 
 _NEAREST, _REFINED, _STEPS = 12, 5, 25
-
 _HOPELESS, _NOTHING, _SUBSETS = 0.9, 1e-8, 5
-
 _CHOICES, _DESCENTS = 3, 8
 """Named choices of a method whose constants are read off, and methods that go on behind the first round, at most."""
-
 _KINKS = 24
 """Kinks whose constants are tried, at most."""
-
 _JOINT, _PAIRS = 6, 400
 """Methods whose constants are tried two at once, and pairs of each, at most."""
 
@@ -320,7 +300,7 @@ def search(
     """
 
     def by(fit: Fit) -> tuple[Any, ...]:
-        return order(fit, evidence.aggregator, first)
+        return order(fit, evidence.divisor.aggregator, first)
 
     tolerance = evidence.tolerance
     families = [one for one in families if one.name == first or not (evidence.separable and "scope" in one.choices)]
@@ -332,12 +312,10 @@ def search(
     if not known and not any(fit.exact(tolerance) for fit in fits):
         # Methods that have constants, with the nearest of their choices.
         rows = [row for row in scored if row[1].numbers]
-        counts = {family.name: 0 for _, family, _ in rows}
-        several = []
-        for row in rows:
-            counts[row[1].name] += 1
-            several += [row] if counts[row[1].name] <= _CHOICES and row[0] < 2.0 else []
-        fits += _descended(evidence, several, candidates(kinks), tolerance)
+        before = [sum(other.name == family.name for _, other, _ in rows[:k]) for k, (_, family, _) in enumerate(rows)]
+        several = [row for row, count in zip(rows, before, strict=True) if count < _CHOICES and row[0] < 2.0]
+        descents = [_Descent(evidence, family, dict(settings), score) for score, family, settings in several]
+        fits += _descended(evidence, descents, candidates(kinks))
     best = min(fits, key=by)
     if best.exact(tolerance):
         fits += _alike(evidence, families, best)
@@ -358,10 +336,6 @@ def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[A
 
 def _key(family: methods.Family, settings: Mapping[str, Any]) -> str:
     return f"{family.name}{sorted(settings.items(), key=str)}"
-
-
-_Listed = tuple[float, methods.Family, dict[str, Any]]
-"""Distance on single tokens, a method, and its named choices."""
 
 
 @dataclass
@@ -421,12 +395,9 @@ class _Descent:
                 self.take(rows)
 
 
-def _descended(
-    evidence: Evidence, scored: Sequence[_Listed], numbers: Sequence[float | None], tolerance: float
-) -> list[Fit]:
+def _descended(evidence: Evidence, descents: Sequence[_Descent], numbers: Sequence[float | None]) -> list[Fit]:
     """Methods with constants from among the numbers: set in turn, the nearest alone where that is enough, and two at
     once where it explains nothing."""
-    descents = [_Descent(evidence, family, dict(settings), score) for score, family, settings in scored]
     near, bare = descents[:_DESCENTS], []
     for others in ([], descents[_DESCENTS:]):
         for one in others or near:
@@ -437,7 +408,7 @@ def _descended(
         fits = [one.fit() for one in near]
         bare = [_bare(evidence, fit) for fit in fits]
         # What takes two constants may take one elsewhere.
-        if any(fit.exact(tolerance) and (others or len(fit.settings) < 2) for fit in bare):
+        if any(fit.exact(evidence.tolerance) and (others or len(fit.settings) < 2) for fit in bare):
             return bare
     for one in near[:_JOINT]:
         one.together(numbers)

@@ -171,7 +171,6 @@ def _defaults(others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
 
 Loss = Callable[..., Any]
 """fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar, every tensor `[B, T]`."""
-
 TENSORS = ("log_prob", "behavior", "proximal", "advantages", "mask")
 
 

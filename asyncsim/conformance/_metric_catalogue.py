@@ -160,10 +160,8 @@ def flat(x: np.ndarray | float, sign: float = 1.0, newer: str = "log_prob") -> B
     """Rows of one token where one policy has these log ratios to all others; without an array four of them."""
     step = np.broadcast_to(np.asarray(x, float), (4,) if np.ndim(x) == 0 else np.shape(x)).reshape(-1, 1)
     zero, rows = np.full_like(step, -30.0), np.arange(len(step))
-    logs = {
-        **dict.fromkeys(("behavior_log_prob", "proximal_log_prob", "log_prob", "reference"), zero),
-        newer: zero + step,
-    }
+    logs = dict.fromkeys(("behavior_log_prob", "proximal_log_prob", "log_prob", "reference"), zero)
+    logs[newer] = zero + step
     ages = np.full(step.shape, 3)
     return Batch("rows of one token", logs, np.ones(step.shape, bool), 0 * step + sign, ages, 5, 0 * rows, rows)
 
@@ -271,7 +269,6 @@ DIVISORS: dict[str, Callable[[float, View], float]] = {
     "divided by groups": lambda n, view: len(np.unique(view.group)),
 }
 PLAIN = ("", "count", "percent")
-
 _UNMASKED = "numerator without the mask"
 MASKS: dict[str, Callable[[View], View]] = {
     "": lambda view: view,

@@ -117,7 +117,6 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
     sampler's log-probs, pi_prox over mu truncated there. Nothing that needs a model or a reference can be set.
     """
     _choice(old)
-    # Take the installed trainer's class, and make its arguments.
     with _package("trl"):
         from trl import GRPOConfig
         from trl.trainer.grpo_trainer import GRPOTrainer
@@ -161,7 +160,6 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     with _package("torchrl"):
         from tensordict import TensorDict
         from torchrl.objectives import ClipPPOLoss
-    # Check settings and build the objective.
     known = {name for kind in ClipPPOLoss.__mro__[:2] for name in inspect.signature(kind.__init__).parameters}
     for name in settings:
         remedy = "settings of this adapter are old, and the arguments of ClipPPOLoss"
@@ -171,15 +169,11 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     objective.set_keys(sample_log_prob="old", action="action", advantage="advantage")
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        inside = mask > 0
-        before = proximal if old == "proximal" else behavior
-        tokens = {
-            "log_prob": log_prob[inside],
-            "old": before[inside].detach(),
-            "advantage": advantages[inside].unsqueeze(-1),
-        }
-        tokens["action"] = torch.zeros_like(before[inside])
-        value: Tensor = objective(TensorDict(tokens, batch_size=[int(inside.sum())]))["loss_objective"]
+        kept = mask > 0
+        before = (proximal if old == "proximal" else behavior)[kept].detach()
+        tokens = {"log_prob": log_prob[kept], "old": before, "advantage": advantages[kept].unsqueeze(-1)}
+        tokens["action"] = torch.zeros_like(before)
+        value: Tensor = objective(TensorDict(tokens, batch_size=[int(kept.sum())]))["loss_objective"]
         return value
 
     return _mark_old(loss, old)
@@ -215,10 +209,8 @@ def refuse(fn: Any) -> None:
     checks.require(style is None, "loss", name, bound, remedy)
 
 
-def _adapted(
-    name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: float | None = None, **always: Any
-) -> Loss:
-    """The loss of a caller in a style: its settings are checked, `always` are those that the style itself gives."""
+def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: float | None = None, **fixed: Any) -> Loss:
+    """The loss of a caller in a style: its settings are checked, `fixed` are those that the style itself gives."""
     checks.require(callable(fn), "loss", fn, "a function or module", "hand over the loss itself")
     _choice(old)
     style, parameters = STYLES[name], inspect.signature(getattr(fn, "forward", fn)).parameters
@@ -233,14 +225,13 @@ def _adapted(
     sources = dict(style.tensors) | {key: of for key, of in style.optional.items() if key in parameters}
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        known = {"log_prob": log_prob, "behavior": behavior, "proximal": proximal, "advantages": advantages, **always}
+        known = {"log_prob": log_prob, "behavior": behavior, "proximal": proximal, "advantages": advantages, **fixed}
         known |= {"old": known[old], "mask": style.mask(mask)}
         arguments = {key: known[of] for key, of in sources.items()}
         first = [arguments.pop(key) for key in list(arguments)[: style.by_position]]
         if cap is not None:
             arguments["rollout_is_weights"] = _truncated(proximal, behavior, mask, cap, 20.0)
         value = fn(*first, **arguments, **settings)
-        # Find the loss among what was returned.
         if isinstance(value, (tuple, list)) and value:
             return value[0]
         return value["loss"] if isinstance(value, Mapping) and "loss" in value else value

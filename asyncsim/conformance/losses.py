@@ -29,7 +29,6 @@ from asyncsim.step.step import Step
 from asyncsim.step.versions import threads
 
 PER = ("token", "sequence")
-
 _SAME = 5
 """Methods with the same gradient that a report names, at most."""
 
@@ -136,12 +135,10 @@ def _parts(method: Method) -> dict[str, str]:
 
 
 def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str], strict: bool) -> LossReport:
-    best, tolerance, target = case.best, case.within, case.target
-    # Collect methods that fit equally well.
+    best, tolerance, target = case.best, case.evidence.tolerance, case.target
     fits = fits if best is fits[0] else [best, *fits]
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
-    # Count the findings that matter.
     findings = tuple(_loss_findings.findings(case))
     counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
     skipped = tuple(f"{name}: {why}" for name, why in families()[1].items())
@@ -157,7 +154,7 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         same=tuple(reversed(list(same.values())))[:_SAME],
         scale=target.scale,
         aggregator=case.nearest.aggregator if case.reading and case.divisor is UNKNOWN else case.divisor.name,
-        anchor=case.anchor,
+        anchor=" and ".join(case.reads) or "none",
         coupling=case.coupling,
         kinks=_kink_lines(case),
         disagreement=None if case.conforms else next(filter(None, differences), None),
@@ -240,7 +237,6 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
 """Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""
-
 _DISPLACEMENTS = (0.0, 0.5, 1.0)
 
 
@@ -257,15 +253,12 @@ class Asked(Weight):
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         """c of every token `[R, G, N, T]`; the loss is called once for every replicate."""
         present = step.mask > 0
-        logs = [
-            torch.where(present, x["log_prob"], torch.zeros_like(step.mask))
-            for x in (step.current, step.behavior, step.proximal)
-        ]
+        policies = (step.current, step.behavior, step.proximal)
+        logs = [torch.where(present, x["log_prob"], torch.zeros_like(step.mask)) for x in policies]
         tensors = [*logs, advantage.expand(step.mask.shape), step.mask]
         R, G, N, T = step.mask.shape
-        rows = [
-            self.ask(Probe.of("enumeration", (x[r].reshape(G * N, T).clone() for x in tensors), N)) for r in range(R)
-        ]
+        batches = ([x[r].reshape(G * N, T).clone() for x in tensors] for r in range(R))
+        rows = [self.ask(Probe.of("enumeration", batch, N)) for batch in batches]
         return torch.stack(rows).reshape(step.mask.shape) * (G * N / self.scale)
 
 

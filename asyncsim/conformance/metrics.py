@@ -78,6 +78,8 @@ _SCALES = {
 }
 
 _DIVIDE = "divide by the number of generated tokens, mask.sum()"
+_ROWS = "divide by the number of rows that are added"
+_BEGINS = "subtract the version the step begins with"
 _SUMS = "add numerators and denominators over the step, then divide once"
 _KNOWN: dict[str, tuple[str, str]] = {
     # a mistake, what it means, and the remedy
@@ -85,11 +87,8 @@ _KNOWN: dict[str, tuple[str, str]] = {
     "means over different denominators": ("one mean is over generated tokens, the other over padded ones", _DIVIDE),
     "first moment over padded tokens": ("one mean is over padded tokens, the other over generated ones", _DIVIDE),
     "divided by rows": ("a sum over tokens is divided by the number of rows", _DIVIDE),
-    "divided by rollouts": (
-        "a sum over rows is divided by fewer rollouts",
-        "divide by the number of rows that are added",
-    ),
-    "divided by groups": ("a sum over rows is divided by fewer groups", "divide by the number of rows that are added"),
+    "divided by rollouts": ("a sum over rows is divided by fewer rollouts", _ROWS),
+    "divided by groups": ("a sum over rows is divided by fewer groups", _ROWS),
     "numerator without the mask": ("padded tokens are added, and generated ones counted", "mask the sum as well"),
     "absolute log ratios": ("the absolute value is taken first", "use the log ratio with its sign"),
     "levels mixed": ("w is that of a row, log w that of a token", "take both of tokens, or both of rows"),
@@ -101,11 +100,8 @@ _KNOWN: dict[str, tuple[str, str]] = {
     "powers of 10": ("10 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
     "logarithms to base 2": ("log ratios are divided by log 2", "keep natural logarithms: exp and KL here are in nats"),
     "logarithms to base 10": ("log ratios are divided by log 10", "keep natural logarithms"),
-    "one too many": ("staleness counts from the version after the update", "subtract the version the step begins with"),
-    "one too few": (
-        "staleness counts from the version before the trained one",
-        "subtract the version the step begins with",
-    ),
+    "one too many": ("staleness counts from the version after the update", _BEGINS),
+    "one too few": ("staleness counts from the version before the trained one", _BEGINS),
     "log ratio reversed": ("the weight is old over new", "use exp(log_prob - old_log_prob)"),
     "roles of the policies swapped": (
         "the form is for samples of the other policy",
@@ -144,18 +140,9 @@ def name(entry: Entry) -> str:
     return base + _OF[entry.of][0] + ("_clamped" if entry.clamp else "")
 
 
-METRICS = tuple(
-    dict.fromkeys(
-        name(entry)
-        for some in (
-            catalogue.entries(("ess", "mean", "age"), False, 0),
-            catalogue.clamped(0.0, 0.0, False, 0),
-            *(catalogue.clipped(None, form, False, 0) for form in CLIPS),
-        )
-        for entry in some
-        if entry.of not in catalogue.MIXED
-    )
-)
+_CLIPPED = (entry for form in CLIPS for entry in catalogue.clipped(None, form, False, 0))
+_RIGHT = (*catalogue.entries(("ess", "mean", "age"), False, 0), *catalogue.clamped(0.0, 0.0, False, 0), *_CLIPPED)
+METRICS = tuple(dict.fromkeys(name(entry) for entry in _RIGHT if entry.of not in catalogue.MIXED))
 """Names of what a function may be meant to be."""
 
 
@@ -311,10 +298,8 @@ def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iter
         found = quietly(subject, probe.but("", versions=versions.astype(int) if unknown == -1.0 else versions))
         if math.isnan(found) or same(found, excluded, tolerance):
             continue
-        counted, zero = (
-            numbers(fit.entry, None, [probe.but("", versions=np.where(gap, x, probe.versions))])[0]
-            for x in (unknown, probe.trained)
-        )
+        others = [probe.but("", versions=np.where(gap, x, probe.versions)) for x in (unknown, probe.trained)]
+        counted, zero = numbers(fit.entry, None, others)
         if same(found, zero, tolerance):
             evidence = f"a version of {unknown:g} reads as fresh"
             yield Finding("unknown versions read as staleness 0", "bug", evidence, remedy)
@@ -382,7 +367,6 @@ def check_metric(
     again = subject.ask(probes[0])
     remedy = "seed or leave out what is random, and keep no state between calls"
     checks.require(same(again, values[0], 1e-12), "metric", (values[0], again), "the same number twice", remedy)
-    # Find what it is, then what is wrong with it.
     still = all(same(value, values[0], tolerance) for value in values)
     # What no ordinary batch moves may be a share beyond their log ratios.
     found = [one for one in fits(subject, values, seed, tolerance) if not still or one.entry.family == "clip"]

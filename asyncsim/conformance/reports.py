@@ -80,10 +80,8 @@ class Report:
 
 
 KINDS = ("bug", "hazard", "note")
-
 _KINKS = 16
 """Lines on kinks, at most."""
-
 _NEAR = 0.25
 """Share of tokens whose weight a method must give to be called the nearest."""
 
@@ -289,9 +287,8 @@ class LossReport(Judged):
     def ending(self) -> list[str]:
         """What was measured, moments, and what was left out."""
         lines = [f"same gradient: {', '.join(self.same)}"] if self.same else []
-        lines.append(
-            f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}; scale: {self.scale:.6g}"
-        )
+        terms = f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}"
+        lines.append(f"{terms}; scale: {self.scale:.6g}")
         lines += [f"measured: {kink}" for kink in self.kinks[:_KINKS]]
         lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
         if self.bias:

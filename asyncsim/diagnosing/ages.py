@@ -40,9 +40,8 @@ def ages(telemetry: Telemetry) -> Ages | None:
     """Staleness of every sample (of every token where no sequence is known); None where only means are logged."""
     tokens = telemetry.tokens
     if tokens is not None and tokens.staleness is not None:
-        first = (
-            np.arange(len(tokens.row)) if tokens.sequence is None else np.unique(tokens.sequence, return_index=True)[1]
-        )
+        sequence = np.arange(len(tokens.row)) if tokens.sequence is None else tokens.sequence
+        first = np.unique(sequence, return_index=True)[1]
         row, staleness = tokens.row[first], tokens.staleness[first].astype(int)
     else:
         low, high = telemetry.get("staleness_min"), telemetry.get("staleness_max")
@@ -156,7 +155,9 @@ def candidates(found: Ages) -> list[Law]:
         # The number of workers whose share below the cap is nearest.
         below = float((staleness < high).mean())
         counts = range(2, 8 * (high + 1) + 2)
-        laws.append(_capped(min(counts, key=lambda m: abs(1.0 - (1.0 - 1.0 / m) ** high - below)), high))
+        shares = _geometric(min(counts, key=lambda m: abs(1.0 - (1.0 - 1.0 / m) ** high - below)), high)
+        # What lies above the cap waits there.
+        laws.append(Law("capped", shares, "systems/hard-bounds", float(shares @ np.arange(high + 1))))
     return laws
 
 
@@ -164,12 +165,6 @@ def _geometric(workers: int, cells: int) -> np.ndarray:
     """Shares of staleness of equal exponential workers, as the claim predicts them; the last cell has the tail."""
     values = claims.claim("systems/geometric").predict({"workers": workers, "cells": cells})
     return np.array([*(values[f"p[{k}]"] for k in range(cells)), values["tail"]])
-
-
-def _capped(workers: int, cap: int) -> Law:
-    """Geometric staleness of which what lies above the cap waits there."""
-    shares = _geometric(workers, cap)
-    return Law("capped", shares, "systems/hard-bounds", float(shares @ np.arange(cap + 1)))
 
 
 def fit(found: Ages, law: Law, measured: Estimate) -> float:

@@ -188,14 +188,12 @@ def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | 
     return watched(values, runs, times - lead, watch - lead).max(axis=-1)
 
 
-def announced(
-    values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, threshold: float
-) -> np.ndarray:
+def announced(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, level: float) -> np.ndarray:
     """Updates between the first alarm of the watch and the reference time; -1 where there was none."""
     if watch is None:
-        first = (np.fmax.accumulate(values, axis=0) <= threshold).sum(axis=0)[runs]
+        first = (np.fmax.accumulate(values, axis=0) <= level).sum(axis=0)[runs]
         return np.where(first < times, times - first, -1)
-    alarm = watched(values, runs, times, watch) > threshold
+    alarm = watched(values, runs, times, watch) > level
     return np.where(alarm.any(axis=-1), watch - alarm.argmax(axis=-1), -1)
 
 
@@ -224,10 +222,8 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
 def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
     """Shares of controls and of cases with an alarm at every level, from none to all: `[K, 2]`, ties in one step."""
     levels = np.unique(np.concatenate([np.ravel(cases), np.ravel(controls)]))
-    shares = [
-        1.0 - np.searchsorted(np.sort(np.ravel(side)), levels, side="left") / np.size(side)
-        for side in (controls, cases)
-    ]
+    sides = (np.sort(np.ravel(side)) for side in (controls, cases))
+    shares = [1.0 - np.searchsorted(side, levels, side="left") / side.size for side in sides]
     return np.vstack([[0.0, 0.0], np.stack(shares, axis=1)[::-1]])
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -59,8 +59,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True)
-class Saying:
+class Saying(NamedTuple):
     """Words for one outcome: a few words for the cause, one sentence, and what to do."""
 
     cause: str
@@ -91,8 +90,7 @@ class Draft:
         saying = self.differs if small and self.differs is not None else self.agrees
         verdict = "differs" if small else "as predicted" if self.p is not None and self.decisive else "cannot tell"
         low, value, high = interval(self.measured) if self.measured is not None else (None, None, None)
-        words = (saying.cause, saying.sentence, saying.action)
-        return Finding(self.question, verdict, *words, self.claim, value, low, high, self.predicted, self.unit, self.p)
+        return Finding(self.question, verdict, *saying, self.claim, value, low, high, self.predicted, self.unit, self.p)
 
 
 def missing(question: str, claim: str, sentence: str, action: str) -> Draft:
@@ -100,11 +98,11 @@ def missing(question: str, claim: str, sentence: str, action: str) -> Draft:
     return Draft(question, claim, Saying("", sentence, action))
 
 
-def settle(drafts: list[Draft], level: float = LEVEL) -> list[Finding]:
+def settle(drafts: list[Draft]) -> list[Finding]:
     """Verdicts at a level that holds for all questions together (Holm)."""
     tested = {str(k): draft.p for k, draft in enumerate(drafts) if draft.p is not None}
     adjusted = validation.holm(tested) if tested else {}
-    return [draft.settled(adjusted.get(str(k), 1.0) <= level) for k, draft in enumerate(drafts)]
+    return [draft.settled(adjusted.get(str(k), 1.0) <= LEVEL) for k, draft in enumerate(drafts)]
 
 
 def interval(estimate: Estimate) -> tuple[float, float, float]:

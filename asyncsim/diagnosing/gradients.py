@@ -30,13 +30,9 @@ LOW = 0.02
 
 def lags(telemetry: Telemetry) -> dict[int, Estimate]:
     """Mean cosines by how many updates the gradients are apart."""
-    found = {}
-    for name, series in telemetry.quantities.items():
-        if name.startswith("cosine_"):
-            value = mean(series)
-            if value is not None:
-                found[int(name.partition("_")[2])] = value
-    return dict(sorted(found.items()))
+    logged = {name: series for name, series in telemetry.quantities.items() if name.startswith("cosine_")}
+    found = {int(name.removeprefix("cosine_")): mean(series) for name, series in logged.items()}
+    return {apart: cosine for apart, cosine in sorted(found.items()) if cosine is not None}
 
 
 def signal_share(telemetry: Telemetry) -> Estimate | None:
@@ -63,9 +59,8 @@ def cosine(telemetry: Telemetry) -> Draft:
                        "Lower the learning rate first, then measure again.")  # fmt: skip
     base = share if share is not None else found[later[-1]]
     predicted = _with_momentum(base.value, telemetry.setup.momentum)
-    excess = Estimate(
-        found[1].value - predicted, math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
-    )
+    error, freedom = math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
+    excess = Estimate(found[1].value - predicted, error, freedom)
     cause, because, remedy = _cause(found, base.value, excess)
     small = base.value < LOW
     words = f"The cosine is {found[1].value:.3f}; signal to noise makes it {predicted:.3f}."

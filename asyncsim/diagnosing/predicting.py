@@ -113,7 +113,15 @@ def predict(
     """
     signals = _named(signal, window)
     leads = [checks.integer("lead", each, 0, "count recorded updates before the collapse") for each in lead]
-    _refuse(leads, watch, window, confirm, rate, cut)
+    checks.require(bool(leads), "lead", leads, "at least one time", "count recorded updates before the collapse")
+    checks.integer("window", window, 1, "count recorded updates")
+    if watch is not None:
+        checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
+    if confirm is not None:
+        checks.integer("confirm", confirm, 0, "count recorded updates behind a collapse")
+    checks.real("rate", rate, "give the share of healthy runs that an alarm may wake")
+    checks.require(0.0 < rate < 1.0, "rate", rate, "in (0, 1)", "give the share of healthy runs that an alarm may wake")
+    checks.one_of("cut", cut, ("matched", "end"), "say where healthy runs are cut")
     returns = returns or returns_of(runs)
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
@@ -159,18 +167,6 @@ def _named(signal: Any, window: int) -> dict[str, Signal]:
         named[each.metric if not twins else f"{each.metric} {twins + 1}"] = each
     checks.require(bool(named), "signal", signal, "one signal at least", "name a metric of the trace")
     return named
-
-
-def _refuse(leads: list[int], watch: int | None, window: int, confirm: int | None, rate: float, cut: str) -> None:
-    checks.require(bool(leads), "lead", leads, "at least one time", "count recorded updates before the collapse")
-    checks.integer("window", window, 1, "count recorded updates")
-    if watch is not None:
-        checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
-    if confirm is not None:
-        checks.integer("confirm", confirm, 0, "count recorded updates behind a collapse")
-    checks.real("rate", rate, "give the share of healthy runs that an alarm may wake")
-    checks.require(0.0 < rate < 1.0, "rate", rate, "in (0, 1)", "give the share of healthy runs that an alarm may wake")
-    checks.one_of("cut", cut, ("matched", "end"), "say where healthy runs are cut")
 
 
 def _number(field: str, given: float | None, default: Any) -> float:

@@ -54,11 +54,6 @@ def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None
     return np.bincount(of, weights=each, minlength=len(tokens.step)) / np.bincount(of, minlength=len(tokens.step))
 
 
-def halves(tokens: Tokens) -> np.ndarray:
-    """Mean ESS/N of the even and the odd tokens of every step `[U]`."""
-    return size(tokens, tokens.log_ratio, np.arange(len(tokens.row)) % 2)
-
-
 def shown(telemetry: Telemetry) -> Draft:
     """The range that N samples can show, and the population's ESS as far as a batch tells of it."""
     claim, tokens = "ess/finite-sample", telemetry.tokens
@@ -70,7 +65,10 @@ def shown(telemetry: Telemetry) -> Draft:
                        "Log ESS and give `batch`, the weights that it counts, or log tokens.")  # fmt: skip
     least = 1.0 / count
     smallest = float(np.nanmin(series))
-    population = value if tokens is None else mean(2.0 * series - halves(tokens)) or value
+    population = value
+    if tokens is not None:
+        # The bias of ESS/N goes like 1/N: twice it, less that of the even and the odd tokens.
+        population = mean(2.0 * series - size(tokens, tokens.log_ratio, np.arange(len(tokens.row)) % 2)) or value
     decisive = value.value * count >= FEW
     low, _, top = interval(population)
     told = f"{max(low, least):.3g} to {min(top, 1.0):.3g}" if tokens is not None else f"at most {min(top, 1.0):.3g}"
@@ -104,17 +102,13 @@ def named(telemetry: Telemetry) -> Draft:
     if away[best] <= NEAR:
         cause, wrong, source, _ = variants[best]
         expected = not wrong or (name == "ess_clamped" and cause == "ESS clamped")
-        return _match(cause, source, logged, variants[0][3], expected)
+        true = float(np.nanmean(variants[0][3]))
+        words = f"The logged ESS is that of {WORDS[cause]}; the plain one is {true:.3g}."
+        match = Saying(cause, words, HARMLESS if expected else REMEDIES[cause])
+        return Draft(NAMED, source, match, match, 1.0 if expected else 0.0, mean(logged), (true, true), "ESS/N")
     plain = Saying("", "The logged ESS is none of the quantities that the tokens give.",
                    "Log the tokens that the metric counts, and the clamp that it uses.")  # fmt: skip
     return Draft(NAMED, claim, plain, measured=mean(logged), unit="ESS/N")
-
-
-def _match(cause: str, claim: str, logged: np.ndarray, plain: np.ndarray, expected: bool) -> Draft:
-    true = float(np.nanmean(plain))
-    words = f"The logged ESS is that of {WORDS[cause]}; the plain one is {true:.3g}."
-    saying = Saying(cause, words, HARMLESS if expected else REMEDIES[cause])
-    return Draft(NAMED, claim, saying, saying, 1.0 if expected else 0.0, mean(logged), (true, true), "ESS/N")
 
 
 def _variants(telemetry: Telemetry, tokens: Tokens) -> Iterator[tuple[str, bool, str, np.ndarray]]:
@@ -256,9 +250,8 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         step = telemetry.quantities["step"][worst]
         columns = ", ".join(telemetry.names.get(name, name) for name in order.needs)
         words = Saying(order.cause, f"At step {step:g} {order.words} (column {columns}).", order.action)
-        broken.append(
-            Draft("impossible values", order.claim, words, words, 0.0, Estimate(float(gap[worst])), (0.0, np.inf))
-        )
+        least = Estimate(float(gap[worst]))
+        broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))
     if asked and not broken:
         words = Saying("possible values", f"All {asked} inequalities between metrics hold at every step.")
         return [Draft("impossible values", BY_DEFINITION, words, words, 1.0)]

@@ -7,6 +7,7 @@ import csv
 import gzip
 import itertools
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,30 +170,23 @@ def _understood(
     found: dict[str, list[Any]] = {}
     scope: dict[str, str] = {}
     names: dict[str, str] = {}
-    unused = []
-    for name, column in cells.items():
-        meaning = table.get(name)
-        if meaning is None:
-            unused.append(name)
-            continue
-        quantity = meaning[0]
+    for name in (each for each in cells if each in table):
+        quantity, averaged = table[name]
         if quantity in found:
             both = f"{names[quantity]} and {name}"
             raise checks.InputError("columns", both, f"one column for {quantity}", "leave one of them out")
-        found[quantity], scope[quantity], names[quantity] = column, meaning[1], name
+        found[quantity], scope[quantity], names[quantity] = cells[name], averaged, name
     checks.require(bool(set(found) - {"step"}), "columns", list(cells), "at least one that is known",
                    "rename one, as to ess, kl_k3 or trainer_log_prob; docs/diagnose.md has the list")  # fmt: skip
-    return found, scope, names, tuple(unused)
+    return found, scope, names, tuple(name for name in cells if name not in table)
 
 
 def _numbers(name: str, cells: Any, rows: np.ndarray | None = None) -> np.ndarray:
     """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place."""
-    try:
-        values = np.asarray(cells, dtype=float)
-    except (TypeError, ValueError):
-        values = np.full(len(cells), np.nan)
-    if values.ndim != 1:
-        values = np.full(len(cells), np.nan)
+    values = np.full(len(cells), np.nan)
+    with suppress(TypeError, ValueError):
+        array = np.asarray(cells, dtype=float)
+        values = array if array.ndim == 1 else values
     for place in np.flatnonzero(~np.isfinite(values)).tolist():
         cell = cells[place] if isinstance(cells, list) else float(values[place])
         _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)

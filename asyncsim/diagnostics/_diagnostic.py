@@ -184,10 +184,8 @@ def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Ac
         usual = [each for each in every if isinstance(each, Metric) and each.default]
         usual = [each for each in usual if each.name != TRAINED or getattr(task, "solved", False)]
         return [each for each in usual if set(each.outputs) <= set(policy.outputs)], []
-    # Load and check every named value.
-    values: list[Any] = [
-        load(item)() if isinstance(item, str) else item for item in ((names,) if isinstance(names, str) else names)
-    ]
+    items = (names,) if isinstance(names, str) else names
+    values: list[Any] = [load(item)() if isinstance(item, str) else item for item in items]
     for value in values:
         fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
         checks.require(fits, "diagnostics", value, bound, "see `asyncsim list diagnostics`")

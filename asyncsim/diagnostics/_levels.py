@@ -1,7 +1,5 @@
 """What metrics are made of: log ratios, ages and flags of tokens or of sequences, with their masses."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -69,12 +67,11 @@ def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
     """
     advantage = advantages(step)
     silent = advantage == 0
-    weight = score_weight(step, advantage) / torch.where(silent, torch.ones_like(advantage), advantage)
+    given = torch.where(silent, torch.ones_like(advantage), advantage)
+    weight = score_weight(step, advantage) / given
     if bool(silent.any()):
         # Where there is no advantage, the weight that a positive one would have.
-        weight = torch.where(
-            silent, score_weight(step, torch.where(silent, torch.ones_like(advantage), advantage)), weight
-        )
+        weight = torch.where(silent, score_weight(step, given), weight)
     size = step.method.factored(step, advantage, weight).abs().double().log()
     if size.shape[-1] == 1:
         return size, step.step_mass.double().unsqueeze(-1), samples(step)

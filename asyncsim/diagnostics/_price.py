@@ -1,7 +1,5 @@
 """What metrics cost that list every outcome: announced before a run, and refused where a run would not end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -35,10 +33,8 @@ class Price(NamedTuple):
     def __str__(self) -> str:
         seconds, memory = NANOSECONDS * 1e-9 * self.in_all, BYTES * self.at_once / 2**30
         times = self.in_all / self.trained
-        return (
-            f"{', '.join(self.metrics)}: every outcome is listed, {times:.2g} times the tokens that are trained; adds "
-            f"about {seconds:.2g} s and {memory:.2g} GiB"
-        )
+        words = f"every outcome is listed, {times:.2g} times the tokens that are trained"
+        return f"{', '.join(self.metrics)}: {words}; adds about {seconds:.2g} s and {memory:.2g} GiB"
 
 
 def price(
@@ -59,11 +55,9 @@ def price(
     """
     outcomes, horizon = task.listed, task.horizon
     exact = 0 if task.closed else task.prompts * outcomes
-    each = {
-        "bias": groups * outcomes + exact,
-        # Every batch of one group.
-        "variance": samples * _power(outcomes, samples),
-    }
+    # The variance lists every batch of one group; what is beyond the limit has no number.
+    within = samples * math.log(max(outcomes, 1)) <= math.log(LIMIT)
+    each = {"bias": groups * outcomes + exact, "variance": samples * (outcomes**samples if within else LIMIT + 1)}
     listing = [metric.name for metric in metrics if metric.enumerates and each.get(metric.name, exact)]
     # The exact return, gradient and cosine share one enumeration.
     shared = exact if any(name not in each for name in listing) else 0
@@ -78,10 +72,3 @@ def check(cost: Price) -> None:
     names = ", ".join(cost.metrics)
     bound = f"at most {LIMIT:.0e} (about {NANOSECONDS * 1e-9 * LIMIT / 60:.0f} minutes)"
     checks.require(cost.in_all <= LIMIT, f"tokens that {names} evaluates", cost.in_all, bound, remedy)
-
-
-def _power(base: int, exponent: int) -> int:
-    """base^exponent, or a number beyond the limit where that is."""
-    if base == 0 or exponent * math.log(base) > math.log(LIMIT):
-        return 0 if base == 0 else LIMIT + 1
-    return base**exponent

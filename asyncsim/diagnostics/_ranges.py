@@ -4,8 +4,6 @@ An interval of a bounded number ends at its bound, and its axis shows the whole 
 of `Metric`); what stands nowhere is taken to be unbounded.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -13,7 +11,6 @@ from fnmatch import fnmatchcase
 from asyncsim.diagnostics._diagnostic import Metric
 
 Range = tuple[float, float]
-
 SHARE: Range = (0.0, 1.0)
 COSINE: Range = (-1.0, 1.0)
 POSITIVE: Range = (0.0, math.inf)

@@ -1,7 +1,5 @@
 """How old the tokens of a step are, in versions or in updates."""
 
-from __future__ import annotations
-
 import math
 
 import torch

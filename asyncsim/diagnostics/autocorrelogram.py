@@ -48,9 +48,8 @@ class Autocorrelogram:
     def result(self) -> dict[str, np.ndarray]:
         """`autocorrelogram` `[lags + 1, R]`: mean product at each lag."""
         if self.sums is None or self.count == 0:
-            raise checks.InputError(
-                "after", self.after, "leaving more updates than lags", "run longer or start earlier"
-            )
+            remedy = "run longer or start earlier"
+            raise checks.InputError("after", self.after, "leaving more updates than lags", remedy)
         return {"autocorrelogram": self.sums / self.count}
 
 
@@ -67,7 +66,5 @@ def autocorrelogram(lags: int = 8, after: Any = 0) -> Autocorrelogram:
     >>> autocorrelogram(lags=3).lags
     3
     """
-    return Autocorrelogram(
-        checks.integer("lags", lags, 1, "ask for at least one lag"),
-        checks.integer("after", after, 0, "give an update number"),
-    )
+    lags = checks.integer("lags", lags, 1, "ask for at least one lag")
+    return Autocorrelogram(lags, checks.integer("after", after, 0, "give an update number"))

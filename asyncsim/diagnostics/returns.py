@@ -1,7 +1,5 @@
 """What the batch earned, and how much the policy still explores."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,7 @@
 """A live run: actors and a learner as processes with real clocks, and what the event model predicts for it.
 
-`running` has `run` and its result; `actor` is the process that generates, `admission` the desk between actors and
-learner with the rows on disk, `board` the weights in shared memory. `meeting` compares a run with its prediction.
+`running` has `run` and its result, and what is predicted of it; `actor` is the process that generates, with the board
+of weights in shared memory and who starts it; `admission` the desk between actors and learner with the rows on disk.
 """
 
 from asyncsim.live.running import Live, Meeting, Predicted, predicted, run

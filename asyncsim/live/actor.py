@@ -1,19 +1,135 @@
-"""An actor: a process that generates groups under the weights on the board and stamps what it sees."""
+"""An actor: a process that generates groups under the weights on the board and stamps what it sees.
+
+The board has the weights of the newest version in memory that processes share, read whole or not at all. Actors are
+processes started here, or tasks of Ray on this machine, with the same code, board and pipes. They are handed the board,
+and gone at the end, however it comes.
+"""
+
+from __future__ import annotations
 
 import heapq
 import itertools
+import math
+import mmap
+import multiprocessing
+import os
 import signal
+import socket
+import sys
 import time
 import traceback
+import types
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from asyncsim.live.board import Board
+from asyncsim.base import checks, files, workers
 from asyncsim.sampling.rollouts import Sampler, Trajectories, rolled_out
 from asyncsim.step import versions
+from asyncsim.step.versions import Weights
+
+TURN, VERSION, SUM, HEAD = 0, 1, 2, 3
+"""Words in front of the weights: writes begun and ended, version, checksum of version and weights."""
+PATIENCE = 5.0
+"""Seconds that a write may take."""
+
+
+class Sheet(NamedTuple):
+    """One tensor on the board."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+class Mapped(mmap.mmap):
+    """Memory of a file, for processes without a common ancestor: pickled, it is the file's name."""
+
+    path: str
+
+    def __new__(cls, path: str) -> Mapped:
+        """Map the whole file."""
+        with open(path, "r+b") as file:
+            made = super().__new__(cls, file.fileno(), 0)
+        made.path = path
+        return made
+
+    @classmethod
+    def made(cls, path: str, size: int) -> Mapped:
+        """A file of so many zeros, mapped."""
+        with open(path, "wb") as file:
+            file.truncate(size)
+        return cls(path)
+
+    def __reduce__(self) -> tuple[type[Mapped], tuple[str]]:
+        return Mapped, (self.path,)
+
+
+@dataclass(frozen=True)
+class Board:
+    """A sequence lock with a checksum: one process writes, all read, nobody waits and nobody can be left waiting.
+
+    The turn is odd while the board is written. A reader copies, and takes the copy if the turn was even and the
+    checksum fits: then no machine's order of memory can mix two versions. Memory without a name ends with the last
+    process that holds it, however that ends; `Mapped` ends with its folder.
+    """
+
+    memory: Any
+    sheets: tuple[Sheet, ...]
+
+    @classmethod
+    def of(cls, room: Callable[[int], Any], weights: Weights) -> Board:
+        """A board for weights of these names and shapes; `room` gives memory of so many bytes, all zero."""
+        sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
+        board = cls(room(8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
+        board.write(0, weights)
+        return board
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.frombuffer(self.memory, np.int64, HEAD), np.frombuffer(self.memory, np.uint8, offset=8 * HEAD)
+
+    def version(self) -> int:
+        """The version that stands there, or is being written."""
+        return int(self._parts()[0][VERSION])
+
+    def write(self, version: int, weights: Weights) -> None:
+        """Publish a version."""
+        head, body = self._parts()
+        data = b"".join(weights[sheet.name].numpy().tobytes() for sheet in self.sheets)
+        head[TURN] += 1
+        body[:] = np.frombuffer(data, np.uint8)
+        head[VERSION], head[SUM] = version, zlib.crc32(data, version)
+        head[TURN] += 1
+
+    def read(self) -> tuple[int, Weights]:
+        """The newest whole version and a copy of its weights; raises `EOFError` where a write is never finished."""
+        head, body = self._parts()
+        last = time.monotonic() + PATIENCE
+        while time.monotonic() < last:
+            turn, version, total = (int(word) for word in head)
+            data = body.tobytes()
+            if turn % 2 == 0 and turn == head[TURN] and total == zlib.crc32(data, version):
+                weights, at = {}, 0
+                for sheet in self.sheets:
+                    part = np.frombuffer(data, sheet.dtype, math.prod(sheet.shape), at)
+                    weights[sheet.name] = torch.from_numpy(part.reshape(sheet.shape).copy())
+                    at += sheet.size
+                return version, weights
+        raise EOFError("the writer ended in the middle of a write")
+
 
 MOVING = ("keep", "reprefill")
 """Modes in which a response goes on under the weights of an install."""
@@ -109,7 +225,6 @@ class Actor:
         growing.t_end[sample], growing.left = self.now(), growing.left - 1
         if growing.left:
             return None
-        # Compute the responses of the group.
         del self.growing[group]
         sampler, version, size = self.sampler, growing.version[None, None], self.sampler.samples
         one = version[..., :1] if (version == version[..., :1]).all() else version
@@ -179,3 +294,144 @@ def main(pipe: Any, board: Board, sampler: Sampler, moving: bool, zero: float) -
         return
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {error} ({traceback.extract_tb(error.__traceback__)[-1].name})")
+
+
+ENDING = 2.0
+"""Seconds that an actor has to end by itself."""
+RAY = 120.0
+"""Seconds that Ray has to start a task."""
+Crew = tuple[Board, list[Any], list[Any]]
+"""The board, processes and pipes."""
+
+
+@contextmanager
+def started(count: int, weights: Weights, sampler: Any, zero: float, moving: bool) -> Iterator[Crew]:
+    """Board, processes and pipes; all are gone behind it."""
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if "forkserver" in methods:
+        context.set_forkserver_preload(["asyncsim.live.actor"])
+    board = Board.of(partial(context.RawArray, "b"), weights)
+    processes, pipes = [], []
+    try:
+        for number in range(count):
+            mine, theirs = context.Pipe()
+            pipes.append(mine)
+            given = (theirs, board, sampler, moving, zero)
+            process = context.Process(target=main, args=given, name=f"actor {number}", daemon=True)
+            with _plain_main():
+                process.start()
+            theirs.close()
+            processes.append(process)
+        yield board, processes, pipes
+    finally:
+        end(processes, pipes)
+        close(pipes)
+
+
+@contextmanager
+def _plain_main() -> Iterator[None]:
+    """A worker of this package has no script that its children would have to import."""
+    main = sys.modules["__main__"]
+    if workers.number() is not None:
+        sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def end(processes: list[Any], pipes: list[Any]) -> None:
+    """Tell actors that there are no more orders; those that do not end are killed."""
+    for pipe in pipes:
+        with suppress(OSError):
+            pipe.send(None)
+    last = time.monotonic() + ENDING
+    for process in processes:
+        process.join(max(0.0, last - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def close(pipes: list[Any]) -> None:
+    """Close pipes that no thread reads: a new run's pipe may get the number of a closed one, and lose what it says."""
+    for pipe in pipes:
+        pipe.close()
+
+
+@dataclass
+class Task:
+    """What a desk asks of a process, of a task of Ray."""
+
+    name: str
+    ray: Any
+    reference: Any
+    pid: int = 0
+    exitcode: None = None
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for its end."""
+        self.ray.wait([self.reference], timeout=seconds)
+
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return not self.ray.wait([self.reference], timeout=0)[0]
+
+    def kill(self) -> None:
+        """End it."""
+        self.ray.cancel(self.reference, force=True)
+
+
+@contextmanager
+def started_by_ray(count: int, weights: Weights, sampler: Any, zero: float, moving: bool) -> Iterator[Crew]:
+    """Board, tasks and pipes; all are gone behind it, and so is Ray where it was started here.
+
+    Pipes are sockets in a folder that only this user may enter, so tasks have to run on this machine.
+    """
+    ray = workers.imported_ray()
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    mine = not ray.is_initialized()
+    if mine:
+        ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    folder = files.Temporary()
+    tasks: list[Task] = []
+    pipes: list[Any] = []
+    try:
+        room = Path(folder.path)
+        board = Board.of(partial(Mapped.made, str(room / "board")), weights)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        serve = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy=here)(_serve)
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(address := str(room / "door"))
+            door.listen(1)
+            for number in range(count):
+                task = Task(f"actor {number}", ray, serve.remote(address, board, sampler, moving, zero))
+                tasks.append(task)
+                # The pipe to a task that has come to the door and said who it is.
+                door.settimeout(RAY)
+                try:
+                    visitor, _ = door.accept()
+                except TimeoutError:
+                    missing = f"Ray started no task within {RAY:g} s: give it a core for each of the actors"
+                    raise checks.RunError(missing) from None
+                visitor.setblocking(True)
+                pipes.append(pipe := Connection(visitor.detach()))
+                task.pid = pipe.recv()
+        yield board, tasks, pipes
+    finally:
+        end(tasks, pipes)
+        close(pipes)
+        folder.remove()
+        if mine:
+            ray.shutdown()
+
+
+def _serve(address: str, board: Board, sampler: Any, moving: bool, zero: float) -> None:
+    """The task: knock, then live as an actor."""
+    with socket.socket(socket.AF_UNIX) as visitor:
+        visitor.connect(address)
+        pipe = Connection(visitor.detach())
+    pipe.send(os.getpid())
+    main(pipe, board, sampler, moving, zero)

@@ -15,43 +15,22 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.conformance._admission import Law, Rules, Shadow
+from asyncsim.conformance._admission import Law, Rules, Tickets
 from asyncsim.conformance.controller import Hooks
 from asyncsim.live.actor import READY, Done, Order
 from asyncsim.systems._settings import Settings
 
-RELEASES = {"publish": Law(), "dequeue": Law(consume=1, publish="none")}
-"""When permits return, as laws that `conformance` names controllers by."""
 
-
-class Permits:
+class Permits(Tickets):
     """The controller of a preset: its K permits, its places and its release, counted by `conformance`'s law."""
 
     def __init__(self, system: Settings, more: int = 0) -> None:
         tickets = checks.LARGEST if system.tickets is None else system.tickets
         places = len(system.rates)
         rules = Rules(system.groups_per_batch, system.batches_per_publish, tickets + more, places, None, False)
-        self.law = Shadow(RELEASES[system.release], rules)
-
-    def capacity(self) -> int:
-        """Groups that may be submitted now."""
-        return self.law.capacity()
-
-    def submitted(self, n: int) -> None:
-        """They begin to run."""
-        self.law.happen("submit", n, 0, 0)
-
-    def accepted(self, n: int) -> None:
-        """They wait for the learner."""
-        self.law.happen("accept", n, 0, 0)
-
-    def consumed(self, n: int) -> None:
-        """A batch begins to train."""
-        self.law.happen("consume", n, 0, 0)
-
-    def published(self, version: int) -> None:
-        """Generators have new weights."""
-        self.law.happen("publish", 1, version, 0)
+        # When the permit of a trained group returns.
+        law = Law(consume=1, publish="none") if system.release == "dequeue" else Law()
+        super().__init__(law, rules)
 
 
 @dataclass

@@ -16,9 +16,8 @@ from asyncsim.base.laws import Law
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import critical
 from asyncsim.conformance.controller import Hooks, Names
-from asyncsim.live import actor, processes
+from asyncsim.live import actor
 from asyncsim.live.admission import Desk, Group, Permits, Writer
-from asyncsim.live.board import Board
 from asyncsim.running.blocks import Block, Shared, computing
 from asyncsim.running.running import Interrupted
 from asyncsim.running.running import run as simulated
@@ -40,7 +39,7 @@ FREE = {
 FOLLOWED = {"order": ("done", "oldest_start"), "mode": ("drain", "pin", *actor.MOVING)}
 MOST = 256
 """Actors at most."""
-BACKENDS = {"processes": processes.started, "ray": processes.started_by_ray}
+BACKENDS = {"processes": actor.started, "ray": actor.started_by_ray}
 """Who starts the actors."""
 BLOCK = 1024
 """Groups whose waits are drawn at once."""
@@ -77,8 +76,7 @@ class Live:
     @cached_property
     def staleness(self) -> np.ndarray:
         """Staleness of the first token of every trained sample in publishes, float64 `[B, G, N]`."""
-        made: np.ndarray = self.schedule.log.samples["head"][self.schedule.log.grid]
-        return made
+        return self.stamps("head")
 
     @property
     def submitted(self) -> np.ndarray:
@@ -163,7 +161,6 @@ def run(
             any_schedule = fixed(0, groups_per_batch=spec.groups).schedule(*shape)
         block = Block(shared, Cut(np.arange(1), any_schedule, np.zeros(1, dtype=np.int64)))
         begun = block.begin()
-        # Start the actors.
         weights = spec.trained_policy.prepare(begun.parameters)
         clock = _Clock(spec.system, seed, second)
         made = Permits(spec.system) if controller is None else controller()
@@ -182,9 +179,8 @@ def run(
                 writer.rest(desk.left())
                 writer.close()
                 # The thread hears the end of every actor; pipes are closed behind it.
-                processes.end(crew, pipes)
+                actor.end(crew, pipes)
                 desk.hears.join()
-        # Read back what happened.
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
         read = replay(writer.path, unit="publishes", batches_per_publish=spec.system.batches_per_publish)
         source = Source(replace(spec, system=read, updates=part.updates, every=min(spec.every, part.updates)), seed)
@@ -266,7 +262,7 @@ class _Learner:
     """A source of batches for the product's loop: what the desk has ready, and where new versions go."""
 
     def __init__(
-        self, sampler: Any, desk: Desk, board: Board, writer: Writer, clock: _Clock, received: list[int]
+        self, sampler: Any, desk: Desk, board: actor.Board, writer: Writer, clock: _Clock, received: list[int]
     ) -> None:
         self.sampler, self.desk, self.board, self.writer = sampler, desk, board, writer
         self.clock, self.received = clock, received

@@ -1,4 +1,4 @@
-"""`plot`: one call draws a trace, schedule, timeline, verdict, answer or sweep; panels take `ax` and return it."""
+"""`plot`: one call draws a trace, schedule, timeline, verdict, answer or sweep; panels draw into an `ax`."""
 
 from __future__ import annotations
 

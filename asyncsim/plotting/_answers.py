@@ -109,10 +109,8 @@ def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tupl
     settings: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         settings.setdefault(tuple(row[name] for name in names), []).append(row)
-    words = [
-        ", ".join(x if isinstance(x, str) else f"{name}={cell(x)}" for name, x in zip(names, each, strict=True))
-        for each in settings
-    ]
+    pairs = [zip(names, each, strict=True) for each in settings]
+    words = [", ".join(x if isinstance(x, str) else f"{name}={cell(x)}" for name, x in each) for each in pairs]
     return list(zip(settings.values(), words, strict=True))
 
 
@@ -167,7 +165,7 @@ def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
 
 
 def _map(
-    ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: tuple[str, str], limits: tuple[float, float]
+    ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: Sequence[str], limits: tuple[float, float]
 ) -> Any:
     """One heat map; columns are as wide as one another, knobs have their scale."""
     across, up = names
@@ -257,7 +255,7 @@ def color(number: int) -> str:
     return _style.COLORS[LINES[number % len(LINES)]]
 
 
-def curves(ax: Axes, on: OnTask, metric: str) -> Axes:
+def curves(ax: Axes, on: OnTask, metric: str) -> None:
     """Mean of the metric against updates, each arm at its best step."""
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
@@ -266,10 +264,9 @@ def curves(ax: Axes, on: OnTask, metric: str) -> Axes:
         ax.axhline(on.optimum, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
     ax.set(xlabel="update", ylabel=metric, title=short(on.name, 48))
     ax.legend(loc="best")
-    return ax
 
 
-def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
+def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
     """Difference with its interval at every look; the band of differences that do not matter is shaded."""
     ax.axhspan(-on.smallest, on.smallest, color=_style.COLORS["effect"], zorder=0)
     ax.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
@@ -292,7 +289,6 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> Axes:
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
     # On a ground of its own: the line at 0 may run behind it.
     ax.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
-    return ax
 
 
 def short(text: str, most: int = 26) -> str:

@@ -33,7 +33,6 @@ INDEXED = {
 }
 """Stems of quantities whose index is a number to draw against; indices of others only count components."""
 REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 26, 40
 REACH = 2.5

@@ -2,7 +2,8 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,17 +59,12 @@ def draw_trace(trace: Trace) -> Figure:
     """
     parts = trace.split()
     drawn = dict([list(parts.items())[k] for k in thinned(len(parts), SETTINGS)])
-    # List the panels.
-    panels: list[Callable[[Axes], Axes]] = [
-        lambda ax, name=name: metric(ax, drawn, name)  # type: ignore[misc]
-        for name in trace.metrics
-    ]
+    panels = [partial(metric, parts=drawn, name=name) for name in trace.metrics]
     if "autocorrelogram" in trace.accumulated:
-        panels.append(lambda ax: autocorrelogram(ax, drawn))
-    panels.append(lambda ax: histogram(ax, trace.schedule))
+        panels.append(partial(autocorrelogram, parts=drawn))
+    panels.append(partial(histogram, schedule=trace.schedule))
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    # Size and draw the figure.
     title = textwrap.wrap(f"{setting(trace)}", 38 * columns) + textwrap.wrap(counted(trace, parts, drawn), 38 * columns)
     key = 0.2 * math.ceil(len(drawn) / (2 * columns)) if len(drawn) > 1 else 0.0
     figure = _style.picture(2.6 * columns, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
@@ -77,7 +73,6 @@ def draw_trace(trace: Trace) -> Figure:
         panel(ax)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    # Name the settings.
     if len(drawn) > 1:
         axes[len(panels) - 1].set_ylabel("share of trajectories\n(all settings)")
         looks = [Line2D([], [], color=color, marker=marker, markersize=3.5) for color, marker in SERIES]
@@ -135,13 +130,12 @@ def draw_schedule(schedule: Schedule) -> Figure:
     return figure
 
 
-def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
+def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> None:
     """Mean of one metric with its interval between realizations, or replicates where schedules are not random.
 
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
     """
     means, lows = [], []
-    # Draw each setting.
     for k, trace in enumerate(parts.values()):
         rows = np.arange(len(trace.updates))
         if name == TRAINED and np.isfinite(trace[name]).any():
@@ -152,7 +146,6 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
         band = [interval(row, trace.realization, random, bounds) for row in trace[name][positions]]
         means.append(line(ax, trace.updates[positions], np.array(band), series=k if len(parts) > 1 else None))
         lows += [low for _, low, _ in band]
-    # Label the axes.
     ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
     mean = np.concatenate(means)
     positive = mean[np.isfinite(mean)]
@@ -162,23 +155,20 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> Axes:
     elif not np.isfinite(lows).any():
         _style.note(ax, "a single run: no interval" if len(parts) == 1 else "single runs: no intervals")
     whole(ax.xaxis)
-    # Choose the range and scale.
     low, high = next(iter(parts.values())).range(name)
     if math.isfinite(high - low):
         if positive.size:
             ax.set_ylim(low - EDGE * (high - low), high + EDGE * (high - low))
-        return ax
+        return
     if positive.size and positive.min() > 0 and positive.max() > DECADES * positive.min():
         ax.set_yscale("log")
     if positive.size and np.array_equal(positive, np.round(positive)):
         whole(ax.yaxis)
-    return ax
 
 
-def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
+def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
     """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
     bands = []
-    # Draw each setting.
     for k, trace in enumerate(parts.values()):
         products = trace.accumulated["autocorrelogram"]
         finite = np.isfinite(products).all(axis=0) & (trace.diverged < 0)
@@ -201,7 +191,6 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> Axes:
         _style.note(ax, remark if np.isfinite(means).any() else "nothing finite")
     ax.set(xlabel="lag $k$ (updates)", ylabel="gradient correlation\n$C_k/C_0$")
     whole(ax.xaxis)
-    return ax
 
 
 def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.ndarray) -> tuple[float, float, float]:
@@ -216,7 +205,7 @@ def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.nd
     return estimate.value, estimate.value - half, estimate.value + half
 
 
-def by_batch(ax: Axes, schedule: Schedule) -> Axes:
+def by_batch(ax: Axes, schedule: Schedule) -> None:
     """Mean head staleness of every batch with its spread between realizations, and the largest."""
     positions = thinned(schedule.batches)
     heads = schedule.staleness()[..., 0][:, positions].reshape(schedule.realizations, len(positions), -1)
@@ -234,10 +223,9 @@ def by_batch(ax: Axes, schedule: Schedule) -> Axes:
     whole(ax.xaxis)
     whole(ax.yaxis)
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderpad=0.0)
-    return ax
 
 
-def histogram(ax: Axes, schedule: Schedule) -> Axes:
+def histogram(ax: Axes, schedule: Schedule) -> None:
     """Share of trajectories at each head staleness, with its spread between realizations that differ by chance."""
     heads = schedule.staleness()[..., 0].reshape(schedule.realizations, -1)
     known = [row[np.isfinite(row)].astype(int) for row in heads]
@@ -261,7 +249,6 @@ def histogram(ax: Axes, schedule: Schedule) -> Axes:
         ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
     whole(ax.xaxis)
-    return ax
 
 
 def whole(axis: Axis) -> None:
@@ -353,7 +340,6 @@ def points(
     _match(series, lines, x, along)
     for field, scale in (("xscale", xscale), ("yscale", yscale)):
         checks.one_of(field, scale, ("linear", "log", "symlog", "logit", "asinh"), "name a scale of matplotlib")
-    # Draw predictions, then measurements.
     with _style.applied():
         names = [*filter(None, series), *(name for name in lines if name not in series)]
         figure = _style.picture((1.9 if names else 1.5) * _style.COLUMN, 2.6)
@@ -363,7 +349,6 @@ def points(
         sure = [_series(ax, x, row, n, *look, joined) for (n, row), look in zip(series.items(), SERIES, strict=False)]
         ax.set(xlabel=xlabel, ylabel=ylabel, title=title, xscale=xscale, yscale=yscale)
         _plain_numbers(ax, all(isinstance(place, (int, np.integer)) for place in x))
-        # Explain the marks.
         if names:
             ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         caption = "points: measured" + (", with 95% intervals" if not all(sure) else "")
@@ -378,16 +363,13 @@ def _match(series: Mapping[str, Any], lines: Mapping[str, Any], x: Any, along: A
     for field, rows, places in (("measured", series, x), ("predicted", lines, along)):
         for name, row in rows.items():
             remedy = f"give one for each of the x{f' of {name}' if name else ''}"
-            checks.require(_listed(row) and _listed(places), field, row, "a sequence, as its x are", remedy)
+            fits = all(hasattr(each, "__len__") and not isinstance(each, (str, Mapping)) for each in (row, places))
+            checks.require(fits, field, row, "a sequence, as its x are", remedy)
             checks.require(len(row) == len(places), field, len(row), f"{len(places)} numbers", remedy)
             estimates = field == "measured"
             strange = [y for y in row if not (_number(y) or (estimates and isinstance(y, Estimate)))]
             what = "numbers or Estimates" if estimates else "numbers"
             checks.require(not strange, field, strange[:1], f"{what}, which points draws", remedy)
-
-
-def _listed(values: Any) -> bool:
-    return hasattr(values, "__len__") and not isinstance(values, (str, Mapping))
 
 
 def _number(value: Any) -> bool:

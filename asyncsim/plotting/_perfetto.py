@@ -75,9 +75,8 @@ def _batches(timeline: Timeline) -> list[dict[str, Any]]:
     batches, groups, uses, events = timeline.batches, timeline.groups, timeline.uses, []
     stale = batches["version"][uses["batch"]] - groups["v_start"][uses["group"]]
     mean = np.bincount(uses["batch"], weights=stale) / np.bincount(uses["batch"])
-    for b, version, start, stop in zip(
-        *(batches[name].tolist() for name in ("batch", "version", "t_start", "t_end")), strict=True
-    ):
+    columns = (batches[name].tolist() for name in ("batch", "version", "t_start", "t_end"))
+    for b, version, start, stop in zip(*columns, strict=True):
         if np.isfinite(stop):
             args = {"batch": b, "version": version, "mean staleness": float(mean[b])}
             events.append(_slice(_TRAINER, _BATCHES, start, stop, f"batch {b}, version {version}", args))

@@ -18,7 +18,6 @@ from asyncsim.base import checks, files, notation
 
 COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
-
 INK = "#20262e"
 WIDTH = 5.5
 """Width in inches at which a figure of a page is printed; its letters have their true size there."""
@@ -173,9 +172,8 @@ def key(figure: Figure) -> None:
         said["predicted" if word.startswith("_") else word] = Line2D([], [], **PREDICTED)
     bars = [each for ax in figure.axes for each in ax.containers if isinstance(each, ErrorbarContainer)]
     if bars:
-        said["95 % interval, where wider than its mark"] = Line2D(
-            [], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none"
-        )
+        bar = Line2D([], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none")
+        said["95 % interval, where wider than its mark"] = bar
     if said:
         look = {"handlelength": 2.2, "fontsize": 7.0, "frameon": False, "labelcolor": COLORS["muted"]}
         figure.legend(said.values(), said.keys(), loc="outside lower right", ncols=len(said), **look)

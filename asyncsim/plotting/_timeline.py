@@ -37,10 +37,8 @@ def draw_timeline(timeline: Timeline) -> Figure:
         if page.begin <= installed <= page.end:
             for ax in (upper, lower):
                 ax.axvline(installed, color=_style.INK, linewidth=0.5, alpha=0.4, zorder=0)
-    handles = [
-        Patch(facecolor=page.color(k), edgecolor=_style.INK, label=page.words(k) + " versions old" * (k == 0))
-        for k in range(len(page.levels) - 1)
-    ]
+    words = [page.words(k) + " versions old" * (k == 0) for k in range(len(page.levels) - 1)]
+    handles = [Patch(facecolor=page.color(k), edgecolor=_style.INK, label=text) for k, text in enumerate(words)]
     used = {page.look(n)[0] for n in page.samples.tolist()}
     handles += [Patch(label=name, **look) for name, look in LOOKS.items() if name in used]
     upper.legend(handles=handles, ncols=len(handles), loc="upper center", bbox_to_anchor=(0.5, 0.0), handlelength=1.3)
@@ -159,7 +157,7 @@ class Page:
         return text + (f", after throwing away {lost:.0%} of groups" if lost > 0.0 else "")
 
 
-def generation(ax: Axes, page: Page) -> Axes:
+def generation(ax: Axes, page: Page) -> None:
     """A box for every sample; those of one group stand side by side in its slot."""
     rows = page.size * len(page.slots)
     row = np.searchsorted(page.slots, page.timeline.samples["place"]) * page.size
@@ -174,10 +172,9 @@ def generation(ax: Axes, page: Page) -> Axes:
     ax.set(ylim=(rows - 0.4, -0.6), ylabel="generator slot", yticks=places)
     ax.set_yticklabels([str(slot) for slot in page.slots[::every]])
     ax.tick_params(labelbottom=False)
-    return ax
 
 
-def training(ax: Axes, page: Page) -> Axes:
+def training(ax: Axes, page: Page) -> None:
     """Every batch as a column of its groups' ages, the oldest on top, with the age written where there is room."""
     batches = page.timeline.batches
     thin = 0.004 * (page.end - page.begin)
@@ -201,4 +198,3 @@ def training(ax: Axes, page: Page) -> Axes:
     parts += [f"{len(page.slots)} of {slots} slots"] * (slots > len(page.slots))
     shown = "; shown: " + ", ".join(parts) if parts else ""
     ax.set_xlabel("simulated time (s); vertical lines: new weights" + shown)
-    return ax

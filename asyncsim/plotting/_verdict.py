@@ -28,7 +28,6 @@ def draw_verdict(verdict: Verdict) -> Figure:
     judged = [row for row in verdict.points if row.verdict != "outside"]
     key, left_out = varied(judged), ""
     quantities = list(dict.fromkeys(row.quantity for row in judged))
-    # Draw curves or deviations.
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
         lines = math.ceil(len(quantities) / columns)
@@ -45,7 +44,6 @@ def draw_verdict(verdict: Verdict) -> Figure:
         deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
         if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
-    # Title it with the verdict.
     statement = notation.unmarked(verdict.statement).replace("$", r"\$")
     lines_of_it = textwrap.wrap(statement, int(15.5 * figure.get_figwidth()))
     title = "\n".join([*lines_of_it, f"{verdict.id}: {verdict.verdict}{left_out}"])
@@ -64,11 +62,10 @@ def varied(rows: Sequence[Comparison]) -> str | None:
     return changing[0] if numeric and len(set(values)) >= 3 else None
 
 
-def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
+def against(ax: Axes, rows: Sequence[Comparison], key: str) -> None:
     """One quantity against the parameter: measured with intervals, predicted dashed, violated points in their color."""
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
-    # Draw predictions, then measurements by verdict.
     ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
     for verdict in ("held", "holds, not tight", "violated", "inconclusive"):
         color = label = "measured" if verdict == "held" else verdict
@@ -80,7 +77,6 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     for row in rows:
         if not math.isfinite(row.measured):
             ax.axvline(row.point[key], color=_style.COLORS["violated"], linewidth=0.8, label="diverged")
-    # Scale and label the axes.
     if min(x) > 0 and max(x) > 30 * min(x):
         ax.set_xscale("log")
     elif all(isinstance(value, int) for value in x):
@@ -88,15 +84,13 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> Axes:
     ax.set(xlabel=_style.label(key), ylabel=rows[0].quantity.replace("_", " "))
     handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
     ax.legend(handles.values(), handles.keys())
-    return ax
 
 
-def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> Axes:
+def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> None:
     """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect.
 
     Predicted and measured numbers stand at the right of their row.
     """
-    # Mark rows without an effect.
     places = [scaled(row, kind) for row in rows]
     bare = [math.isfinite(row.measured) and not effect_of(row, kind) for row in rows]
     names = [name + " †" * mark for name, mark in zip(names, bare, strict=True)]
@@ -104,12 +98,10 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
         _style.note(ax, "† no effect is defined here: in units of half the interval")
     if not rows:
         ax.text(0.0, 0.5, "every point is outside the domain", ha="center", transform=ax.get_xaxis_transform())
-    # Choose the range.
     finite = [abs(edge) for middle, reach in places for edge in (middle - reach, middle + reach) if math.isfinite(edge)]
     edge = min(WIDEST, 1.15 * max([1.1, *finite]))
     ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], linewidth=0, zorder=0)
     ax.axvline(0.0, **_style.PREDICTED)
-    # Draw each row, or an arrow.
     for place, (row, (middle, reach)) in enumerate(zip(rows, places, strict=True)):
         color = _style.COLORS["measured" if row.verdict == "held" else row.verdict]
         if not abs(middle) <= edge:
@@ -121,13 +113,11 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
             ax.annotate(text, tip, (-7 * side, 0), textcoords="offset points", annotation_clip=False, **look)
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
-    # Label rows and axis.
     ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
     ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
     ax.tick_params(axis="y", length=0)
     if rows:
         beside(ax, rows)
-    return ax
 
 
 def beside(ax: Axes, rows: Sequence[Comparison]) -> None:

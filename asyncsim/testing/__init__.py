@@ -15,10 +15,8 @@ import importlib
 from typing import Any
 
 _MODULES = {
-    **dict.fromkeys(("Admission", "controllers"), "admission"),
-    **dict.fromkeys(("LogRows", "logs"), "logged"),
+    **dict.fromkeys(("Admission", "LogRows", "controllers", "logs", "schedules", "sources"), "events"),
     **dict.fromkeys(("Batch", "DrawnLoss", "batches", "losses"), "tensors"),
-    **dict.fromkeys(("schedules", "sources"), "versions"),
 }
 """Where each name is defined. Nothing is imported before it is used: the plugin beside loads in every pytest run."""
 

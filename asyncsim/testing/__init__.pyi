@@ -1,15 +1,15 @@
 """For a trainer's own tests: its loss and its staleness manager held to asyncsim, and strategies that draw input."""
 
-from asyncsim.testing.admission import Admission as Admission
-from asyncsim.testing.admission import controllers as controllers
-from asyncsim.testing.logged import LogRows as LogRows
-from asyncsim.testing.logged import logs as logs
+from asyncsim.testing.events import Admission as Admission
+from asyncsim.testing.events import LogRows as LogRows
+from asyncsim.testing.events import controllers as controllers
+from asyncsim.testing.events import logs as logs
+from asyncsim.testing.events import schedules as schedules
+from asyncsim.testing.events import sources as sources
 from asyncsim.testing.tensors import Batch as Batch
 from asyncsim.testing.tensors import DrawnLoss as DrawnLoss
 from asyncsim.testing.tensors import batches as batches
 from asyncsim.testing.tensors import losses as losses
-from asyncsim.testing.versions import schedules as schedules
-from asyncsim.testing.versions import sources as sources
 
 __all__ = [
     "Admission",

@@ -136,24 +136,17 @@ def _batches(
     advantages = np.repeat(advantages[..., None], shape[-1], -1)
     if per == "token":
         advantages = advantages + _laid_out(draw(_REWARDS), shape)
-    mask = draw(_masks(shape, lengths, empty))
-    columns = (*(-level - below[name] for name in ("current", "behavior", "proximal")), advantages, mask, rewards)
-    return Batch(*(torch.from_numpy(np.ascontiguousarray(column)) for column in columns))
-
-
-@st.composite
-def _masks(draw: Any, shape: tuple[int, ...], lengths: st.SearchStrategy[Pool], empty: bool) -> np.ndarray:
-    """Every token, samples of any length, or any tokens; without `empty` each replicate has one at least."""
+    # Every token, samples of any length, or any tokens.
     kind, mask = draw(st.sampled_from(("full", "lengths", "holes"))), np.ones(shape)
     if kind == "lengths":
-        present = np.arange(shape[-1]) < _laid_out(draw(lengths), shape[:-1])[..., None]
-        mask = present.astype(np.float64)
+        mask = (np.arange(shape[-1]) < _laid_out(draw(lengths), shape[:-1])[..., None]).astype(np.float64)
     if kind == "holes":
         mask = _laid_out(draw(_HOLES), shape)
     rows = mask.reshape(shape[0] if len(shape) == 4 else 1, -1)
     if not empty:
         rows[rows.sum(-1) == 0, 0] = 1.0
-    return mask
+    columns = (*(-level - below[name] for name in ("current", "behavior", "proximal")), advantages, mask, rewards)
+    return Batch(*(torch.from_numpy(np.ascontiguousarray(column)) for column in columns))
 
 
 @dataclass(frozen=True)
@@ -168,15 +161,8 @@ class DrawnLoss:
         self, log_prob: Tensor, behavior_log_prob: Tensor, proximal_log_prob: Tensor, advantages: Tensor, mask: Tensor
     ) -> Tensor:
         """-sum a m c over `[N, T]` or more axes; its gradient descends along the method (`Method.loss`)."""
-        return self.method.loss(
-            log_prob,
-            behavior_log_prob,
-            proximal_log_prob,
-            advantages=advantages,
-            rewards=advantages[..., 0],
-            mask=mask,
-            categorical=False,
-        )
+        given: dict[str, Any] = {"advantages": advantages, "rewards": advantages[..., 0], "mask": mask}
+        return self.method.loss(log_prob, behavior_log_prob, proximal_log_prob, **given, categorical=False)
 
 
 def losses(*names: str) -> st.SearchStrategy[DrawnLoss]:

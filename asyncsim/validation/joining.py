@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from asyncsim.base import checks
 from asyncsim.base.records import LOOSE, Claim, Comparison, Estimate, Point, Tightness, Unmeasured, Verdict
 from asyncsim.base.uncertainty import critical
-from asyncsim.validation.judging import judge
-from asyncsim.validation.rates import missed_rate, sides
+from asyncsim.validation.judging import judge, missed_rate, sides
 
 TIGHT = 0.97
 """A bound is tested only where the measurement reaches this share of it."""
@@ -51,13 +50,8 @@ def join(
     'held'
     """
     sizes = (len(points), len(measured), len(predicted))
-    checks.require(
-        min(sizes) == max(sizes) > 0,
-        "points, measured, predicted",
-        sizes,
-        "equally many, at least one",
-        "measure and predict at every point",
-    )
+    equal, remedy = min(sizes) == max(sizes) > 0, "measure and predict at every point"
+    checks.require(equal, "points, measured, predicted", sizes, "equally many, at least one", remedy)
     # Divide the error rate among comparisons.
     reasons = [claim.domain(point) for point in points]
     states = [
@@ -65,7 +59,6 @@ def join(
         for own, reason in zip(measured, reasons, strict=True)
     ]
     n = sum(len(numbers) for numbers, own in zip(predicted, states, strict=True) if not isinstance(own, Unmeasured))
-    # Judge every quantity at every point.
     rows: list[Comparison] = []
     tested: list[Tested] = []
     for point, estimates, numbers in zip(points, states, predicted, strict=True):
@@ -75,13 +68,8 @@ def join(
             rows.append(Comparison(dict(point), "", verdict=verdict, margin=margin, reason=reason))
             continue
         missing = sorted(set(numbers) - set(estimates)) if numbers else ["any"]
-        checks.require(
-            not missing,
-            "measured quantities",
-            sorted(estimates),
-            f"such as to include {', '.join(missing)}",
-            "let the trial measure what the claim predicts",
-        )
+        bound, remedy = f"such as to include {', '.join(missing)}", "let the trial measure what the claim predicts"
+        checks.require(not missing, "measured quantities", sorted(estimates), bound, remedy)
         # What an effect refers to: each number itself, or the norm of all that share the text before "[".
         scales = {name: abs(number) for name, number in numbers.items()}
         if claim.relative_to != "value":
@@ -95,7 +83,6 @@ def join(
             rows.append(row)
             if claim.kind == "bound":
                 tested.append(Tested(claim, point, row, estimates[name], false_fail / n))
-    # Take the worst verdict.
     verdict = min((row.verdict for row in rows), key=PRECEDENCE.index)
     decisive = min((row for row in rows if row.verdict == verdict), key=lambda row: row.margin)
     reason = decisive.reason
@@ -110,30 +97,20 @@ def join(
             loose = [str(term) for term in terms if not term.tight]
             verdict, reason = "held", f"every term reaches {TIGHT:g} of the bound where a lower one would be seen"
             if not terms or loose:
-                verdict = "inconclusive" if any(undecided.values()) else LOOSE
+                verdict = "inconclusive" if undecided else LOOSE
                 reason = "; ".join(loose) or "no quantity that a lower bound would change"
             loosest = max(terms, key=lambda term: (not term.tight, term.seen), default=None)
             if loosest is not None:
-                decisive = next(
-                    each.row
-                    for each in tested
-                    if each.row.quantity == loosest.quantity and dict(each.point) == loosest.point
-                )
+                decisive = next(row for row in rows if (row.quantity, row.point) == (loosest.quantity, loosest.point))
+    about = {name: getattr(claim, name) for name in ("id", "statement", "kind", "status")}
+    about |= {name: getattr(decisive, name) for name in ("predicted", "measured", "low", "high", "quantity")}
     return Verdict(
-        id=claim.id,
-        statement=claim.statement,
-        kind=claim.kind,
-        status=claim.status,
+        **about,
         verdict=verdict,
-        predicted=decisive.predicted,
-        measured=decisive.measured,
-        low=decisive.low,
-        high=decisive.high,
         # Rounding must not lift the sum above the level that was divided among the rows.
         false_fail=min(math.fsum(row.false_fail for row in judged), false_fail) if judged else math.nan,
         false_pass=attained,
         seconds=seconds,
-        quantity=decisive.quantity,
         points=tuple(rows),
         reason=reason,
         terms=tuple(terms),
@@ -205,17 +182,15 @@ class Tested:
         return self.estimate.error > 0.0 and drop > 0.0 and self.row.high > enough
 
 
-def tightness(
-    claim: Claim, tested: Sequence[Tested], effect: float, false_pass: float
-) -> tuple[list[Tightness], Mapping[int, bool]]:
-    """For every quantity and term that occurs, the comparison that tests it best; and whether it is still undecided.
+def tightness(claim: Claim, tested: Sequence[Tested], effect: float, false_pass: float) -> tuple[list[Tightness], bool]:
+    """For every quantity and term that occurs, the comparison that tests it best; and whether one is still undecided.
 
     A term is tight iff two conditions hold at some point. There measured/bound >= 0.97, and a term lower by `effect`
-    would be missed with probability at most `false_pass`. The mapping says, by the index in the list, whether more
-    samples could still show that a loose term is tight.
+    would be missed with probability at most `false_pass`. A loose term is undecided where more samples could still show
+    that it is tight.
     """
     parts: list[Tightness] = []
-    undecided: dict[int, bool] = {}
+    undecided = False
     for quantity in dict.fromkeys(each.row.quantity for each in tested):
         for term in claim.terms or (quantity,):
             candidates = [each for each in tested if each.row.quantity == quantity and each.drop(term, effect) > 0.0]
@@ -225,10 +200,7 @@ def tightness(
             seen = [each.seen(term, false_pass) for each in candidates]
             best = min(range(len(candidates)), key=lambda k: (rates[k], seen[k], -candidates[k].ratio))
             tight = rates[best] <= false_pass
-            undecided[len(parts)] = not tight and any(each.undecided(term, effect) for each in candidates)
-            parts.append(
-                Tightness(
-                    quantity, term, tight, candidates[best].ratio, seen[best], rates[best], dict(candidates[best].point)
-                )
-            )
+            undecided = undecided or (not tight and any(each.undecided(term, effect) for each in candidates))
+            chosen = candidates[best]
+            parts.append(Tightness(quantity, term, tight, chosen.ratio, seen[best], rates[best], dict(chosen.point)))
     return parts, undecided

@@ -1,13 +1,120 @@
-"""One measured number beside its prediction."""
+"""One measured number beside its prediction, and how often such a comparison errs.
+
+Many claims at once: Holm's correction over a page, and bets against a claim that may be judged after every run.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from scipy import special
 
 from asyncsim.base import checks
 from asyncsim.base.records import KINDS, LOOSE, Comparison, Estimate
 from asyncsim.base.uncertainty import critical
-from asyncsim.validation.rates import missed_rate, p_value, sides
+
+ONE_SIDED = ("bound", "ordering")
+"""Kinds whose prediction is an upper bound: only measurements above it contradict the claim."""
+
+
+def sides(kind: str) -> int:
+    """1 for kinds that only an excess contradicts, else 2.
+
+    >>> sides("bound"), sides("identity")
+    (1, 2)
+    """
+    return 1 if kind in ONE_SIDED else 2
+
+
+def p_value(excess: float, error: float, freedom: float, sides: int) -> float:
+    """Probability that a true claim shows a deviation at least this large: `sides` P(T > excess/error), at most 1.
+
+    T has the t distribution of `freedom`. The systematic allowance is taken off first. So it is too large rather than
+    too small where that allowance is not used up.
+
+    Arguments: `excess`, |measured - predicted| less the tolerance (for one side without the bars), and `error`, in the
+    units of the estimate; `freedom`; `sides`, 1 or 2. Returns a probability. Without an error it is 1 up to an excess
+    of 0, and 0 above. Assumes a normal estimate with an independent error.
+
+    >>> round(p_value(1.96, 1.0, float("inf"), 2), 3), p_value(1e-9, 0.0, float("inf"), 2)
+    (0.05, 0.0)
+    """
+    if error == 0.0:
+        return 1.0 if excess <= 0.0 else 0.0
+    if not math.isfinite(error):
+        return 1.0
+    score = -excess / error
+    return min(1.0, sides * float(special.ndtr(score) if math.isinf(freedom) else special.stdtr(freedom, score)))
+
+
+def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:
+    """Probability that a true deviation D passes unnoticed: P(T' <= c), T' noncentral t of shift (D - 2 tol)/error.
+
+    The tolerance counts twice: it widens acceptance, and the systematic error that it allows can mask an equal
+    deviation. The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
+
+    Arguments: `deviation` D, `error`, `tolerance` in the units of the estimate; `crit` c in standard errors; `freedom`.
+    Returns a probability; 1 where it cannot be computed, so that nothing is claimed. Assumes a normal estimate.
+
+    >>> round(missed_rate(3.6, 1.0, 0.0, 1.96, float("inf")), 3)
+    0.051
+    """
+    if error == 0.0:
+        # Without a deviation nothing is missed; below zero the lowered bound still exceeds the measurement.
+        return 0.0 if deviation > 2.0 * tolerance or (tolerance == 0.0 and deviation == 0.0) else 1.0
+    shift = (deviation - 2.0 * tolerance) / error
+    if shift == math.inf:
+        return 0.0
+    if not math.isfinite(error):
+        return 1.0
+    rate = float(special.ndtr(crit - shift) if math.isinf(freedom) else special.nctdtr(freedom, shift, crit))
+    if math.isfinite(rate):
+        return rate
+    # The series of the noncentral t fails for large shifts; its normal approximation is accurate there.
+    return float(special.ndtr((crit * (1.0 - 0.25 / freedom) - shift) / math.sqrt(1.0 + crit**2 / (2.0 * freedom))))
+
+
+def sample_size(
+    spread: float,
+    effect: float,
+    scale: float,
+    false_fail: float,
+    false_pass: float,
+    comparisons: int = 1,
+    kind: str = "expectation",
+) -> int:
+    """Independent units that a mean needs so that a deviation of effect * scale is found and a true claim is held.
+
+    The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`.
+    The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, which exceeds
+    its expectation half of the time. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2,
+    a = false_fail/comparisons.
+
+    Arguments: `spread`, standard deviation of one unit, and `scale`, both in the units of the estimate; `effect`, a
+    fraction. `false_fail` of all `comparisons` together; `false_pass` of each; `kind` of the claim.
+    Returns n >= 2. Raises `InputError` for a spread below 0 or an effect, scale or rate of 0.
+
+    >>> sample_size(1.0, 0.05, 1.0, 1e-3, 0.05)
+    10243
+    """
+    checks.real("spread", spread, "measure it in a pilot run", 0.0)
+    remedy = "state the smallest deviation worth seeing"
+    deviation = checks.real("effect", effect, remedy, 0.0, open_low=True)
+    deviation *= checks.real("scale", scale, remedy, 0.0, open_low=True)
+    alpha = _rate("false_fail", false_fail) / checks.integer("comparisons", comparisons, 1, "judge at least one number")
+    _rate("false_pass", false_pass)
+    units = 2
+    while True:
+        freedom = units - 1.0
+        error = spread / math.sqrt(units) * (1.0 + 2.5 / math.sqrt(2.0 * freedom))
+        if missed_rate(deviation, error, 0.0, critical(alpha, freedom, sides(kind)), freedom) <= false_pass:
+            return units
+        units = math.ceil(units * 1.02)
+
+
+def _rate(field: str, value: float) -> float:
+    checks.require(0.0 < value < 1.0, field, value, "in (0, 1)", "state the error rate you accept")
+    return float(value)
 
 
 def judge(
@@ -61,7 +168,6 @@ def judge(
         value, reach = float(estimate.value), estimate.tolerance + crit * estimate.error
         ends: dict[str, Any] = {"measured": value, "low": value - reach, "high": value + reach}
         return Comparison(dict(point or {}), quantity, **ends, samples=estimate.samples, reason=f"no formula: {reason}")
-    # Check the prediction and the rates.
     predicted = checks.real("prediction", predicted, "check the point against the claim's domain")
     scale = abs(predicted) if scale is None else scale
     bound, remedy = ">= 2 where the schedule is random", "raise realizations=, since replicates on one shared schedule"
@@ -69,13 +175,12 @@ def judge(
     checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
     checks.real("scale", scale, "give the size that the effect refers to", 0.0)
     checks.real("effect", effect, "state the smallest deviation worth seeing", 0.0, open_low=True)
-    for name, rate in (("false_fail", false_fail), ("false_pass", false_pass)):
-        checks.require(0.0 < rate < 1.0, name, rate, "in (0, 1)", "state the error rate you accept")
+    _rate("false_fail", false_fail)
+    _rate("false_pass", false_pass)
     checks.integer("comparisons", comparisons, 1, "count the comparisons of the claim")
     if math.isfinite(estimate.value):
         checks.real("estimate.error", estimate.error, "estimate it between independent units", 0.0, finite=False)
         checks.real("estimate.tolerance", estimate.tolerance, "give the systematic allowance", 0.0)
-    # Describe the comparison.
     value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
     row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}
     row["samples"] = estimate.samples
@@ -83,11 +188,9 @@ def judge(
     if not math.isfinite(value):
         certain: dict[str, Any] = {"false_fail": 0.0, "false_pass": 0.0, "margin": -math.inf, "p": 0.0}
         return Comparison(measured=value, verdict="violated", reason="diverged", **certain, **row)
-    # Split the level among comparisons.
     alpha = false_fail / comparisons
     crit = critical(alpha, freedom, sides(kind))
     reach = tolerance + (crit * error if error else 0.0)
-    # Compute the rate of missed deviations.
     deviation = value - predicted if sides(kind) == 1 else abs(value - predicted)
     smallest = effect * scale
     # A bound lowered by as much as it exceeds the measurement is not contradicted.
@@ -95,7 +198,6 @@ def judge(
     missed = missed_rate(shift, error, tolerance, crit, freedom)
     plain_inequality = kind == "bound" and deviation <= tolerance
     reason = f"measured/bound = {value / predicted:.4g}" if kind == "bound" and predicted else ""
-    # Choose the verdict.
     if deviation > reach:
         verdict = "violated"
     elif missed <= false_pass:
@@ -122,3 +224,63 @@ def judge(
         reason=reason,
         **row,
     )
+
+
+SURE = 1e-12
+"""Least p-value that a bet believes: nobody has checked tails beyond it."""
+
+
+def holm(values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's adjusted p-values: p_(k) becomes the largest (m - j + 1) p_(j) over j <= k, at most 1.
+
+    Whoever rejects those up to a level rejects any true claim with at most that probability, whatever depends on what.
+
+    Arguments: `values`, p-values by name; those that are not a number were not judged and stay so. m counts the others.
+    Returns adjusted p-values by name. Source: Holm 1979.
+
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    order = sorted((name for name in values if not math.isnan(values[name])), key=values.__getitem__)
+    adjusted, largest = dict(values), 0.0
+    for k, name in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - k) * values[name]))
+        adjusted[name] = largest
+    return adjusted
+
+
+def e_value(p: float) -> float:
+    """What a unit of money becomes in a fair bet against a claim: e = (1 - p + p log p) / (p log(p)^2).
+
+    It is the mean of k p^(k-1) over k in (0, 1), so its mean is 1 where p is uniform, and at most 1 where p is too
+    large. A p-value below 1e-12 counts as 1e-12.
+
+    Arguments: `p` in [0, 1]. Returns a pure number from 1/2 at p = 1 to 1.3e9. Raises `InputError` for another p.
+    Source: Vovk and Wang 2021, section 2 (1912.06116).
+
+    >>> e_value(1.0), round(e_value(0.05), 2), round(e_value(1e-3), 1)
+    (0.5, 1.78, 20.8)
+    """
+    t = -math.log(max(SURE, checks.real("p", p, "give a p-value", 0.0, 1.0)))
+    # The difference cancels where p is close to 1.
+    return 0.5 + t / 6.0 if t < 1e-6 else (math.expm1(t) - t) / (t * t)
+
+
+def wealth(values: Iterable[float]) -> list[float]:
+    """Money after each bet of a series, from 1: run t opens a bet with 1/(t (t+1)), which then stays in play.
+
+        A_t = (A_{t-1} + 1/(t (t+1))) e_t,    E_t = A_t + 1/(t+1),
+    the second term what was not yet staked. A true claim lets E grow in the mean never, so E ever reaches x with a
+    probability of at most 1/x (Ville). Many runs of a true claim cost a later deviation a factor of t^2, not 2^t.
+
+    Arguments: `values`, p-values of runs in order, each too large or uniform given those before. Returns E_1, E_2, ...,
+    at most 1e300. Raises `InputError` as `e_value`. Assumes that each run has draws of its own.
+
+    >>> [round(e, 3) for e in wealth([1.0, 1.0, 1e-6])]
+    [0.75, 0.542, 1528.331]
+    """
+    staked, money = 0.0, []
+    for t, p in enumerate(values, 1):
+        staked = min(1e300, (staked + 1.0 / (t * (t + 1))) * e_value(p))
+        money.append(staked + 1.0 / (t + 1))
+    return money

@@ -10,7 +10,7 @@ import pytest
 from asyncsim import conformance
 from asyncsim.base.checks import InputError
 from asyncsim.conformance import ConformanceError, check_admission
-from asyncsim.conformance._admission import BASES, MISTAKES, Law, Rules, Run, Shadow, laws, replayed
+from asyncsim.conformance._admission import BASES, MISTAKES, Law, Rules, Run, Tickets, laws, replayed
 from tests.conformance import planted
 from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 
@@ -219,44 +219,11 @@ RULES = Rules(2, 2, 8, 5, None, True)
 SEEN = [(name, law) for name, law in laws(RULES) if law.concurrent]
 
 
-class Told:
-    """A law of tickets as a controller; it counts the accepted groups itself."""
-
-    def __init__(self, law, rules):
-        self.shadow = Shadow(law, rules)
-        self.ready = 0
+class Told(Tickets):
+    """A law of tickets as a controller."""
 
     def capacity(self):
-        return max(self.shadow.capacity(), 0)
-
-    def tell(self, event, n, version=0):
-        self.ready += {"accept": n, "drop": -n, "consume": -n}.get(event, 0)
-        self.shadow.happen(event, n, version, self.ready)
-
-    def submitted(self, n):
-        self.tell("submit", n)
-
-    def accepted(self, n):
-        self.tell("accept", n)
-
-    def rejected(self, n):
-        self.tell("reject", n)
-
-    def failed(self, n):
-        self.tell("fail", n)
-
-    def dropped(self, n):
-        self.tell("drop", n)
-
-    def consumed(self, n):
-        self.tell("consume", n)
-
-    def published(self, version):
-        self.tell("publish", 1)
-
-    def recovered(self, version, kept):
-        self.ready = kept
-        self.tell("crash", 1, version)
+        return max(super().capacity(), 0)
 
 
 @pytest.mark.parametrize("number", range(len(SEEN)))

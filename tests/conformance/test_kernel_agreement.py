@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from asyncsim.base.laws import lognormal
 from asyncsim.systems._system import StalledError, System
-from asyncsim.testing.versions import EIGHTHS, SMOOTH
+from asyncsim.testing.events import EIGHTHS, SMOOTH
 from tests.conformance import planted
 from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish, VersionCounter
 from tests.systems.settings import some

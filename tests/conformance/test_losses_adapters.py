@@ -5,13 +5,10 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-from asyncsim.conformance import adapters, check_loss
+from asyncsim.conformance import adapters
 from tests.conformance import trainers
+from tests.conformance.trainers import checked
 from tests.refusals import refused
-
-
-def checked(loss, like=None, **settings):
-    return check_loss(loss, like, **{"bias": False, **settings})
 
 
 def verl_style(old_log_prob, log_prob, advantages, response_mask, cliprange=0.2, rollout_is_weights=None):

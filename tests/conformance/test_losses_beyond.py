@@ -6,17 +6,14 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import _loss_findings, adapters, check_loss
+from asyncsim.conformance import _loss_findings, adapters
 from asyncsim.conformance._loss_probes import INSIDE, LARGEST, LONG, LONGEST, beyond
 from tests.conformance import field, planted_losses, trainers
 from tests.conformance.planted_losses import clipped
 from tests.conformance.test_losses import WRONG
+from tests.conformance.trainers import checked
 
 RIGHT = "ppo_clip(high=0.28, dual=3.0)"
-
-
-def checked(loss, like=None, **settings):
-    return check_loss(loss, like, **{"bias": False, **settings})
 
 
 PLANTED = {

@@ -4,18 +4,15 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import adapters, check_loss
+from asyncsim.conformance import adapters
 from asyncsim.conformance._loss_methods import families
 from asyncsim.methods import _adaptive
 from tests.conformance import field, trainers
 from tests.conformance.field import closed_cispo, three_policies
 from tests.conformance.planted_losses import clipped
+from tests.conformance.trainers import checked
 
 INVISIBLE = "staleness is invisible"
-
-
-def checked(loss, like=None, **settings):
-    return check_loss(loss, like, **{"bias": False, **settings})
 
 
 OF_TOKENS = "factors=(token_mask(low=0.5, high=5.0, ratio='{}'),)"

@@ -9,16 +9,12 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import _loss_findings, check_loss
+from asyncsim.conformance import _loss_findings
 from asyncsim.conformance._loss_parts import RULES, Divisor
 from asyncsim.conformance._loss_probes import EMPTIED, emptied, ordinary
 from asyncsim.conformance._loss_readings import BATCHES, NAMED, ROWS
 from tests.conformance import trainers
-from tests.conformance.trainers import log_ratio, mean_of, surrogate
-
-
-def checked(loss, like=None, **settings):
-    return check_loss(loss, like, **{"bias": False, **settings})
+from tests.conformance.trainers import checked, log_ratio, mean_of, surrogate
 
 
 def values_of(log_prob, behavior, advantages, mask, low=0.2, high=0.2):

@@ -10,15 +10,13 @@ from asyncsim.conformance import check_admission, check_metric
 from asyncsim.conformance._loss_probes import ordinary
 from asyncsim.conformance._loss_subject import Subject
 from tests.conformance import trainers
+from tests.conformance.planted_losses import row_mean
 from tests.conformance.test_losses import checked
+from tests.conformance.test_metrics import absolute, two_levels
 from tests.conformance.trainers import log_ratio, mean_of, surrogate
 from tests.diagnosing import simulated
 
 # Losses: (log_prob, behavior, proximal, advantages, mask), all [B, T].
-
-
-def row_mean(gap, mask):
-    return (gap * mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
 
 
 def centered(log_prob, behavior, proximal, advantages, mask):
@@ -253,15 +251,6 @@ def squares_by_three_ifs(log_prob, old_log_prob, mask):
 
 def truncated(log_prob, old_log_prob, mask):
     return mean(np.minimum(np.exp(log_prob - old_log_prob), 2.0), mask)
-
-
-def two_levels(log_prob, old_log_prob, mask):
-    gap = (log_prob - old_log_prob) * mask
-    return mean(np.exp(gap.sum(1, keepdims=True)) - 1 - gap, mask)
-
-
-def absolute(log_prob, old_log_prob, mask):
-    return mean(np.exp(np.abs(log_prob - old_log_prob)), mask)
 
 
 def size(log_prob, old_log_prob, mask):

@@ -8,6 +8,12 @@ from functools import cache
 
 import torch
 
+from asyncsim.conformance import check_loss
+
+
+def checked(loss, like=None, **settings):
+    return check_loss(loss, like, **{"bias": False, **settings})
+
 
 def mean_of(values, mask, how):
     """Tokens to a scalar, by the names of asyncsim's aggregators."""

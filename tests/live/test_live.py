@@ -393,23 +393,18 @@ def test_a_board_is_read_whole():
 
     import torch
 
-    from asyncsim.live.board import TURN, Board
-
     weights = {"a": torch.arange(3.0, dtype=torch.float64), "b": torch.ones(2, 2)}
-    board = Board.of(lambda size: multiprocessing.RawArray("b", size), weights)
+    board = actor.Board.of(lambda size: multiprocessing.RawArray("b", size), weights)
     board.write(7, weights)
     version, copy = board.read()
     assert version == 7 and all((copy[name] == weights[name]).all() for name in weights)
-    board._parts()[1][0] ^= 1
-    # Planted: one bit of another version.
-    with pytest.raises(EOFError), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("asyncsim.live.board.PATIENCE", 0.05)
-        board.read()
-    board._parts()[1][0] ^= 1
-    board._parts()[0][TURN] += 1
-    with pytest.raises(EOFError), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("asyncsim.live.board.PATIENCE", 0.05)
-        board.read()
+    # Planted: one bit of another version, and a write that goes on.
+    for part, word in ((1, 0), (0, actor.TURN)):
+        board._parts()[part][word] ^= 1
+        with pytest.raises(EOFError), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(actor, "PATIENCE", 0.05)
+            board.read()
+        board._parts()[part][word] ^= 1
 
 
 def test_modes_that_move_are_those_of_the_model():

@@ -12,7 +12,7 @@ from asyncsim.base.laws import empirical
 from asyncsim.systems import _build
 from asyncsim.systems._settings import RELEASES
 from asyncsim.systems._system import System
-from asyncsim.testing.versions import MODES, SMOOTH, plain_systems
+from asyncsim.testing.events import MODES, SMOOTH, plain_systems
 
 ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
 

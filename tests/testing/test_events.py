@@ -14,9 +14,7 @@ from asyncsim.conformance import ConformanceError, check_admission
 from asyncsim.conformance._admission import Run
 from asyncsim.schedules import replay
 from asyncsim.testing import controllers, logs, schedules, sources
-from asyncsim.testing.admission import RETURNS
-from asyncsim.testing.logged import CONTRADICTIONS
-from asyncsim.testing.versions import KINDS
+from asyncsim.testing.events import CONTRADICTIONS, KINDS, RETURNS
 from tests.conformance import planted
 from tests.conformance.controllers import ResetAtPublish, TicketsAtDequeue, TicketsAtPublish
 from tests.testing.test_tensors import examples

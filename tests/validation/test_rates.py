@@ -15,7 +15,7 @@ from asyncsim.base import uncertainty
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import Estimate
 from asyncsim.validation import judge, missed_rate, sample_size
-from asyncsim.validation.rates import sides
+from asyncsim.validation.judging import sides
 from tests.statistics import assert_rate, binomial_band
 
 REPEATS = 4000

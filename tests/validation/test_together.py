@@ -16,8 +16,7 @@ from asyncsim import validation
 from asyncsim.base.checks import InputError
 from asyncsim.base.records import KINDS, Estimate
 from asyncsim.base.uncertainty import critical
-from asyncsim.validation import together
-from asyncsim.validation.rates import p_value, sides
+from asyncsim.validation.judging import SURE, p_value, sides
 
 PVALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
 DEVIATION = st.floats(-9.0, 9.0)
@@ -100,21 +99,21 @@ def test_an_e_value_has_mean_one_under_a_uniform_p_value():
     """By quadrature in t = -log p, with the mass below the least believed p-value added."""
 
     def mean(bet):
-        inner = integrate.quad(lambda t: bet(math.exp(-t)) * math.exp(-t), 0.0, -math.log(together.SURE), limit=200)[0]
-        return inner + together.SURE * bet(0.0)
+        inner = integrate.quad(lambda t: bet(math.exp(-t)) * math.exp(-t), 0.0, -math.log(SURE), limit=200)[0]
+        return inner + SURE * bet(0.0)
 
-    floor = -math.log(together.SURE)
+    floor = -math.log(SURE)
     assert mean(validation.e_value) <= 1.0
     # The floor gives away the tail of 1/t^2, which is 1/t, and gets 1/t^2 back at the least p-value.
     assert mean(validation.e_value) == pytest.approx(1.0 - 1.0 / floor + 1.0 / floor**2, abs=5e-3)
     # Planted defects: the likelihood without its normalization, and a power that is not one.
-    assert mean(lambda p: 1.0 / math.sqrt(max(p, together.SURE))) > 1.9
+    assert mean(lambda p: 1.0 / math.sqrt(max(p, SURE))) > 1.9
     assert mean(lambda p: 2.0 * validation.e_value(p)) > 1.5
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-300, 1e-12, 1e-6, 0.3, 1.0 - 1e-7, 1.0])
 def test_an_e_value_is_the_mean_of_its_powers(p):
-    low = max(p, together.SURE)
+    low = max(p, SURE)
     mean = integrate.quad(lambda k: k * low ** (k - 1), 0.0, 1.0, limit=200)[0]
     assert validation.e_value(p) == pytest.approx(mean, rel=1e-6)
 
