@@ -49,6 +49,11 @@ def text(field: str, value: Any) -> str:
     return str(value)
 
 
+def law_text(field: str, value: Any) -> Law:
+    """A law of finite mean and independent draws from its text alone."""
+    return law_of(field, text(field, value))
+
+
 def seconds(field: str, value: Any) -> float:
     """Mean seconds, >= 0: a number, or the mean of a law given as text.
 

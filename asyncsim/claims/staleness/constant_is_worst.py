@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, multiplied
 from asyncsim.claims.staleness._draws import RandomDelays
 
 
@@ -31,9 +31,9 @@ class ConstantIsWorst(RandomDelays, Claim):
 
     kind, status, source, through = "bound", "open", "numerical search; no proof in discrete time", "loop"
 
-    @property
-    def mean(self) -> float:
-        return float(self.law @ np.arange(len(self.law)))
+    def joint(self) -> None:
+        super().joint()
+        self.mean = float(self.law @ np.arange(len(self.law)))
 
     def bound(s, mean: float) -> dict[str, float]:
         return {"inverse_step": s.curvature / (2.0 * math.sin(math.pi / (2.0 * (2.0 * mean + 1.0))))}
@@ -49,11 +49,8 @@ class ConstantIsWorst(RandomDelays, Claim):
         phi = math.pi if s.mean == 0.0 else float(brentq(phase, 1e-9, math.pi, xtol=1e-16, rtol=1e-15))
         return {"inverse_step": s.curvature / float(abs(1.0 - np.exp(1j * phi)))}
 
-    wrong = {
-        "half the largest staleness in place of the mean": lambda s: s.bound((len(s.law) - 1) / 2.0),
-        "staleness rounded down": lambda s: s.bound(math.floor(0.9 * s.mean)),
-    }
-    terms = {"constant staleness": lambda s, factor: {"inverse_step": factor * s.bound(s.mean)["inverse_step"]}}
+    wrong = {"staleness rounded down": lambda s: s.bound(math.floor(0.9 * s.mean))}
+    terms = {"constant staleness": multiplied("inverse_step")}
 
     points = (_CONSTANT, _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
     more = (_point(0.0, 1.0), _point(0.875, *[0.0] * 7, 0.125), _point(0.0, 0.0, 0.5, 0.5))

@@ -23,8 +23,6 @@ from asyncsim.claims._points import BEHAVIOR
 _STALE = {"none": "none", "token": "token", "prefix": "prefix", "clipped": "token"}
 _CURRENT = {"sequence": "sequence", "per_decision": "sequence", "truncated": "sequence"}
 """Estimators whose stale, or whose current Jacobian is predicted, with the ratio that decides it."""
-
-
 _ALL = {**_STALE, **_CURRENT}
 _SHIFT, _SIZE = 0.005, 1 << 17
 
@@ -72,8 +70,8 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         score[(*place, rows)] = np.eye(s.actions)[tokens] - p[rows]
         return p[rows, tokens], score.reshape(*tokens.shape, -1)
 
-    def _stale(s, of: dict[str, str], total: bool = True) -> dict[str, float]:
-        """Jacobians by closed form, of the estimators whose ratio `of` names; `total`: with grad S."""
+    def predict(s, of: dict[str, str] = _ALL) -> dict[str, float]:
+        """Jacobians by closed form, of the estimators whose ratio `of` names."""
         probability, score = s._tokens(s.logits)
         mass, whole = probability.prod(axis=1) * s.advantage, score.sum(axis=1, keepdims=True)
         seen = {"none": 0.0 * score, "token": score, "prefix": score.cumsum(axis=1), "sequence": whole + 0.0 * score}
@@ -86,11 +84,8 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
             curvature[row, :, row] = -(mass @ (rows == row).sum(axis=1)) * _bandit.fisher(p[row])
         for name in _CURRENT:
             product = np.einsum("y,yti,ytj->ij", mass, score, seen[of[name]])
-            found |= indexed(f"current_{name}", product + total * curvature.reshape(product.shape))
+            found |= indexed(f"current_{name}", product + curvature.reshape(product.shape))
         return found
-
-    def predict(s) -> dict[str, float]:
-        return s._stale(_ALL)
 
     def check(s) -> dict[str, float]:
         def field(ratio: str, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
@@ -108,12 +103,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
             found |= indexed(f"current_{name}", complex_gradient(partial(field, ratio, behavior=flat + 0j), flat))
         return found
 
-    wrong = {
-        "token ratio taken to remove nothing": lambda s: s._stale({**_ALL, "token": "none", "clipped": "none"}),
-        "prefix ratio taken for the one per decision": lambda s: s._stale({**_ALL, "per_decision": "prefix"}),
-        "later tokens forgotten in the prefix ratio": lambda s: s._stale({**_ALL, "prefix": "token"}),
-        "change of the scores forgotten": lambda s: s._stale(_ALL, total=False),
-    }
+    wrong = {"prefix ratio taken for the one per decision": lambda s: s.predict({**_ALL, "per_decision": "prefix"})}
 
     points = (_MARKOV, _point("iid", 4, 1, 0.5))
     more = (_point("position", 3, 3, 1.0),)

@@ -14,21 +14,16 @@ import numpy as np
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
-from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import ExponentialWorkers, paths, share_of_run
 
 
-def _map(a: float, workers: int, reread: float = 1.0) -> np.ndarray:
-    """K on (X, P, Y, Z); `reread` 0: a worker keeps what it had read."""
-    m, keep = reread / workers, 1.0 - reread / workers
+def _map(a: float, workers: int) -> np.ndarray:
+    """K on (X, P, Y, Z)."""
+    m, keep = 1.0 / workers, 1.0 - 1.0 / workers
     x = np.array([1.0, -2.0 * a, a * a, 0.0])
     other = np.array([0.0, 1.0, 0.0, -a])
     return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
-
-
-def _closed(workers: int) -> float:
-    return (1.0 + math.sqrt(8.0 * workers + 1.0)) / (2.0 * workers)
 
 
 _VALUES = 8
@@ -46,23 +41,19 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
     share = share_of_run()
 
     def quantities(s, boundary: float, moment: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "second_moment": moment}
-
-    def iterated(s, reread: float = 1.0) -> float:
-        return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
+        return {"step": boundary / s.curvature, "second_moment": float(moment)}
 
     def predict(s) -> dict[str, float]:
-        return s.quantities(_closed(s.workers), s.iterated())
+        boundary = (1.0 + math.sqrt(8.0 * s.workers + 1.0)) / (2.0 * s.workers)
+        return s.quantities(boundary, (np.linalg.matrix_power(_map(s.share, s.workers), s.updates) @ np.ones(4))[0])
 
     def check(s) -> dict[str, float]:
         last = paths(s.workers, s.updates, np.ones(1), lambda read: -s.share * read)[:, -1, 0]
-        return s.quantities(first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5), float((last**2).mean()))
+        return s.quantities(first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5), (last**2).mean())
 
     wrong = {
-        "boundary of the mean": lambda s: s.quantities(4.0 * s.workers - 2.0, s.iterated()),
-        "limit of many workers sqrt(2/M)": lambda s: s.quantities(math.sqrt(2.0 / s.workers), s.iterated()),
-        "constant staleness M - 1": lambda s: s.quantities(critical(s.workers - 1), s.iterated()),
-        "read value kept after the own update": lambda s: s.quantities(_closed(s.workers), s.iterated(0.0)),
+        "boundary of the mean": lambda s: {"step": (4.0 * s.workers - 2.0) / s.curvature},
+        "limit of many workers sqrt(2/M)": lambda s: {"step": math.sqrt(2.0 / s.workers) / s.curvature},
     }
 
     points = (_POINT, {**_POINT, "workers": 2})

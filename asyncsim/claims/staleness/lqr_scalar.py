@@ -21,7 +21,7 @@ from numpy.polynomial import Polynomial
 import asyncsim as sim
 from asyncsim.base.declared import Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 
@@ -46,22 +46,22 @@ class LqrScalar(Claim):
     horizon = Integer(1, 12, typical=(1, 4), example=3, unit="steps", doc="steps of an episode")
 
     def joint(self) -> None:
-        checks.require(self.control != 0.0, "control", self.control, "not 0", "without it nothing is controlled")
+        self.require(self.control != 0.0, "control", "not 0", "without it nothing is controlled")
         moved = self.horizon > 1 or self.begins != 0.0
-        checks.require(moved, "begins", self.begins, "not 0 for a single step", "at 0 no gain matters")
+        self.require(moved, "begins", "not 0 for a single step", "at 0 no gain matters")
         # P, the cost to go of a squared state; r + b^2 P; a - b K*; and E x_t^2 at the best gain, `[T]`.
         linear = self.action_cost * (1.0 - self.drift**2) - self.state_cost * self.control**2
         root = math.hypot(linear, 2.0 * self.control * math.sqrt(self.state_cost * self.action_cost))
         price = (root - linear) / (2.0 * self.control**2)
         self.weight = self.action_cost + self.control**2 * price
-        self.closed = self.drift - self.control * self.drift * self.control * price / self.weight
+        closed = self.drift - self.control * self.drift * self.control * price / self.weight
         second = [self.begins**2]
         for _ in range(self.horizon - 1):
-            second.append(self.closed**2 * second[-1] + (self.control * self.width) ** 2)
+            second.append(closed**2 * second[-1] + (self.control * self.width) ** 2)
         self.moments = np.array(second)
 
-    def _step(s, curvature: float, late: int = 0) -> dict[str, float]:
-        return {"step": critical(s.staleness + late) / curvature}
+    def _step(s, curvature: float) -> dict[str, float]:
+        return {"step": critical(s.staleness) / curvature}
 
     def predict(s) -> dict[str, float]:
         return s._step(2.0 * s.weight * float(s.moments.sum()))
@@ -84,10 +84,6 @@ class LqrScalar(Claim):
     wrong = {
         "curvature without the states": lambda s: s._step(2.0 * s.weight * s.horizon),
         "cost of the action alone": lambda s: s._step(2.0 * s.action_cost * float(s.moments.sum())),
-        "states without exploration": lambda s: s._step(
-            2.0 * s.weight * s.begins**2 * float((s.closed ** (2 * np.arange(s.horizon))).sum())
-        ),
-        "one update staler": lambda s: s._step(2.0 * s.weight * float(s.moments.sum()), late=1),
     }
 
     points = ({"staleness": 0, **_BASE}, {"staleness": 1, **_UNSTABLE}, {"staleness": 4, **_BASE, "horizon": 1})

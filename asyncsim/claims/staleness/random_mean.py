@@ -8,7 +8,6 @@ and root finding on the radius of the averaged companion matrix. Source: derived
 """
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
@@ -52,9 +51,6 @@ class RandomMean(RandomDelays, Claim):
     def quantities(s, law: np.ndarray, boundary: float) -> dict[str, float]:
         return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
 
-    def _constant(s, tau: int) -> dict[str, float]:
-        return s.quantities(np.eye(tau + 1)[-1], critical(tau))
-
     def predict(s) -> dict[str, float]:
         return s.quantities(s.law, _random.mean_boundary(s.law))
 
@@ -64,11 +60,7 @@ class RandomMean(RandomDelays, Claim):
         return {"step": boundary / s.curvature, "mean": float(mass @ last)}
 
     wrong = {
-        "one draw for the whole run": lambda s: s._constant(len(s.law) - 1),
-        "mean staleness taken as constant": lambda s: s._constant(round(float(s.law @ np.arange(len(s.law))))),
-        "law taken as uniform": lambda s: s.quantities(
-            np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
-        ),
+        "largest staleness taken as constant": lambda s: s.quantities(np.eye(len(s.law))[-1], critical(len(s.law) - 1))
     }
 
     points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})

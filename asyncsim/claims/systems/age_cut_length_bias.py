@@ -36,17 +36,14 @@ class AgeCutLengthBias(_engines.Engines, Claim):
     places = _engines.places(example=256)
     groups_per_batch = _engines.groups(low=16, typical=(16, 64), example=64, remedy="few deliveries make no clock")
     max_age = Integer(
-        0,
-        typical=(0, 8),
-        example=1,
-        unit="versions",
+        0, typical=(0, 8), example=1, unit="versions", remedy="count versions",
         doc="largest staleness of a finished sample, in versions from its start",
-        remedy="count versions",
-    )
+    )  # fmt: skip
 
     def joint(self) -> None:
-        remedy = "with fewer generator slots hardly anything is cut"
-        checks.integer("places", self.places, self.groups_per_batch, remedy)
+        checks.integer(
+            "places", self.places, self.groups_per_batch, "with fewer generator slots hardly anything is cut"
+        )
         # Seconds between two publishes where nothing is cut.
         self.uncut = self.groups_per_batch * self.length.mean() / self.places
 
@@ -78,11 +75,6 @@ class AgeCutLengthBias(_engines.Engines, Claim):
         length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period
         return share, length
 
-    def sharp(s, period: float) -> tuple[float, float]:
-        """All kept up to (m + 1) tau and none beyond: the phase forgotten."""
-        limit = (s.max_age + 1) * period
-        return _lengths.moment_below(s.length, 0, limit), _lengths.moment_below(s.length, 1, limit)
-
     def predict(s) -> dict[str, float]:
         return s.solved(s.moments)
 
@@ -100,7 +92,6 @@ class AgeCutLengthBias(_engines.Engines, Claim):
     wrong = {
         "the period without the cut": lambda s: s.quantities(s.uncut, s.moments),
         "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
-        "the phase of the start forgotten": lambda s: s.quantities(s.predict()["period"], s.sharp),
     }
 
     points = (_EXPONENTIAL, _point("lognormal:1.0:0.8", 1024, 256, 1))

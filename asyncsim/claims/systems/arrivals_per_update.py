@@ -49,12 +49,9 @@ class ArrivalsPerUpdate(Workers, Claim):
     groups_per_batch = Count(1, 4096, typical=(1, 6), example=2, unit="groups", doc="deliveries of an update")
     law = service(typical=("exponential:1",), example="exponential:1")
     cells = Integer(
-        0,
-        typical=(0, 6),
-        example=6,
+        0, typical=(0, 6), example=6, remedy="ask for 0 cells (the mean alone) or more",
         doc="cells of the distribution that are asked for, 0 for the mean alone",
-        remedy="ask for 0 cells (the mean alone) or more",
-    )
+    )  # fmt: skip
 
     def joint(self) -> None:
         super().joint()
@@ -63,14 +60,14 @@ class ArrivalsPerUpdate(Workers, Claim):
         reason = "the distribution of staleness is known for exponential only"
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 
-    def _tails(s, first: np.ndarray, groups: int) -> np.ndarray:
-        """P(s >= k), k = 0 .. cells, where `first` deliveries wait at a restart, equally likely, `groups` an update."""
+    def _tails(s, waiting: int) -> np.ndarray:
+        """P(s >= k), k = 0 .. cells, where fewer than so many deliveries wait at a restart, equally likely."""
         p, q = s.shares, 1.0 - s.shares
-        powers = np.maximum(np.arange(s.cells + 1)[:, None] * groups - first, 0)
+        powers = np.maximum(np.arange(s.cells + 1)[:, None] * s.groups_per_batch - np.arange(waiting), 0)
         return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
 
     def predict(s) -> dict[str, float]:
-        return _quantities(s.mean, s._tails(np.arange(s.groups_per_batch), s.groups_per_batch))
+        return _quantities(s.mean, s._tails(s.groups_per_batch))
 
     def check(s) -> dict[str, float]:
         path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
@@ -78,12 +75,7 @@ class ArrivalsPerUpdate(Workers, Claim):
         return _quantities(cyclic_mean_lag(path, s.groups_per_batch), np.asarray(tails))
 
     wrong = {
-        "deliveries that wait at the restart forgotten": lambda s: _quantities(
-            s.mean, s._tails(np.zeros(1, dtype=int), s.groups_per_batch)
-        ),
-        "every delivery counted as an update": lambda s: _quantities(
-            s.workers - 1, s._tails(np.zeros(1, dtype=int), 1)
-        ),
+        "deliveries that wait at the restart forgotten": lambda s: _quantities(s.mean, s._tails(1)),
         "geometric distribution of the same mean": lambda s: _quantities(
             s.mean, (s.mean / (1.0 + s.mean)) ** np.arange(s.cells + 1)
         ),

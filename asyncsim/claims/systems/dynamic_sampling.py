@@ -18,8 +18,6 @@ from asyncsim.claims import _engines, lab
 from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Timeline, replaced, within
 
 _LARGEST = 1024
-
-
 _POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
 
 
@@ -38,17 +36,12 @@ class DynamicSampling(_engines.Engines, Claim):
         generated = s.round * rounds / s.groups_per_batch
         return {"rounds": rounds, "generated": generated, "kept": 1.0 / (s.accept * generated)}
 
-    def more_than(s, rounds: np.ndarray) -> np.ndarray:
-        """P(N > r): fewer than P accepted in so many rounds."""
-        drawn = rounds * s.round
-        return np.where(
-            drawn < s.groups_per_batch, 1.0, bdtr(np.minimum(s.groups_per_batch - 1, drawn), drawn, s.accept)
-        )
-
     def predict(s) -> dict[str, float]:
         # Forty standard deviations of the number drawn until P are accepted.
         last = (s.groups_per_batch + 40.0 * np.sqrt(s.groups_per_batch) + 40.0) / (s.accept * s.round)
-        return s.quantities(float(s.more_than(np.arange(int(last) + 2)).sum()))
+        drawn, few = np.arange(int(last) + 2) * s.round, s.groups_per_batch - 1
+        more_rounds = np.where(drawn <= few, 1.0, bdtr(np.minimum(few, drawn), drawn, s.accept))
+        return s.quantities(float(more_rounds.sum()))
 
     def check(s) -> dict[str, float]:
         size = s.groups_per_batch
@@ -56,15 +49,7 @@ class DynamicSampling(_engines.Engines, Claim):
         step = binom.pmf(missing[None, :] - missing[:, None], s.round, s.accept)
         return s.quantities(float(np.linalg.solve(np.eye(size) - step, np.ones(size))[0]))
 
-    wrong = {
-        "as many groups as the mean needs, rounded up": lambda s: s.quantities(
-            float(np.ceil(s.groups_per_batch / (s.accept * s.round)))
-        ),
-        "parts of rounds": lambda s: s.quantities(s.groups_per_batch / (s.accept * s.round)),
-        "a round that is not enough is thrown away": lambda s: s.quantities(
-            1.0 / max(1.0 - float(s.more_than(np.array([1]))[0]), 1e-3)
-        ),
-    }
+    wrong = {"parts of rounds": lambda s: s.quantities(s.groups_per_batch / (s.accept * s.round))}
 
     points = (_POINT, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
     more = ({"groups_per_batch": 4, "round": 1, "accept": 0.5},)

@@ -29,8 +29,6 @@ def _quantities(n: int, k: int, total: float, last: float) -> dict[str, float]:
 
 
 _PLACES, _GROUPS = 8, 4
-
-
 _point = named("length", "started", "kept")
 _POINT = _point("lognormal:1.0:0.8", 12, 8)
 
@@ -73,15 +71,7 @@ class FirstKLengthBias(_engines.Engines, Claim):
             each = np.array([law.expected_least(j, n) for j in range(1, k + 1)])
         return _quantities(n, k, float(each.sum()), float(each[-1]))
 
-    wrong = {
-        "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
-        "the longest of k instead of the k-th of n": lambda s: _quantities(
-            s.started, s.kept, s.kept * s.length.mean(), s.length.expected_max(s.kept)
-        ),
-        "cancelled samples written to their end": lambda s: (
-            s.predict() | {"wasted": 1.0 - s.kept * s.predict()["mean_length"] / (s.started * s.length.mean())}
-        ),
-    }
+    wrong = {"lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()}}
 
     points = (_POINT, _point("exponential:1", 6, 4))
     more = (_point("empirical:1:2:2:7", 4, 2), _point("gamma:2:3", 20, 16))

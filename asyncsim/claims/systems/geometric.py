@@ -31,12 +31,9 @@ class Geometric(Workers, Claim):
     def quantities(s, cell: Callable[[int], float], tail: float) -> dict[str, float]:
         return {f"p[{k}]": float(cell(k)) for k in range(s.cells)} | {"tail": float(tail)}
 
-    def mixed(s, late: int = 0) -> dict[str, float]:
+    def predict(s, late: int = 0) -> dict[str, float]:
         p, q = s.shares, 1.0 - s.shares
         return s.quantities(lambda k: (p**2 * q ** (k + late)).sum(), (p * q ** (s.cells + late)).sum())
-
-    def predict(s) -> dict[str, float]:
-        return s.mixed()
 
     def check(s) -> dict[str, float]:
         counts = np.arange(s.cells)[:, None]
@@ -51,12 +48,7 @@ class Geometric(Workers, Claim):
             tail += p * float(poisson.sf(s.cells - 1, (1.0 - p) * time) @ density)
         return s.quantities(lambda k: cells[k], tail)
 
-    wrong = {
-        "exponent one too large": lambda s: s.mixed(1),
-        "Poisson distribution of the same mean": lambda s: s.quantities(
-            lambda k: poisson.pmf(k, s.workers - 1), poisson.sf(s.cells - 1, s.workers - 1)
-        ),
-    }
+    wrong = {"exponent one too large": lambda s: s.predict(late=1)}
 
     points = (_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
     more = ({"workers": 8, "rates": None, "cells": 16},)

@@ -21,20 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsim.base.declared import Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import (
-    Claim,
-    Estimate,
-    Parsed,
-    Plant,
-    Point,
-    Positive,
-    checks,
-    each_term,
-    named,
-    replaced,
-    within,
-)
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, each_term, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -120,23 +109,17 @@ class HardBounds(_engines.Engines, Claim):
     kind, source, through, effect = "bound", "derived: counting of the groups that can overtake", "kernel", 0.05
 
     rule = Parsed(
-        _rule,
-        "window:W, wait:m, target, version_strict or drain",
+        _rule, "window:W, wait:m, target, version_strict or drain", example="window:3",
         typical=(*_STRICT, "window:1", "window:3", "window:4", "window:9", "wait:2", "wait:5", "wait:9"),
-        example="window:3",
         doc="order or sync that bounds staleness",
-    )
+    )  # fmt: skip
     tickets = _engines.tickets(_LARGEST, example=9)
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 3), example=3)
     batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
     length = Parsed(
-        _work.text,
-        "the text of a distribution",
-        typical=("pareto:0.5:1.5",),
-        example="pareto:0.5:1.5",
-        unit="seconds",
-        doc="distribution of the seconds of a sample, any",
-    )
+        _work.text, "the text of a distribution", typical=("pareto:0.5:1.5",), example="pareto:0.5:1.5",
+        unit="seconds", doc="distribution of the seconds of a sample, any",
+    )  # fmt: skip
     train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch")
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
 
@@ -145,8 +128,8 @@ class HardBounds(_engines.Engines, Claim):
         checks.integer("tickets", self.tickets, self.publish + 1, reason, _LARGEST)
         least = -(-self.tickets // self.publish) - 1
         enough = self.rule.name != "wait" or self.rule.number >= least
-        text = f"{self.rule.name}:{self.rule.number}"
-        checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
+        text, remedy = f"{self.rule.name}:{self.rule.number}", "fewer never let the group permits be used"
+        checks.require(enough, "rule", text, f"wait:{least} or more", remedy)
         # W, numbers that the batch is chosen from.
         self.window = self.rule.number if self.rule.name == "window" else 1
         self.regime = "window:1" if self.rule == ("window", 1) else self.rule.name
@@ -182,13 +165,7 @@ class HardBounds(_engines.Engines, Claim):
         spread = {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
         return {"largest": float(max(stalenesses))} | spread
 
-    wrong = {
-        "window rounded down to whole batches": lambda s: s.bounds(
-            -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
-        ),
-        "the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1),
-        "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
-    }
+    wrong = {"the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1)}
 
     def scaled(s, regime: str, factor: float) -> dict[str, float]:
         """A regime has a formula or an order of its own."""

@@ -44,11 +44,6 @@ class InFlight(_openloop.Clocked, Claim):
         high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
         return high - low
 
-    def length_biased(s, k: int) -> float:
-        """P(D >= k) of samples in generation at a publish."""
-        below = _lengths.moment_below(s.length, 1, k * s.period)
-        return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
-
     def predict(s) -> dict[str, float]:
         mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
         return s.quantities(mean, lambda k: s.moment(1, k) / s.period - (k - 1) * s.moment(0, k) + s.beyond(k))
@@ -64,16 +59,9 @@ class InFlight(_openloop.Clocked, Claim):
             points = [k - c for c in cuts if 0.0 < k - c < 1.0]
             return float(quad(survival, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
 
-        mean = _lengths.expectation(s.length, lambda x: x / s.period)
-        return s.quantities(mean, by_phase)
+        return s.quantities(_lengths.expectation(s.length, lambda x: x / s.period), by_phase)
 
-    wrong = {
-        "starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond),
-        "rounded up": lambda s: s.quantities(s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
-        "the distribution of those in generation at a publish": lambda s: s.quantities(
-            s.predict()["mean"], s.length_biased
-        ),
-    }
+    wrong = {"starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond)}
 
     points = (_LOGNORMAL, _point("exponential:1.0", 1.0, 32, 3))
     more = (_point("gamma:1.0:4.0", 0.25, 64),)

@@ -73,12 +73,7 @@ class ListSchedulingPool(_engines.Engines, Claim):
         longest = _work.longest_by_quantiles(s.length, s.batch * (s.ahead + 1))
         return _bound(s.parts(_work.longest_by_quantiles(s.length, 1), longest).values())
 
-    wrong = {
-        "training hidden behind generation": lambda s: {
-            "batch_seconds": max(s.predict()["batch_seconds"] - s.train_time, s.train_time)
-        },
-        "perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values()),
-    }
+    wrong = {"perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values())}
     terms = each_term(
         lambda s, name, factor: ListSchedulingPool.predict(s, name, factor),
         *(f"{part}{of}" for part in ("load", "straggler", "random straggler", "training") for of in ("", " of a pool")),
@@ -95,8 +90,7 @@ class ListSchedulingPool(_engines.Engines, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         out = (point["ahead"] + 1) * point["groups_per_batch"]
         system = lab.engine(point, places=out, tickets=out)
-        spread = lab.spread_of(point, 0.04)
-        count = lab.realizations_for(spread, effect, 0.0, comparisons=8, kind="bound")
+        count = lab.realizations_for(lab.spread_of(point, 0.04), effect, 0.0, comparisons=8, kind="bound")
         records = lab.timelines(plant(system), 240, point["samples_per_group"], count, seed)
         intervals = (lab.interval(record, _WARM) for record in records)
         return {"batch_seconds": lab.average([seconds / batches for batches, seconds in intervals])}

@@ -87,13 +87,9 @@ class Little(_engines.Engines, Claim):
     samples_per_group = _engines.samples(typical=(1, 6), example=3)
     length = _engines.work(example="lognormal:1.0:0.8")
     train_time = Parsed(
-        _training,
-        "number >= 0, or the text of a distribution",
-        typical=(0.5, "exponential:1.5"),
-        example="exponential:0.4",
-        unit="seconds",
-        doc="training time of a batch",
-    )
+        _training, "number >= 0, or the text of a distribution", typical=(0.5, "exponential:1.5"),
+        example="exponential:0.4", unit="seconds", doc="training time of a batch",
+    )  # fmt: skip
 
     def joint(self) -> None:
         reason = "give at least one group permit for each group of a batch"
@@ -109,9 +105,8 @@ class Little(_engines.Engines, Claim):
         return {"generating": rate * generation, "delay": self.tickets / rate - self.training}
 
     def predict(s) -> dict[str, float]:
-        if not s.closed:
-            return _ratios(1.0, 1.0)
-        return _ratios(1.0, 1.0) | s.levels(_events.busy(s.tickets, s.training / s.group), s.group)
+        levels = s.levels(_events.busy(s.tickets, s.training / s.group), s.group) if s.closed else {}
+        return _ratios(1.0, 1.0) | levels
 
     def check(s) -> dict[str, float]:
         generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
@@ -125,22 +120,14 @@ class Little(_engines.Engines, Claim):
         end = np.array([loop.finished[k] for k in range(total)])
         train = np.array([loop.trained[k] for k in range(total)])
         rate = total / horizon
-        ratios = _ratios(
-            _swept(start, end, horizon) / (rate * float((end - start).mean())),
-            _swept(start, train, horizon) / (rate * float((train - start).mean())),
-        )
+        ratios = _ratios(*(_swept(start, x, horizon) / (rate * float((x - start).mean())) for x in (end, train)))
         if not s.closed:
             return ratios
         generation = s.group_by_quantiles
         return ratios | s.levels(_events.busy_by_balance(s.tickets, generation, s.training), generation)
 
     wrong = {
-        "samples a second for groups a second": lambda s: (
-            s.predict() | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
-        ),
-        "the group's own training counted as waiting": lambda s: (
-            s.predict() | ({"delay": s.predict()["delay"] + s.training} if s.closed else {})
-        ),
+        "samples a second for groups a second": lambda s: _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
     }
 
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
@@ -162,10 +149,9 @@ class Little(_engines.Engines, Claim):
         system = plant(lab.engine(point))
         sums = system.simulate(batches, samples, 0, seed, record=False).sums
         record = system.timeline(batches, samples, seed=seed)
-        ratios = {
-            "in_flight": _ratio(float(sums.in_flight), float(sums.seconds), record, samples, "t_done"),
-            "outstanding": _ratio(float(sums.outstanding), float(sums.seconds), record, samples, "t_left"),
-        }
+        each = {"in_flight": (sums.in_flight, "t_done"), "outstanding": (sums.outstanding, "t_left")}
+        seconds = float(sums.seconds)
+        ratios = {k: _ratio(float(count), seconds, record, samples, until) for k, (count, until) in each.items()}
         if "exponential" not in str(point["train_time"]):
             return ratios
         warm, count = max(400, 40 * point["tickets"]), lab.realizations_for(0.03, effect, 0.0, 10)

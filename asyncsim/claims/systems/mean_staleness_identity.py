@@ -88,8 +88,4 @@ class MeanStalenessIdentity(Claim):
         "stamp taken at completion": lambda: (lab.late_stamp, _POINT),
         "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
         "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}),
-        "an install behind a slow publish not counted": lambda: (
-            lab.kernel_defects.version_off_by_one,
-            {**_POINT, "trouble": "slow publishes"},
-        ),
     }

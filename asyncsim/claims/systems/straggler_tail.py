@@ -62,7 +62,7 @@ class StragglerTail(_engines.Engines, Claim):
         self.cover = self.tickets / self.groups_per_batch + early
         needed = 2.0 + self.length.expected_max(self.samples_per_group) / self.period
         reason = "with fewer the trainer waits; raise the tickets or the period"
-        checks.require(self.cover >= needed, "tickets", self.tickets, f">= {needed - early:.4g} batches", reason)
+        self.require(self.cover >= needed, "tickets", f">= {needed - early:.4g} batches", reason)
         reason = "below K/P it is the order and not the length that decides"
         for level in self.levels:
             checks.integer("levels", level, math.ceil(self.cover), reason, _DEEPEST)
@@ -102,16 +102,7 @@ class StragglerTail(_engines.Engines, Claim):
             untrained_share[now] = 1.0 - trained_mass[tagged] / size[tagged] if now > tagged else 1.0
         return s.quantities(np.array([untrained_share[tagged + k - 1] for k in s.levels]))
 
-    wrong = {
-        "a level early": lambda s: s.quantities(s.survival(np.array(s.levels) * s.period)),
-        "starts spread over the period": lambda s: s.quantities(
-            s.survival((np.array(s.levels)[:, None] - (np.arange(200) + 0.5) / 200.0) * s.period).mean(axis=1)
-        ),
-        # A straggler taken to queue behind what was ready before it, K/P - 2 publishes more.
-        "the queue added": lambda s: s.quantities(
-            s.survival(np.maximum(np.array(s.levels) - 1.0 - (s.cover - 2.0), 0.0) * s.period)
-        ),
-    }
+    wrong = {"a level early": lambda s: s.quantities(s.survival(np.array(s.levels) * s.period))}
 
     points = (_PARETO, _point(96, 32, "lognormal:0.7:0.8", (4, 5, 6), "dequeue", 4))
     more = (_point(64, 16, "exponential:1.0", (4, 5, 6)),)
@@ -127,8 +118,7 @@ class StragglerTail(_engines.Engines, Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
         realizations = lab.realizations_for(0.06, effect, _FINITE, 16)
-        settings = {"places": tickets, "order": "oldest_start", "train_time": point["period"]}
-        system = plant(lab.engine(point, **settings))
+        system = plant(lab.engine(point, places=tickets, order="oldest_start", train_time=point["period"]))
         warm_up = 4 * -(-tickets // batch) + 40
         versions = 6000 // batch
         last = warm_up + versions + max(levels) + 1

@@ -41,9 +41,6 @@ class SynchronousThroughput(_engines.Engines, Claim):
     wrong = {
         "mean sample instead of the longest": lambda s: s._step(s.length.mean()),
         "longest of one group instead of the batch": lambda s: s._step(s.group),
-        "training hidden behind generation": lambda s: {
-            "step_seconds": max(_work.longest(s.length, s.batch) / s.rate, s.train_time) + s.sync_time
-        },
     }
 
     points = (_POINT, _point(4, 8, "lognormal:1.0:0.8", 2.0, "exponential:1.5", 0.0))

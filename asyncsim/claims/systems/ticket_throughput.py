@@ -84,17 +84,13 @@ class TicketThroughput(_engines.Engines, Claim):
             "group permits in synchronization": 0.0 if self.generator_pauses else self.sync_time,
         }
 
-    def rate(self, group: float, factor: float = 1.0, term: str = "", late: float = 0.0) -> dict[str, float]:
-        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor.
-
-        `late`: further seconds for which a ticket is held.
-        """
+    def rate(self, group: float, factor: float = 1.0, term: str = "") -> dict[str, float]:
+        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor."""
         use = {
             resource: math.fsum(x / (factor if name == term else 1.0) for name, x in parts.items())
             for resource, parts in self.seconds(group).items()
         }
         stop = use.pop("stop")
-        use["tickets"] += late / self.tickets
         return {"groups_per_second": 1.0 / (max(use.values()) + stop)}
 
     def predict(s) -> dict[str, float]:
@@ -112,16 +108,9 @@ class TicketThroughput(_engines.Engines, Claim):
         return {"groups_per_second": s.publish / seconds}
 
     wrong = {
-        "generation and training in turn": lambda s: {
-            "groups_per_second": 1.0
-            / (s.group / s.places + s.train_time / s.groups_per_batch + s.sync_time / s.publish)
-        },
         "every group as slow as the slowest of its batch": lambda s: s.rate(
             _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
-        ),
-        "a group permit held through all training of its publish": lambda s: s.rate(
-            s.group, late=(s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
-        ),
+        )
     }
 
     # Its seconds divided by the factor: a smaller one makes the bound lower. Seconds without end let nothing through.
