@@ -3,9 +3,8 @@
 import random
 from typing import NamedTuple
 
-from asyncsim.base import checks
 from asyncsim.claims import _engines
-from asyncsim.claims._claim import Claim, within
+from asyncsim.claims._claim import Claim, checks, within
 
 BATCHES = 40
 """Of the bookkeeping that second routes count."""

@@ -41,10 +41,7 @@ class Staleness(Permits):
         levels = [sum(first < v <= last for first, last in spans) / s.publish_groups for v in range(1, BATCHES)]
         return {"mean": sum(levels) / len(levels), "least": min(levels), "most": max(levels)}
 
-    wrong = {
-        "permits counted as if all stayed out": lambda s: _same(s.tickets / s.publish_groups + 1.0),
-        "half of the permits, as if starts were spread evenly": lambda s: _same(s.outstanding / s.publish_groups / 2),
-    }
+    wrong = {"permits counted as if all stayed out": lambda s: _same(s.tickets / s.publish_groups + 1.0)}
 
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
@@ -62,9 +59,8 @@ class Staleness(Permits):
         return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
     defects = {
-        "a permit lost": lambda: (lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), POINT),
-        "permits returned at the dequeue": lambda: (
-            lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")),
-            POINT,
+        "a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5)),
+        "permits returned at the dequeue": lambda: lab.live_runs.on_systems(
+            lambda made: made.replace(release="dequeue")
         ),
     }

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import asyncsim as sim
-from asyncsim.base import checks, uncertainty
+from asyncsim.base import uncertainty
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, units_for
 
@@ -134,7 +134,7 @@ class StepUnderInflation(Claim):
     def joint(self) -> None:
         bound = f"at least {4.0 * self.step:g} * sqrt(samples * fewer), four times the noise that a step makes up for"
         enough = self.noise >= 4.0 * self.step * math.sqrt(self.samples * self.fewer)
-        checks.require(enough, "noise", self.noise, bound, "lower the step")
+        self.require(enough, "noise", bound, "lower the step")
         # v of whole batches and of shrunken ones.
         small = self.noise**2 / self.samples
         self.variances = small / self.fewer, small
@@ -172,8 +172,7 @@ class StepUnderInflation(Claim):
 
     wrong = {
         "square root for all aims": lambda s: dict.fromkeys(s.predict(), 0.5),
-        "Adam taken as descent": lambda s: s.predict() | {"floor_adam": s._exponent(_floor)},
-        "linear for one step whatever the noise": lambda s: s.predict() | {"one_step": 1.0},
+        "Adam taken as descent": lambda s: {"floor_adam": s._exponent(_floor)},
     }
 
     points = (_POINT,)
@@ -195,4 +194,4 @@ class StepUnderInflation(Claim):
             "floor_adam": _measured_floor(point, lambda step: lab.adam(step, beta1=0.0), replicates, seed + 11, plant),
         }
 
-    defects = {"gradient scaled in place of the step": lambda: (_gradient_scaled, _POINT)}
+    defects = {"gradient scaled in place of the step": lambda: _gradient_scaled}

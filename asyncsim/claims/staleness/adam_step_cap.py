@@ -38,7 +38,6 @@ class _Fed:
 
 
 _point = named("beta1", "beta2", "updates")
-_POINT, _EARLY = _point(0.9, 0.99, 200), _point(0.9, 0.99, 100)
 
 
 class AdamStepCap(Claim):
@@ -82,7 +81,7 @@ class AdamStepCap(Claim):
         "one large gradient after zeros": lambda s: {"largest_step": s.memory(0.0) * s.correction()},
     }
 
-    points = (_POINT,)
+    points = (_point(0.9, 0.99, 200),)
     more = (_point(0.9, 0.999, 400), _point(0.5, 0.95, 60))
 
     @staticmethod
@@ -110,12 +109,7 @@ class AdamStepCap(Claim):
         return {"largest_step": Estimate(largest, tolerance=1e-6 * largest)}
 
     defects = {
-        "no bias correction": lambda: (
-            lab.relinked(lambda *links: (*links, sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5))),
-            _EARLY,
-        ),
-        "second moment as short as the first": lambda: (
-            lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))),
-            _POINT,
-        ),
+        "second moment as short as the first": lambda: lab.relinked(
+            lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))
+        )
     }

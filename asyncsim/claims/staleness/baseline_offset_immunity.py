@@ -59,7 +59,7 @@ class BaselineOffsetImmunity(SoftBandit):
         return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _point(0.15, 3)),
-        "baseline of the group": lambda: (lab.with_method(advantage=sim.advantages.group_mean()), _point(0.15, 3)),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "baseline of the group": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
         "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point(-0.25, 2)),
     }

@@ -61,7 +61,4 @@ class ConstantIsWorst(RandomDelays, Claim):
         inverse = 1.0 / step.value
         return {"inverse_step": step._replace(value=inverse, tolerance=step.tolerance * inverse / step.value)}
 
-    defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _CONSTANT),
-        "momentum inserted": lambda: (lab.momentum_inserted, _CONSTANT),
-    }
+    defects = {"off-by-one version": lambda: lab.off_by_one_version, "momentum inserted": lambda: lab.momentum_inserted}

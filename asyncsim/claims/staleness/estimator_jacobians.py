@@ -144,7 +144,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         return found
 
     defects = {
-        "token ratio in place of every other": lambda: (lab.with_method(weight=lab.Ratio("token")), _MARKOV),
-        "score at the behavior version": lambda: (lab.with_method(at="behavior"), _MARKOV),
-        "last token left out of the log-prob": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+        "token ratio in place of every other": lambda: lab.with_method(weight=lab.Ratio("token")),
+        "score at the behavior version": lambda: lab.with_method(at="behavior"),
+        "last token left out of the log-prob": lambda: lab.with_policy(lab.ShortProduct),
     }

@@ -73,6 +73,6 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
         return {"step": step, "second_moment": second}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "workers in rotation": lambda: (lab.paths.in_rotation, _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "workers in rotation": lambda: lab.paths.in_rotation,
     }

@@ -85,6 +85,6 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         return {"step": step, **found}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "workers in rotation": lambda: (lab.paths.in_rotation, _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "workers in rotation": lambda: lab.paths.in_rotation,
     }

@@ -12,16 +12,14 @@ companion matrix. Source: derived from the gradient in arXiv 1801.05039.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 import asyncsim as sim
-from asyncsim.base.declared import Integer, Positive, Real, Staleness
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Real, Staleness, replaced, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 
@@ -108,10 +106,6 @@ class LqrScalar(Claim):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, {"staleness": 4, **_BASE, "horizon": 1}),
-        "end not paid for": lambda: (
-            lambda spec: spec.replace(task=dataclasses.replace(spec.task, closing=0.0)),
-            {"staleness": 1, **_UNSTABLE},
-        ),
         "whole returns without a baseline, scores of the trainer": lambda: (
             replaced(method=sim.methods.reinforce(sim.advantages.none(), at="current")),
             {"staleness": 1, **_UNSTABLE},

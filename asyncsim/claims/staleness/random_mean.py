@@ -7,29 +7,14 @@ the mean square diverges earlier (`staleness/random-mean-square`). Second route:
 and root finding on the radius of the averaged companion matrix. Source: derived.
 """
 
-import dataclasses
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Wrapped, records, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, replaced, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
-
-
-class _DrawnOnce(Wrapped):
-    """One staleness for a whole run: that of its last update."""
-
-    def schedule(self, *arguments: Any) -> records.Schedule:
-        """The system's schedule with the last batch's staleness throughout."""
-        schedule = self._inner.schedule(*arguments)
-        now = schedule.train_version[None, :, None, None, None]
-        last = (now - schedule.version)[:, -1:]
-        return dataclasses.replace(schedule, version=np.maximum(now - last, 0).astype(np.int32))
-
 
 _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
 
@@ -73,9 +58,6 @@ class RandomMean(RandomDelays, Claim):
         return {"step": lab.step_under(point["law"], (point["curvature"],), seed, plant), "mean": mean}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _UNEVEN),
-        "one draw for the whole run": lambda: (
-            lambda spec: spec.replace(system=_DrawnOnce(spec.system)),
-            {**_UNEVEN, "share": 0.3, "updates": 6},
-        ),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "always the largest staleness": lambda: replaced(system=lab.fixed(3)),
     }

@@ -111,6 +111,6 @@ class RandomMeanSquare(RandomDelays, Claim):
         return {"step": step, "second_moment": second}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _ONE),
+        "off-by-one version": lambda: lab.off_by_one_version,
         "one draw shared by the batch": lambda: (_one_draw, {**_TWO, "share": 1.0}),
     }

@@ -84,7 +84,7 @@ class SignLimitCycle(Claim):
         }
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "momentum inserted": lambda: (lab.momentum_inserted, _POINT),
-        "steps in proportion to the gradient": lambda: (replaced(update=sim.chain(sim.updates.sgd(0.1))), _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "momentum inserted": lambda: lab.momentum_inserted,
+        "steps in proportion to the gradient": lambda: replaced(update=sim.chain(sim.updates.sgd(0.1))),
     }

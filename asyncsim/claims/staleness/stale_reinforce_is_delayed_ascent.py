@@ -110,6 +110,6 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         return cells
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "scores at the behavior version": lambda: (lab.with_method(at="behavior"), _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "scores at the behavior version": lambda: lab.with_method(at="behavior"),
     }

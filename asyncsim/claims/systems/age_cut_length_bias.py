@@ -125,7 +125,7 @@ class AgeCutLengthBias(_engines.Engines, Claim):
         return {name: each._replace(tolerance=_CLOCK[name] / batch * each.value) for name, each in estimates.items()}
 
     defects = {
-        "dropped work counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _EXPONENTIAL),
-        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EXPONENTIAL),
-        "the end compared instead of the start": lambda: (replaced(age_reference="end"), _EXPONENTIAL),
+        "dropped work counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
+        "an install not counted": lambda: lab.kernel_defects.version_off_by_one,
+        "the end compared instead of the start": lambda: replaced(age_reference="end"),
     }

@@ -103,7 +103,7 @@ class ArrivalsPerUpdate(Workers, Claim):
         return {"mean": lab.mean_over_realizations(heads)} | (lab.law_of(heads, cells) if cells else {})
 
     defects = {
-        "restart before the own update is written": lambda: (replaced(train_time=1e-9), _EIGHT),
-        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
-        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
+        "restart before the own update is written": lambda: replaced(train_time=1e-9),
+        "a generator slot freed twice": lambda: lab.kernel_defects.place_freed_twice,
+        "an install not counted": lambda: lab.kernel_defects.version_off_by_one,
     }

@@ -74,12 +74,12 @@ class AsynchronousThroughput(_engines.Engines, Claim):
     def check(s) -> dict[str, float]:
         """Constant times: after one rotation of all places everything repeats after `places` publishes."""
         group = s.group_by_quantiles
-        counts, pauses = (s.places, s.groups_per_batch, s.batches_per_publish), (s.sync_time, s.generator_pauses)
-        settings = _events.Settings(*counts, *pauses, capacity=s.capacity, drop=s.overflow == "drop_oldest")
+        sizes = s.places, s.groups_per_batch, s.batches_per_publish, s.sync_time, s.generator_pauses
         staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))
         period = s.places * s.batches_per_publish
         warm = period * math.ceil(4 + 2 * s.capacity / (period * s.groups_per_batch))
-        ends = _events.Loop(settings, staggered, itertools.repeat(s.train_time)).run(warm + period)
+        training, drops = itertools.repeat(s.train_time), s.overflow == "drop_oldest"
+        ends = _events.Loop(staggered, training, *sizes, capacity=s.capacity, drop=drops).run(warm + period)
         return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
 
     wrong = {"mean sample instead of the longest of a group": lambda s: s.at(s.length.mean())}
@@ -109,7 +109,7 @@ class AsynchronousThroughput(_engines.Engines, Claim):
         return lab.groups_per_second(system, *size, seed, _TOLERANCE)
 
     defects = {
-        "generators go on during a synchronization": lambda: (replaced(generator_pauses=False), _POINT),
+        "generators go on during a synchronization": lambda: replaced(generator_pauses=False),
         "the trainer does not wait for the install": lambda: (replaced(trainer_waits=False), _TRAINER_BOUND),
-        "eight generator slots freed twice": lambda: (lab.kernel_defects.eight_places_freed_twice, _POINT),
+        "eight generator slots freed twice": lambda: lab.kernel_defects.eight_places_freed_twice,
     }

@@ -89,8 +89,8 @@ class CapBinds(Claim):
         seconds = law.sample(stream, 0, numbers).max(axis=1)
         training = itertools.repeat(s.period if s.few else 0.0 if instant else 1.0)
         places = s.places if s.few else s.tickets
-        settings = _events.Settings(places, s.publish_groups, tickets=s.tickets, early=s.early and not instant)
-        loop = _events.Loop(settings, iter(seconds.tolist()), training)
+        early, works = s.early and not instant, iter(seconds.tolist())
+        loop = _events.Loop(works, training, places, s.publish_groups, tickets=s.tickets, early=early)
         publishes = loop.run(warm + _PUBLISHES)[warm:]
         begun = np.searchsorted(loop.started, publishes)
         trained = (np.arange(warm, warm + _PUBLISHES) + 1) * s.publish_groups

@@ -110,7 +110,7 @@ class CapIdle(_engines.Engines, Claim):
         return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
 
     defects = {
-        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
-        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
-        "training takes longer": lambda: (replaced(train_time=1.5 * 0.0625), _EIGHT),
+        "a generator slot freed twice": lambda: lab.kernel_defects.place_freed_twice,
+        "an install not counted": lambda: lab.kernel_defects.version_off_by_one,
+        "training takes longer": lambda: replaced(train_time=1.5 * 0.0625),
     }

@@ -76,7 +76,7 @@ class ClosedLoop(_engines.Engines, Claim):
         return lab.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
 
     defects = {
-        "a group permit lost": lambda: (lab.ticket_lost, _POINT),
+        "a group permit lost": lambda: lab.ticket_lost,
         "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _SPARE),
-        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _POINT),
+        "group permits returned at the dequeue": lambda: replaced(release="dequeue"),
     }

@@ -77,8 +77,8 @@ class DynamicSampling(_engines.Engines, Claim):
         return lab.means(lab.timelines(plant(system), 1000, 1, count, seed), numbers)
 
     defects = {
-        "a rejected group trained": lambda: (replaced(accept=1.0), _POINT),
-        "groups replaced one by one": lambda: (replaced(quantum=1), _POINT),
-        "surplus counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
-        "no rounds: what passes late is kept": lambda: (replaced(rounds=False, tickets=48), _POINT),
+        "a rejected group trained": lambda: replaced(accept=1.0),
+        "groups replaced one by one": lambda: replaced(quantum=1),
+        "surplus counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
+        "no rounds: what passes late is kept": lambda: replaced(rounds=False, tickets=48),
     }

@@ -96,9 +96,9 @@ class FirstKLengthBias(_engines.Engines, Claim):
         return lab.means(lab.timelines(plant(system), 1000 // _GROUPS, kept, count, seed), numbers)
 
     defects = {
-        "no sample more than is kept": lambda: (replaced(redundant=0), _POINT),
-        "the first by number kept": lambda: (lab.kernel_defects.keeps_any, _POINT),
-        "cancelled samples counted as trained": lambda: (lab.kernel_defects.cancelled_counted_as_trained, _POINT),
-        "cancelled samples written to their end": lambda: (lab.kernel_defects.cancelled_run_on, _POINT),
-        "half of the slots": lambda: (replaced(slots=48), _POINT),
+        "no sample more than is kept": lambda: replaced(redundant=0),
+        "the first by number kept": lambda: lab.kernel_defects.keeps_any,
+        "cancelled samples counted as trained": lambda: lab.kernel_defects.cancelled_counted_as_trained,
+        "cancelled samples written to their end": lambda: lab.kernel_defects.cancelled_run_on,
+        "half of the slots": lambda: replaced(slots=48),
     }

@@ -63,6 +63,6 @@ class Geometric(Workers, Claim):
         return lab.law_of(heads, point["cells"])
 
     defects = {
-        "restart before the own update is written": lambda: (lab.restarts_early, _FOUR),
-        "a group permit lost": lambda: (lab.ticket_lost, _FOUR),
+        "restart before the own update is written": lambda: lab.restarts_early,
+        "a group permit lost": lambda: lab.ticket_lost,
     }

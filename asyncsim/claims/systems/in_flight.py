@@ -84,7 +84,7 @@ class InFlight(_openloop.Clocked, Claim):
         return estimates | {"tail": lab.per_sample([h >= cells for h in heads])}
 
     defects = {
-        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _LOGNORMAL),
-        "the trainer waits for installs": lambda: (lab.slow_installs, _LOGNORMAL),
-        "starts tied to installs": lambda: (replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
+        "ends stamped a version early": lambda: lab.kernel_defects.end_stamped_early,
+        "the trainer waits for installs": lambda: lab.slow_installs,
+        "starts tied to installs": lambda: replaced(tickets=64, capacity=None, overflow="block"),
     }

@@ -48,10 +48,9 @@ class ListScheduling(_engines.Engines, Claim):
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.0)
 
-    @property
-    def share(self) -> float:
-        """1 - 1/k, what the longest sample adds to the mean load at most."""
-        return 1.0 - 1.0 / self.slots
+    def joint(self) -> None:
+        # What the longest sample adds to the mean load at most.
+        self.share = 1.0 - 1.0 / self.slots
 
     def parts(self, share: float) -> dict[str, float]:
         """Terms of the seconds of a step, with that share of the longest sample on top of the mean load."""
@@ -63,18 +62,16 @@ class ListScheduling(_engines.Engines, Claim):
             "synchronization": self.sync_time,
         }
 
-    def bounds(self, share: float) -> dict[str, float]:
-        """All bounds with that share of the longest sample."""
-        return {"excess": share, "load": 1.0, "longest": 1.0, "step_seconds": math.fsum(self.parts(share).values())}
-
     def scaled(s, term: str, factor: float) -> dict[str, float]:
         """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
         reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
         values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
         return values | {"step_seconds": s.predict()["step_seconds"] - reduction}
 
-    def predict(s) -> dict[str, float]:
-        return s.bounds(s.share)
+    def predict(s, share: float | None = None) -> dict[str, float]:
+        """With that share of the longest sample."""
+        share = s.share if share is None else share
+        return {"excess": share, "load": 1.0, "longest": 1.0, "step_seconds": math.fsum(s.parts(share).values())}
 
     def check(s) -> dict[str, float]:
         """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
@@ -97,7 +94,7 @@ class ListScheduling(_engines.Engines, Claim):
         extremes = {"excess": (seconds - busy) / largest, "load": busy / seconds, "longest": largest / seconds}
         return {name: float(values.max()) for name, values in extremes.items()} | {"step_seconds": step}
 
-    wrong = {"perfect balance, no straggler": lambda s: s.bounds(0.0)}
+    wrong = {"perfect balance, no straggler": lambda s: s.predict(0.0)}
     terms = each_term(scaled, "extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
     points = (_POINT, _EVEN, _FEW, _HEAVY)
@@ -123,6 +120,6 @@ class ListScheduling(_engines.Engines, Claim):
         return found | {"step_seconds": lab.average(steps)}
 
     defects = {
-        "a slot lost": lambda: (replaced(slots=3), _POINT),
+        "a slot lost": lambda: replaced(slots=3),
         "a slot freed twice": lambda: (lab.kernel_defects.slot_freed_twice, _HEAVY),
     }

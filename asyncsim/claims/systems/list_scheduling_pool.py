@@ -51,11 +51,6 @@ class ListSchedulingPool(_engines.Engines, Claim):
     length = _engines.work(example="lognormal:1.0:0.8")
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
 
-    @property
-    def moments(self) -> tuple[float, float]:
-        """The mean work, and the mean of the pool's longest."""
-        return self.length.mean(), _work.longest(self.length, self.batch * (self.ahead + 1))
-
     def parts(self, mean: float, longest: float) -> dict[str, float]:
         """Terms of the bound, under names of their own where several batches are out."""
         terms = {
@@ -67,7 +62,8 @@ class ListSchedulingPool(_engines.Engines, Claim):
 
     def predict(s, term: str = "", factor: float = 1.0) -> dict[str, float]:
         """With one term multiplied by a factor."""
-        return _bound(x * (factor if name == term else 1.0) for name, x in s.parts(*s.moments).items())
+        parts = s.parts(s.length.mean(), _work.longest(s.length, s.batch * (s.ahead + 1)))
+        return _bound(x * (factor if name == term else 1.0) for name, x in parts.items())
 
     def check(s) -> dict[str, float]:
         longest = _work.longest_by_quantiles(s.length, s.batch * (s.ahead + 1))
@@ -75,7 +71,7 @@ class ListSchedulingPool(_engines.Engines, Claim):
 
     wrong = {"perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values())}
     terms = each_term(
-        lambda s, name, factor: ListSchedulingPool.predict(s, name, factor),
+        predict,
         *(f"{part}{of}" for part in ("load", "straggler", "random straggler", "training") for of in ("", " of a pool")),
     )
 
@@ -97,8 +93,5 @@ class ListSchedulingPool(_engines.Engines, Claim):
 
     defects = {
         "a slot lost": lambda: (replaced(slots=3), _AHEAD),
-        "slower with more samples at once": lambda: (
-            replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))),
-            _POINT,
-        ),
+        "slower with more samples at once": lambda: replaced(decode=tuple(max(0.2, 1.0 - 0.05 * n) for n in range(64))),
     }

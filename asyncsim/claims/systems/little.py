@@ -25,8 +25,7 @@ _BATCHES = 40
 
 def _training(field: str, value: Any) -> tuple[float, bool]:
     """Mean seconds, and whether their law is exponential."""
-    mean = _work.seconds(field, value)
-    return mean, isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
+    return _work.seconds(field, value), isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
 
 
 def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
@@ -51,17 +50,6 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
     value = average / (rate * float(durations[trained].mean()))
     # Rounding of sums over all events, relative to the sums of all stamps.
     return Estimate(value, tolerance=1e-9, samples=int(trained.sum()))
-
-
-def _first_end(record: Timeline) -> np.ndarray:
-    """When the first sample of each group ended."""
-    ends = record.samples["t_end"].reshape(len(record.groups["group"]), -1)
-    return np.where(np.isnan(record.groups["t_done"]), np.nan, ends.min(axis=1))
-
-
-def _entered(record: Timeline) -> np.ndarray:
-    """When each group that left had entered the buffer."""
-    return np.where(np.isnan(record.groups["t_left"]), np.nan, record.groups["t_ready"])
 
 
 _POINT = {
@@ -112,9 +100,8 @@ class Little(_engines.Engines, Claim):
         generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
         works = _work.draws(s.length, generator, (total, s.samples_per_group)).max(axis=1)
         training = generator.exponential(s.training, _BATCHES) if s.training else np.zeros(_BATCHES)
-        early = s.release == "dequeue"
-        settings = _events.Settings(s.places, s.groups_per_batch, tickets=s.tickets, early=early, total=total)
-        loop = _events.Loop(settings, iter(works.tolist()), iter(training.tolist()))
+        early, seconds = s.release == "dequeue", (iter(works.tolist()), iter(training.tolist()))
+        loop = _events.Loop(*seconds, s.places, s.groups_per_batch, tickets=s.tickets, early=early, total=total)
         horizon = float(loop.run(_BATCHES)[-1])
         start = np.array(loop.started)
         end = np.array([loop.finished[k] for k in range(total)])
@@ -168,9 +155,7 @@ class Little(_engines.Engines, Claim):
         return ratios | lab.means(lab.timelines(system, 10 * warm, samples, count, seed), levels)
 
     defects = {
-        "a group counted twice": lambda: (lab.kernel_defects.group_counted_twice, _POINT),
-        "a group's end taken from its first sample": lambda: (lab.stamped("groups", "t_done", _first_end), _LIGHT),
-        "seconds in the buffer left out": lambda: (lab.stamped("groups", "t_left", _entered), _LIGHT),
+        "a group counted twice": lambda: lab.kernel_defects.group_counted_twice,
         "a group permit lost, in counts and stamps alike": lambda: (lab.ticket_lost, _LOOP),
         "two generator slots lost, in counts and stamps alike": lambda: (replaced(rates=(1.0,) * 6), _LOOP),
     }

@@ -145,6 +145,6 @@ class OpenLoopMean(_engines.Engines, Claim):
 
     defects = {
         "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
-        "freshest group first": lambda: (replaced(order="freshest"), _POINT),
-        "a full buffer blocks": lambda: (lab.blocks, _POINT),
+        "freshest group first": lambda: replaced(order="freshest"),
+        "a full buffer blocks": lambda: lab.blocks,
     }

@@ -87,7 +87,7 @@ class Overflow(_engines.Engines, Claim):
         return lab.means(lab.timelines(system, batches, samples, realizations, seed), numbers, _TOLERANCE)
 
     defects = {
-        "dropped groups counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
-        "a full buffer blocks": lambda: (lab.blocks, _POINT),
-        "old groups cut in generation": lambda: (replaced(max_age=1, age_at_pack="all"), _POINT),
+        "dropped groups counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
+        "a full buffer blocks": lambda: lab.blocks,
+        "old groups cut in generation": lambda: replaced(max_age=1, age_at_pack="all"),
     }

@@ -12,9 +12,8 @@ written at an install. Second route: installs and tokens of many samples, one by
 
 import numpy as np
 
-from asyncsim.base.declared import Count, Positive
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced, within
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, indexed, named, replaced, within
 
 _WARM = 120
 _point = named("places", "batches_per_publish", seconds=1.8, train_time=0.31, sync_time=0.1, tokens=4)
@@ -113,9 +112,9 @@ class Pipeline(Claim):
         return {name: Estimate(float(x), tolerance=0.001 * max(float(x), 0.01)) for name, x in values.items()}
 
     defects = {
-        "stamped one version earlier": lambda: (lab.OffByOne, _POINT),
-        "a place more": lambda: (replaced(rates=(1.0,) * 4, offsets=None), _POINT),
-        "installs at once": lambda: (replaced(sync_time=0.0), _POINT),
-        "published after every batch": lambda: (replaced(batches_per_publish=1), _POINT),
-        "old weights to the end": lambda: (replaced(mode="pin"), _POINT),
+        "stamped one version earlier": lambda: lab.OffByOne,
+        "a place more": lambda: replaced(rates=(1.0,) * 4, offsets=None),
+        "installs at once": lambda: replaced(sync_time=0.0),
+        "published after every batch": lambda: replaced(batches_per_publish=1),
+        "old weights to the end": lambda: replaced(mode="pin"),
     }

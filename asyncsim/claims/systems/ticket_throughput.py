@@ -61,37 +61,22 @@ class TicketThroughput(_engines.Engines, Claim):
         reason = "give a group permit to each group that must be out before one returns"
         checks.integer("tickets", self.tickets, least, reason)
 
-    def seconds(self, group: float) -> dict[str, dict[str, float]]:
-        """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
-        stop = self.sync_time / self.publish
-        ticket = {"dequeue": group} if self.early else self.hold(group)
-        return {
-            "places": {"places": group / self.places},
-            "trainer": {
-                "trainer": self.train_time / self.groups_per_batch,
-                "trainer's synchronization": 0.0 if self.generator_pauses else stop,
-            },
-            "tickets": {name: part / self.tickets for name, part in ticket.items()},
-            "stop": {"stop of all": stop if self.generator_pauses else 0.0},
-        }
-
-    def hold(self, group: float) -> dict[str, float]:
-        """Seconds, in parts, for which a ticket that returns at the install is held at least."""
-        return {
+    def rate(self, group: float, factor: float = 1.0, term: str = "") -> dict[str, float]:
+        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor."""
+        share, both = self.sync_time / self.publish, self.generator_pauses
+        # Seconds for which a ticket that returns at the install is held at least.
+        hold = {
             "tickets": group,
             "group permits in training": self.train_time,
             "group permits behind other batches": (self.batches_per_publish - 1) / 2.0 * self.train_time,
-            "group permits in synchronization": 0.0 if self.generator_pauses else self.sync_time,
+            "group permits in synchronization": 0.0 if both else self.sync_time,
         }
-
-    def rate(self, group: float, factor: float = 1.0, term: str = "") -> dict[str, float]:
-        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor."""
-        use = {
-            resource: math.fsum(x / (factor if name == term else 1.0) for name, x in parts.items())
-            for resource, parts in self.seconds(group).items()
-        }
-        stop = use.pop("stop")
-        return {"groups_per_second": 1.0 / (max(use.values()) + stop)}
+        # Seconds for which a group uses a place, the trainer, a ticket, over how many there are; then nothing goes on.
+        training = {"trainer": self.train_time / self.groups_per_batch, "trainer's synchronization": share * (not both)}
+        tickets = {name: part / self.tickets for name, part in ({"dequeue": group} if self.early else hold).items()}
+        each = {"places": group / self.places}, training, tickets, {"stop of all": share * both}
+        *uses, stop = (math.fsum(x / (factor if name == term else 1.0) for name, x in use.items()) for use in each)
+        return {"groups_per_second": 1.0 / (max(uses) + stop)}
 
     def predict(s) -> dict[str, float]:
         return s.rate(s.group)

@@ -99,7 +99,7 @@ class TokenStaircase(_openloop.Clocked, Claim):
         return over_samples | {"token_mean": lab.per_sample(tokens, works), "token_head": lab.per_sample(heads, works)}
 
     defects = {
-        "all tokens stamped with the first version": lambda: (replaced(mode="pin"), _EXPONENTIAL),
-        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _EXPONENTIAL),
-        "the trainer waits for installs": lambda: (lab.slow_installs, _EXPONENTIAL),
+        "all tokens stamped with the first version": lambda: replaced(mode="pin"),
+        "ends stamped a version early": lambda: lab.kernel_defects.end_stamped_early,
+        "the trainer waits for installs": lambda: lab.slow_installs,
     }
