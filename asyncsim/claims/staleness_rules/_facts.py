@@ -75,7 +75,10 @@ class Facts:
     permits that return together. `started`, samples that a group starts; `drawn`, those whose work is independent, 1
     where all have the same. `rate_curve`, speed with n active samples, None where it is that of one. `follows`: the
     generators have every snapshot before the next batch trains. `cuts`: an age rule drops groups. `work_alone`: the
-    seconds of a sample are those of its work at the rate of its place.
+    seconds of a sample are those of its work at the rate of its place. `serial`: a batch of groups is admitted only
+    when all of the batch before have left their places. `instant`: training takes no time; `immediate`: nor does the
+    install. `speeds`, work per second of each place, or one number for all; `rate`, that of all where they are alike,
+    else None.
     """
 
     def __init__(self, settings: Mapping[str, Any], samples: int) -> None:
@@ -93,6 +96,11 @@ class Facts:
         self.cuts = self.max_age is not None and self.age_action != "wait"
         others = self.difficulty, self.environment, self.reward, self.rate_curve
         self.work_alone = all(each is None for each in others) and not self.failure_rate
+        self.serial = bool(self.places == self.quantum == self.batch)
+        self.instant = self.period == 0.0
+        self.immediate = self.instant and self.sync_time == 0.0 and self.mode != "drain"
+        self.speeds = [float(r) for r in (self.rates if isinstance(self.rates, list | tuple) else [self.rates])]
+        self.rate = min(self.speeds) if len(set(self.speeds)) == 1 else None
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER:
@@ -109,26 +117,6 @@ class Facts:
             law = Law.parse(time)
             time = law.parameters[0] if law.kind == "constant" else None
         return None if time is None or self.token_time else float(time)
-
-    @property
-    def instant(self) -> bool:
-        """Whether training takes no time at all."""
-        return self.period == 0.0
-
-    @property
-    def immediate(self) -> bool:
-        """Whether a batch is trained and its publish installed in the instant in which it is packed."""
-        return self.instant and self.sync_time == 0.0 and self.mode != "drain"
-
-    @property
-    def rate(self) -> float | None:
-        """Work per second of a place where all are alike, else None."""
-        return min(self.speeds) if len(set(self.speeds)) == 1 else None
-
-    @property
-    def speeds(self) -> list[float]:
-        """Work per second of each place, or one number for all."""
-        return [float(rate) for rate in self.rates] if isinstance(self.rates, list | tuple) else [float(self.rates)]
 
     @property
     def law(self) -> Law:
@@ -173,10 +161,6 @@ class Facts:
         if constant and self.started * float(self.law.survival(readable)) <= _RARE:
             return None
         return "a long sample may be read again for a whole publish period"
-
-    def why_admission_waits(self) -> str | None:
-        """Why a ticket that is there may not be used at once."""
-        return self.why_closed() or self.why_places_bind()
 
     def why_places_bind(self) -> str | None:
         """Why a ticket may wait for a place."""
