@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Integer, Parsed, Vector
 from asyncsim.base.laws import Law
-from asyncsim.claims import _work
+from asyncsim.claims import _engines, _work
+from asyncsim.claims._claim import Integer, Parsed, Vector
 
 
-class Workers(Declared):
-    """Workers that deliver and start again at once, each at its own rate."""
+class Workers(_engines.Engines):
+    """Base of claims on workers that deliver and start again at once, each at its own rate."""
 
     workers = Integer(
         2, typical=(2, 12), example=3, doc="workers that update on arrival",

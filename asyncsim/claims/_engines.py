@@ -6,16 +6,18 @@ A claim adds `example` and `typical`, and changes what differs there.
 from functools import partial
 from typing import Any
 
-from asyncsim.base.declared import Choice, Count, Declared, Flag, Integer, Parsed, Positive, Real
 from asyncsim.base.laws import Law
 from asyncsim.claims import _lengths, _work
+from asyncsim.claims._claim import Choice, Claim, Count, Flag, Integer, Parsed, Positive, Real
 
 WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:1:1.5", "empirical:1:2:2:7")
 """Typical works of a sample: one value, light and heavy tails, few values."""
 
 
-class Engines(Declared):
-    """A point of an event system; a parameter without `typical` depends on others, and a subclass draws it."""
+class Engines(Claim):
+    """Base of claims on an event system; a parameter without `typical` depends on others, and tests draw it."""
+
+    through = "kernel"
 
     @property
     def group(self: Any) -> float:

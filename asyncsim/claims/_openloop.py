@@ -8,7 +8,6 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared
 from asyncsim.base.laws import Law
 from asyncsim.claims import _engines, _lengths
 
@@ -21,7 +20,7 @@ _PERIODS = np.arange(1, 400)
 Nodes = tuple[np.ndarray, np.ndarray]
 
 
-class Clocked(Declared):
+class Clocked(_engines.Engines):
     """An open loop of single samples under a clock: a trainer that never waits publishes every `period` seconds.
 
     Places start again at once, so a sample's start falls anywhere in a period, independently of how long it will take.

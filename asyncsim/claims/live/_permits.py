@@ -4,7 +4,7 @@ import random
 from typing import NamedTuple
 
 from asyncsim.claims import _engines
-from asyncsim.claims._claim import Claim, checks, within
+from asyncsim.claims._claim import checks, within
 
 BATCHES = 40
 """Of the bookkeeping that second routes count."""
@@ -20,7 +20,7 @@ class Path(NamedTuple):
     ends: dict[int, int]
 
 
-class Permits(_engines.Engines, Claim):
+class Permits(_engines.Engines):
     """K permits with a generator slot for each, M groups a batch, every batch published."""
 
     through = "live"

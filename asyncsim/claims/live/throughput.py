@@ -14,8 +14,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point
 from asyncsim.claims.live._permits import POINT, Permits
 
-_EARLY = {"tickets": 4, "publish_groups": 2, "release": "dequeue"}
-
 
 class Throughput(Permits):
     """groups a second of a live run times mean seconds of a group's permit are its `K` permits"""
@@ -33,7 +31,7 @@ class Throughput(Permits):
 
     wrong = {"groups of the batch in training not counted": lambda s: {"held": float(s.tickets - s.publish_groups)}}
 
-    points = (POINT, _EARLY)
+    points = (POINT, {"tickets": 4, "publish_groups": 2, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
     @staticmethod

@@ -24,7 +24,6 @@ _SPREAD = 0.05
 """Of one replicate, relative: noise crosses the signal with 1/sqrt(P) of its length (measured: at most 0.03)."""
 _FINITE = 2e-3
 """Allowance for terms of order 1/P, relative: 1000 coordinates."""
-_FRESH = {"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}
 _STALE = {"staleness": 2, "share": 0.06, "signal": 2.5, "samples": 1, "updates": 8}
 
 
@@ -67,7 +66,7 @@ class CosineEqualsNorm(Claim):
         "one norm in place of both": lambda s: {"cosine": float(np.sqrt(1.0 - 1.0 / (s._signal()[0] ** 2 + 1.0)))},
     }
 
-    points = (_FRESH, _STALE)
+    points = ({"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}, _STALE)
     reach = staticmethod(within(samples=16))
 
     @staticmethod

@@ -10,8 +10,6 @@ fresh gradients; v of Adam known, beta_2 near 1. Second route: root finding, and
 Source: derived; the square root 2602.17616.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -101,10 +99,9 @@ def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: 
     return Estimate(value, value * float(np.linalg.norm(shares)), replicates - 1.0, 0.002 * value, replicates)
 
 
-def _gradient_scaled(spec: lab.Spec) -> lab.Spec:
+def _gradient_scaled(spec: Any) -> Any:
     """Gradients divided by their noise before the chain: descent becomes as Adam, and Adam does not notice."""
-    task: Any = spec.task
-    noise = task.noise / math.sqrt(spec.samples_per_group)
+    noise = spec.task.noise / math.sqrt(spec.samples_per_group)
     return spec.replace(update=lab.Links((sim.updates.scale(1.0 / noise), *spec.update.links)))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, multiplied
+from asyncsim.claims._claim import Estimate, Plant, Point, multiplied
 from asyncsim.claims.staleness._draws import RandomDelays
 
 
@@ -24,7 +24,7 @@ def _point(*law: float) -> Point:
 _CONSTANT = _point(0.0, 0.0, 0.0, 0.0, 1.0)
 
 
-class ConstantIsWorst(RandomDelays, Claim):
+class ConstantIsWorst(RandomDelays):
     """among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step:
     `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
     """

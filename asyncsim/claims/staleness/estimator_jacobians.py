@@ -34,9 +34,6 @@ def _point(dependence: str, horizon: int, rows: int, success: float) -> Point:
     return {**point, "success": success, "baseline": 0.3}
 
 
-_MARKOV = _point("markov", 3, 3, 0.6)
-
-
 class EstimatorJacobians(_bandit.Sequences, Claim):
     """an importance ratio takes out of the stale Jacobian `E[A S S^T]` of a policy gradient what it weights: by
     token all but `E[A sum_(t != u) s_t s_u^T]`, by sequence or per decision all of it
@@ -105,7 +102,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
 
     wrong = {"prefix ratio taken for the one per decision": lambda s: s.predict({**_ALL, "per_decision": "prefix"})}
 
-    points = (_MARKOV, _point("iid", 4, 1, 0.5))
+    points = (_point("markov", 3, 3, 0.6), _point("iid", 4, 1, 0.5))
     more = (_point("position", 3, 3, 1.0),)
 
     @staticmethod

@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, Real, units_for, within
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import ExponentialWorkers, paths, share_of_run
+from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 
 def _map(a: float, workers: int) -> np.ndarray:
@@ -31,14 +31,14 @@ _VALUES = 8
 _POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
 
 
-class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
+class ExponentialWorkersSecondMoment(ExponentialWorkers):
     """with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 +
     sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`
     """
 
     kind, source, through = "threshold", "derived: recursion of the moments of iterate and read values", "kernel, loop"
 
-    share = share_of_run()
+    share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.5, doc="step * curvature of the run")
 
     def quantities(s, boundary: float, moment: float) -> dict[str, float]:
         return {"step": boundary / s.curvature, "second_moment": float(moment)}

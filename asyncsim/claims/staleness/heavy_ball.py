@@ -8,8 +8,6 @@ Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Seco
 root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -13,14 +13,14 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.0), "step": 2.0}
 
 
-class ImplicitMomentum(ExponentialWorkers, Claim):
+class ImplicitMomentum(ExponentialWorkers):
     """with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1
     - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
     """

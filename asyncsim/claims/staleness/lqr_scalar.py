@@ -10,8 +10,6 @@ the data was drawn. Second route: J as a polynomial in K, its stationary point a
 companion matrix. Source: derived from the gradient in arXiv 1801.05039.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -11,15 +11,15 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, replaced, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, replaced, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
+from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
 
 
-class RandomMean(RandomDelays, Claim):
+class RandomMean(RandomDelays):
     """with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal
     chances up to `S` allow about `pi` times the learning rate of constant staleness `S`
     """
@@ -34,7 +34,8 @@ class RandomMean(RandomDelays, Claim):
         check_paths(self.law, self.updates)
 
     def quantities(s, law: np.ndarray, boundary: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
+        mean = np.linalg.matrix_power(_random.averaged(law, s.share), s.updates)[0].sum()
+        return {"step": boundary / s.curvature, "mean": float(mean)}
 
     def predict(s) -> dict[str, float]:
         return s.quantities(s.law, _random.mean_boundary(s.law))

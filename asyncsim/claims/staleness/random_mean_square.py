@@ -16,7 +16,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
@@ -48,7 +48,7 @@ _TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "update
 _ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
 
 
-class RandomMeanSquare(RandomDelays, Claim):
+class RandomMeanSquare(RandomDelays):
     """with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum
     p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
     """

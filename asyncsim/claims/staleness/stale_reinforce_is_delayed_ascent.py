@@ -18,10 +18,6 @@ from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, untouched
 
 
-def _quantities(logit: np.ndarray, group: np.ndarray, none: np.ndarray) -> dict[str, float]:
-    return indexed("logit", logit) | indexed("group_mean", group) | indexed("none", none)
-
-
 def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: float) -> np.ndarray:
     """E[(r_1 - (1-others) r_1 - others r_2) (e_{a_1} - pi)] over independent pairs from mu."""
     chance = mu[:, None] * mu[None, :]
@@ -61,6 +57,9 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         # (N - 1)/N, what the group mean leaves.
         self.left = (self.samples - 1) / self.samples
 
+    def quantities(s, logit: np.ndarray, group: np.ndarray, none: np.ndarray) -> dict[str, float]:
+        return indexed("logit", logit) | indexed("group_mean", group) | indexed("none", none)
+
     def predict(s, factor: float | None = None) -> dict[str, float]:
         mu = softmax(s.behavior_logits)
         mean, factor = float(mu @ s.rewards), s.left if factor is None else factor
@@ -69,7 +68,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         for t in range(s.updates):
             pi = softmax(path[max(t - s.staleness, 0)])
             path.append(path[-1] + s.step * pi * (s.rewards - pi @ s.rewards))
-        return _quantities(path[-1], factor * mu * (s.rewards - mean), none)
+        return s.quantities(path[-1], factor * mu * (s.rewards - mean), none)
 
     def check(s) -> dict[str, float]:
         path = [s.initial_logits]
@@ -79,7 +78,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
         mu = softmax(s.behavior_logits)
         group = _pair_field(mu, softmax(s.current_logits), s.rewards, s.left)
         none = complex_gradient(lambda logits: (mu * s.rewards) @ np.log(softmax(logits)), s.current_logits)
-        return _quantities(path[-1], group, none)
+        return s.quantities(path[-1], group, none)
 
     wrong = {"factor (N-1)/N of the group mean forgotten": lambda s: s.predict(factor=1.0)}
 

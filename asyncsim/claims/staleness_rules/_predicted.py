@@ -13,7 +13,7 @@ _LEVELS = 5
 
 
 def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
-    """See `theory.predicted_staleness`."""
+    """See `claims.predicted_staleness`."""
     samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
     s = Facts(settings, samples)
     if s.rounds:

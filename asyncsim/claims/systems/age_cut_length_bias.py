@@ -18,19 +18,18 @@ from scipy.optimize import brentq
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, named, replaced, sampled
+from asyncsim.claims._claim import Estimate, Integer, Plant, Point, named, replaced, sampled
 
 _Moments = Callable[[float], tuple[float, float]]
 _CLOCK = {"mean_length": 0.5, "kept": 0.25, "period": 0.25}
 """How far P kept deliveries are from a clock, by 1/P (measured)."""
 _point = named("length", "places", "groups_per_batch", "max_age")
-_EXPONENTIAL = _point("exponential:1.0", 512, 256, 1)
 
 
-class AgeCutLengthBias(_engines.Engines, Claim):
+class AgeCutLengthBias(_engines.Engines):
     """a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized"""
 
-    kind, status, source, through = "expectation", "asymptotic", "derived: uniform phase", "kernel"
+    kind, status, source = "expectation", "asymptotic", "derived: uniform phase"
 
     length = _engines.smooth_length(example="lognormal:1.0:0.8")
     places = _engines.places(example=256)
@@ -94,7 +93,7 @@ class AgeCutLengthBias(_engines.Engines, Claim):
         "lengths taken to be unbiased": lambda s: s.predict() | {"mean_length": s.length.mean()},
     }
 
-    points = (_EXPONENTIAL, _point("lognormal:1.0:0.8", 1024, 256, 1))
+    points = (_point("exponential:1.0", 512, 256, 1), _point("lognormal:1.0:0.8", 1024, 256, 1))
     more = (_point("lognormal:1.0:0.8", 1024, 256, 4), _point("gamma:1.0:4.0", 1024, 256, 2))
 
     @staticmethod

@@ -16,7 +16,7 @@ from asyncsim.base import checks, laws
 from asyncsim.base.declared import Count, Integer
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
 
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
@@ -25,26 +25,14 @@ def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
     return {"mean": float(mean)} | law
 
 
-def _tagged(share: float, groups: int, cells: int) -> np.ndarray:
-    """P(s >= k), k = 1 .. cells, of a worker that makes each delivery with probability `share`, step by step."""
-    # State k P + r: k versions since the restart, r deliveries waiting; what moves beyond the last cell never returns.
-    mass, pmf = np.zeros(cells * groups), np.zeros(cells)
-    mass[:groups] = 1.0 / groups
-    for _ in range(cells * groups):
-        pmf += share * mass.reshape(cells, groups).sum(axis=1)
-        mass = np.append(0.0, (1.0 - share) * mass[:-1])
-    return np.asarray(1.0 - np.cumsum(pmf))
-
-
 _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
-_EIGHT = _point(8, 4, "exponential:1.0", 6)
 
 
-class ArrivalsPerUpdate(Workers, Claim):
+class ArrivalsPerUpdate(Workers):
     """with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`"""
 
-    kind, source = "distribution", "derived: mean-staleness identity; memoryless service"
-    relative_to, through, effect = "norm", "kernel", 0.05
+    kind, source, relative_to = "distribution", "derived: mean-staleness identity; memoryless service", "norm"
+    effect = 0.05
 
     groups_per_batch = Count(1, 4096, typical=(1, 6), example=2, unit="groups", doc="deliveries of an update")
     law = service(typical=("exponential:1",), example="exponential:1")
@@ -71,8 +59,15 @@ class ArrivalsPerUpdate(Workers, Claim):
 
     def check(s) -> dict[str, float]:
         path = np.concatenate([order(s.workers, 20 * s.workers, s.shares), np.arange(s.workers)])
-        tails = sum(p * np.append(1.0, _tagged(float(p), s.groups_per_batch, s.cells)) for p in s.shares)
-        return _quantities(cyclic_mean_lag(path, s.groups_per_batch), np.asarray(tails))
+        # State k P + r: k versions since the restart, r deliveries waiting; what is beyond the last cell never returns.
+        mass, pmf = np.zeros((s.workers, s.cells * s.groups_per_batch)), np.zeros((s.workers, s.cells))
+        mass[:, : s.groups_per_batch] = 1.0 / s.groups_per_batch
+        share = s.shares[:, None]
+        for _ in range(s.cells * s.groups_per_batch):
+            pmf += share * mass.reshape(s.workers, s.cells, s.groups_per_batch).sum(axis=2)
+            mass = np.pad((1.0 - share) * mass[:, :-1], ((0, 0), (1, 0)))
+        tails = s.shares @ np.pad(1.0 - np.cumsum(pmf, axis=1), ((0, 0), (1, 0)), constant_values=1.0)
+        return _quantities(cyclic_mean_lag(path, s.groups_per_batch), tails)
 
     wrong = {
         "deliveries that wait at the restart forgotten": lambda s: _quantities(s.mean, s._tails(1)),
@@ -81,7 +76,7 @@ class ArrivalsPerUpdate(Workers, Claim):
         ),
     }
 
-    points = (_EIGHT, _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0)))
+    points = (_point(8, 4, "exponential:1.0", 6), _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0)))
     more = (_point(8, 3, "lognormal:1.0:0.8"), _point(6, 4, "pareto:1.0:2.5"))
 
     @staticmethod

@@ -16,7 +16,7 @@ import itertools
 import math
 
 from asyncsim.claims import _engines, _events, _openloop, lab
-from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, replaced, sampled
+from asyncsim.claims._claim import Choice, Estimate, Plant, Point, replaced, sampled
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
@@ -29,11 +29,11 @@ _POINT = {
 _TRAINER_BOUND = _POINT | {"train_time": 1.0}
 
 
-class AsynchronousThroughput(_engines.Engines, Claim):
+class AsynchronousThroughput(_engines.Engines):
     """away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops"""
 
     kind, status = "expectation", "asymptotic"
-    source, through = "derived: renewals of the generator slots, and a trainer that never waits", "kernel"
+    source = "derived: renewals of the generator slots, and a trainer that never waits"
 
     places = _engines.places(typical=(1, 9), example=12)
     samples_per_group = _engines.samples(typical=(1, 6), example=4)

@@ -20,7 +20,7 @@ from scipy.stats import poisson
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, named, replaced
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, named, replaced
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
 _GROUPS = 24_000
@@ -36,11 +36,11 @@ _point = named("places", "groups_per_batch", "length", "train_time", "samples_pe
 _EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 
-class CapIdle(_engines.Engines, Claim):
+class CapIdle(_engines.Engines):
     """with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap"""
 
     kind, status = "expectation", "asymptotic"
-    source, through = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)", "kernel"
+    source = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)"
 
     places = _engines.places(example=4)
     groups_per_batch = _engines.groups(high=4096, typical=(1, 24), example=4)

@@ -13,7 +13,7 @@ exponential; so equality also shows that only the mean enters. Source: derived; 
 from typing import Any
 
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, checks, named, replaced, sampled
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, checks, named, replaced, sampled
 
 
 def _exponential(field: str, value: Any) -> float:
@@ -27,13 +27,12 @@ _POINT = _point(8, 8, 4, "exponential:1", "exponential:0.3")
 _SPARE = _point(16, 8, 1, "exponential:1", "exponential:0.15")
 
 
-class ClosedLoop(_engines.Engines, Claim):
+class ClosedLoop(_engines.Engines):
     """a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups a second, `1/p0 = sum
     K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation
     """
 
     kind, source = "expectation", "derived: product form of a delay station and an exponential server"
-    through = "kernel"
 
     places = _engines.places(example=8)
     tickets = _engines.tickets(high=500, example=8)

@@ -15,16 +15,15 @@ from scipy.stats import binom
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Timeline, replaced, within
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, Timeline, replaced, within
 
 _LARGEST = 1024
-_POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
 
 
-class DynamicSampling(_engines.Engines, Claim):
+class DynamicSampling(_engines.Engines):
     """a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`"""
 
-    kind, source, through = "expectation", "derived: binomial tails, Wald", "kernel"
+    kind, source = "expectation", "derived: binomial tails, Wald"
 
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
     round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
@@ -51,7 +50,7 @@ class DynamicSampling(_engines.Engines, Claim):
 
     wrong = {"parts of rounds": lambda s: s.quantities(s.groups_per_batch / (s.accept * s.round))}
 
-    points = (_POINT, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
+    points = ({"groups_per_batch": 16, "round": 24, "accept": 0.6}, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
     more = ({"groups_per_batch": 4, "round": 1, "accept": 0.5},)
 
     @staticmethod

@@ -16,15 +16,13 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
 from asyncsim.claims._arrivals import Workers
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
-
-_FOUR = {"workers": 4, "rates": None, "cells": 8}
+from asyncsim.claims._claim import Estimate, Plant, Point, units_for, within
 
 
-class Geometric(Workers, Claim):
+class Geometric(Workers):
     """staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`"""
 
-    kind, source, through, effect = "distribution", "derived: memoryless service", "kernel", 0.05
+    kind, source, effect = "distribution", "derived: memoryless service", 0.05
 
     cells = _engines.cells(typical=(1, 6), example=12)
 
@@ -50,7 +48,7 @@ class Geometric(Workers, Claim):
 
     wrong = {"exponent one too large": lambda s: s.predict(late=1)}
 
-    points = (_FOUR, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
+    points = ({"workers": 4, "rates": None, "cells": 8}, {"workers": 3, "rates": (1.0, 2.0, 4.0), "cells": 6})
     more = ({"workers": 8, "rates": None, "cells": 16},)
     reach = staticmethod(within(workers=64, cells=200))
 

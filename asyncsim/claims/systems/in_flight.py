@@ -17,16 +17,15 @@ from scipy.integrate import quad
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
+from asyncsim.claims._claim import Estimate, Plant, Point, indexed, named, replaced
 
 _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=6)
-_LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 
 
-class InFlight(_openloop.Clocked, Claim):
+class InFlight(_openloop.Clocked):
     """with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`"""
 
-    kind, source, relative_to, through, effect = "distribution", "derived: uniform phase", "norm", "kernel", 0.05
+    kind, source, relative_to, effect = "distribution", "derived: uniform phase", "norm", 0.05
 
     cells = _engines.cells(64, typical=(1, 8), example=6)
 
@@ -63,7 +62,7 @@ class InFlight(_openloop.Clocked, Claim):
 
     wrong = {"starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond)}
 
-    points = (_LOGNORMAL, _point("exponential:1.0", 1.0, 32, 3))
+    points = (_point("lognormal:1.0:0.8", 0.4, 64), _point("exponential:1.0", 1.0, 32, 3))
     more = (_point("gamma:1.0:4.0", 0.25, 64),)
 
     @staticmethod

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, each_term, replaced, within
+from asyncsim.claims._claim import Estimate, Plant, Point, each_term, replaced, within
 
 _STEPS = 400
 _COLUMNS = ("work", "t_submit", "t_end")
@@ -28,16 +28,15 @@ _POINT = {
     "sync_time": 0.25,
 }  # fmt: skip
 """Equal works and one more than slots can share: attained."""
-_EVEN = _POINT | {"groups_per_batch": 12}
 _FEW = _POINT | {"slots": 1024, "groups_per_batch": 4, "length": "exponential:1"}
 """A slot for every sample: the longest decides, and what it adds to the mean load is nearly all of it."""
 _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "pareto:1:1.5", "train_time": 1.0}
 
 
-class ListScheduling(_engines.Engines, Claim):
+class ListScheduling(_engines.Engines):
     """samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`"""
 
-    kind, source, through = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)", "kernel"
+    kind, source = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)"
 
     slots = _engines.slots(
         low=2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
@@ -97,7 +96,7 @@ class ListScheduling(_engines.Engines, Claim):
     wrong = {"perfect balance, no straggler": lambda s: s.predict(0.0)}
     terms = each_term(scaled, "extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
-    points = (_POINT, _EVEN, _FEW, _HEAVY)
+    points = (_POINT, _POINT | {"groups_per_batch": 12}, _FEW, _HEAVY)
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
     reach = staticmethod(within(groups_per_batch=512, samples_per_group=64))
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, each_term, replaced, sampled
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, each_term, replaced, sampled
 
 
 def _bound(parts: Iterable[float]) -> dict[str, float]:
@@ -32,17 +32,16 @@ _RANDOM = _POINT | {"slots": 4096, "groups_per_batch": 64, "length": "exponentia
 _AHEAD = _POINT | {"slots": 4, "groups_per_batch": 64, "samples_per_group": 4, "ahead": 1, "train_time": 0.3}
 """Few slots: the load decides."""
 _TRAINING = _AHEAD | {"groups_per_batch": 4, "samples_per_group": 1, "train_time": 200.0}
-_ONE_SLOT_EACH = _TRAINING | {"slots": 1024, "train_time": 0.001}
 _LONGEST = _TRAINING | {"groups_per_batch": 1, "samples_per_group": 64, "slots": 8192, "train_time": 0.001} | {
     "length": "empirical:0.5:1:1.5:2"
 }  # fmt: skip
 """So many samples a group that each group and the whole pool have the same longest."""
 
 
-class ListSchedulingPool(_engines.Engines, Claim):
+class ListSchedulingPool(_engines.Engines):
     """a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch"""
 
-    kind, status, source, through, effect = "bound", "open", "derived at a = 0; a conjecture beyond", "kernel", 0.04
+    kind, status, source, effect = "bound", "open", "derived at a = 0; a conjecture beyond", 0.04
 
     slots = _engines.slots(typical=(1, 12), example=16)
     groups_per_batch = _engines.groups(typical=(1, 6), example=4)
@@ -75,7 +74,7 @@ class ListSchedulingPool(_engines.Engines, Claim):
         *(f"{part}{of}" for part in ("load", "straggler", "random straggler", "training") for of in ("", " of a pool")),
     )
 
-    points = (_POINT, _RANDOM, _AHEAD, _TRAINING, _ONE_SLOT_EACH, _LONGEST)
+    points = (_POINT, _RANDOM, _AHEAD, _TRAINING, _TRAINING | {"slots": 1024, "train_time": 0.001}, _LONGEST)
     more = (
         _AHEAD | {"length": "gamma:1:4", "train_time": 0.2},
         _AHEAD | {"groups_per_batch": 16, "ahead": 3, "length": "exponential:1"},

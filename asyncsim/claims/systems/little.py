@@ -18,18 +18,15 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, Timeline, checks, heavy, replaced, within
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, Timeline, checks, heavy, replaced, within
 
 _BATCHES = 40
+_RATIOS = ("in_flight", "outstanding")
 
 
 def _training(field: str, value: Any) -> tuple[float, bool]:
     """Mean seconds, and whether their law is exponential."""
     return _work.seconds(field, value), isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
-
-
-def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
-    return {"in_flight": in_flight, "outstanding": outstanding}
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
@@ -63,10 +60,10 @@ _LOOP = _POINT | {
 _LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
 
 
-class Little(_engines.Engines, Claim):
+class Little(_engines.Engines):
     """groups in generation and outstanding are, in the time average, throughput times mean seconds"""
 
-    kind, source, through = "identity", "Little, Oper. Res. 9 (1961)", "kernel"
+    kind, source = "identity", "Little, Oper. Res. 9 (1961)"
 
     places = _engines.places(typical=(1, 12), example=8)
     tickets = _engines.tickets(example=8)
@@ -94,7 +91,7 @@ class Little(_engines.Engines, Claim):
 
     def predict(s) -> dict[str, float]:
         levels = s.levels(_events.busy(s.tickets, s.training / s.group), s.group) if s.closed else {}
-        return _ratios(1.0, 1.0) | levels
+        return dict.fromkeys(_RATIOS, 1.0) | levels
 
     def check(s) -> dict[str, float]:
         generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
@@ -107,15 +104,14 @@ class Little(_engines.Engines, Claim):
         end = np.array([loop.finished[k] for k in range(total)])
         train = np.array([loop.trained[k] for k in range(total)])
         rate = total / horizon
-        ratios = _ratios(*(_swept(start, x, horizon) / (rate * float((x - start).mean())) for x in (end, train)))
+        each = (_swept(start, x, horizon) / (rate * float((x - start).mean())) for x in (end, train))
+        ratios = dict(zip(_RATIOS, each, strict=True))
         if not s.closed:
             return ratios
         generation = s.group_by_quantiles
         return ratios | s.levels(_events.busy_by_balance(s.tickets, generation, s.training), generation)
 
-    wrong = {
-        "samples a second for groups a second": lambda s: _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
-    }
+    wrong = {"samples a second for groups a second": lambda s: dict.fromkeys(_RATIOS, 1.0 / s.samples_per_group)}
 
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
     more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)

@@ -25,7 +25,7 @@ from scipy.stats import poisson
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _openloop, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Timeline, replaced, sampled
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Timeline, replaced, sampled
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
@@ -38,11 +38,11 @@ _FAST_POINT = _POINT | {"samples_per_group": 1, "length": "exponential:1", "trai
 _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 32, "length": "constant:1"}
 
 
-class OpenLoopMean(_engines.Engines, Claim):
+class OpenLoopMean(_engines.Engines):
     """an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above"""
 
     kind, status = "expectation", "conditional"
-    source, through = "derived: staleness at the dequeue; mean-staleness identity below rho = 1", "kernel"
+    source = "derived: staleness at the dequeue; mean-staleness identity below rho = 1"
 
     places = _engines.places(example=40)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)

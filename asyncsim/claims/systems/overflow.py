@@ -12,7 +12,7 @@ fills the buffer and runs over, batches taken out at a fixed period. Source: der
 import math
 
 from asyncsim.claims import _engines, _openloop, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Timeline, checks, replaced, sampled
+from asyncsim.claims._claim import Estimate, Plant, Point, Timeline, checks, replaced, sampled
 
 _TOLERANCE = 0.002
 """A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
@@ -22,10 +22,10 @@ _POINT = {
 }  # fmt: skip
 
 
-class Overflow(_engines.Engines, Claim):
+class Overflow(_engines.Engines):
     """a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased"""
 
-    kind, status, source, through = "expectation", "asymptotic", "derived: finished less trained", "kernel"
+    kind, status, source = "expectation", "asymptotic", "derived: finished less trained"
 
     places = _engines.places(example=32)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
@@ -50,13 +50,10 @@ class Overflow(_engines.Engines, Claim):
         return s.lost(s.group)
 
     def check(s) -> dict[str, float]:
-        """A fluid in place of groups: inflow of a period beyond the free room is lost."""
+        """A fluid in place of groups: once full, the buffer loses what a period brings beyond the batch taken out."""
         inflow = s.places / s.group_by_quantiles * s.train_time
-        level = 0.0
-        while level + inflow <= s.capacity:
-            level += inflow - s.groups_per_batch
-        spill = s.capacity - s.groups_per_batch + inflow - s.capacity
-        return {"dropped_fraction": spill / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
+        lost = (inflow - s.groups_per_batch) / inflow
+        return {"dropped_fraction": lost, "mean_length": _work.longest_by_quantiles(s.length, 1)}
 
     wrong = {"mean sample instead of the longest of a group": lambda s: s.lost(s.length.mean())}
 

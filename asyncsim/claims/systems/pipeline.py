@@ -17,7 +17,6 @@ from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positiv
 
 _WARM = 120
 _point = named("places", "batches_per_publish", seconds=1.8, train_time=0.31, sync_time=0.1, tokens=4)
-_POINT = _point(3, 2)
 
 
 class Pipeline(Claim):
@@ -79,7 +78,7 @@ class Pipeline(Claim):
         "half of the head for the tokens": lambda s: {"tokens": s.places / s.batches_per_publish / 2.0},
     }
 
-    points = (_POINT, _point(4, 1, sync_time=0.0))
+    points = (_point(3, 2), _point(4, 1, sync_time=0.0))
     more = (_point(5, 3, train_time=0.2), _point(1, 2, tokens=7))
 
     @staticmethod

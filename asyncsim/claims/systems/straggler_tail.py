@@ -17,7 +17,7 @@ import numpy as np
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, named, replaced, within
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, named, replaced, within
 
 _DEEPEST = 256
 
@@ -37,11 +37,11 @@ _point = named(
 _PARETO = _point(128, 32, "pareto:0.5:1.5", (4, 5, 6, 8))
 
 
-class StragglerTail(_engines.Engines, Claim):
+class StragglerTail(_engines.Engines):
     """with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`"""
 
     kind, status, source = "distribution", "asymptotic", "derived: stragglers join the first batch after their end"
-    relative_to, through, effect = "norm", "kernel", 0.05
+    relative_to, effect = "norm", 0.05
 
     tickets = _engines.tickets(example=128)
     groups_per_batch = _engines.groups(

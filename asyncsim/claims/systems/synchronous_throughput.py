@@ -10,17 +10,17 @@ Source: derived.
 """
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, checks, named, replaced, sampled
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, checks, named, replaced, sampled
 
 _STEPS = 400
 _point = named("groups_per_batch", "samples_per_group", "length", "rate", "train_time", "sync_time")
 _POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 
 
-class SynchronousThroughput(_engines.Engines, Claim):
+class SynchronousThroughput(_engines.Engines):
     """a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`"""
 
-    kind, source, through = "expectation", "derived: expectation of a maximum, renewal reward", "kernel"
+    kind, source = "expectation", "derived: expectation of a maximum, renewal reward"
 
     groups_per_batch = _engines.groups(high=checks.LARGEST, typical=(1, 6), example=8)
     samples_per_group = _engines.samples(checks.LARGEST, typical=(1, 6), example=4)

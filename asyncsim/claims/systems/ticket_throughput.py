@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, each_term, sampled
+from asyncsim.claims._claim import Estimate, Plant, Point, checks, each_term, sampled
 
 _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "tickets": 64,
@@ -38,11 +38,11 @@ _TWO_BATCHES = _SINGLE | {
 _IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_per_group": 1, "train_time": 0.9}
 
 
-class TicketThroughput(_engines.Engines, Claim):
+class TicketThroughput(_engines.Engines):
     """groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out"""
 
     kind, source = "bound", "derived: utilization law of generator slots, trainer and group permits"
-    through, loose = "kernel", frozenset({"group permits behind other batches"})
+    loose = frozenset({"group permits behind other batches"})
 
     places = _engines.places(typical=(1, 12), example=16)
     samples_per_group = _engines.samples(typical=(1, 6), example=2)

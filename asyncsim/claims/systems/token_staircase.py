@@ -15,7 +15,7 @@ import numpy as np
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced
+from asyncsim.claims._claim import Estimate, Plant, Point, named, replaced
 
 
 def _quantities(sample: float, tokens: float) -> dict[str, float]:
@@ -42,15 +42,14 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 _point = named("length", "period", "places", groups_per_batch=8)
-_EXPONENTIAL = _point("exponential:1.0", 1.0, 32)
 
 
-class TokenStaircase(_openloop.Clocked, Claim):
+class TokenStaircase(_openloop.Clocked):
     """a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau
     E[L])` over tokens, half of the head's
     """
 
-    kind, source, through = "expectation", "derived: uniform phase", "kernel"
+    kind, source = "expectation", "derived: uniform phase"
 
     length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")
 
@@ -76,7 +75,7 @@ class TokenStaircase(_openloop.Clocked, Claim):
 
     wrong = {"tokens averaged as samples": lambda s: _quantities(*[s.predict()["sample_mean"]] * 2)}
 
-    points = (_EXPONENTIAL, _point("gamma:1.0:4.0", 0.25, 64))
+    points = (_point("exponential:1.0", 1.0, 32), _point("gamma:1.0:4.0", 0.25, 64))
     more = (_point("lognormal:1.0:0.8", 0.4, 64),)
 
     @staticmethod

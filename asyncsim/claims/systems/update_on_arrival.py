@@ -13,7 +13,7 @@ import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, heavy, named, units_for
+from asyncsim.claims._claim import Estimate, Plant, Point, heavy, named, units_for
 
 
 def _between(point: Point) -> list[float]:
@@ -26,10 +26,10 @@ _point = named("workers", "law", "rates", rates=None)
 _EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
 
 
-class UpdateOnArrival(Workers, Claim):
+class UpdateOnArrival(Workers):
     """mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates"""
 
-    kind, source, through = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients", "kernel"
+    kind, source = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients"
 
     law = service(typical=("constant:1", "exponential:1", "pareto:1:1.5"), example="exponential:1")
 
