@@ -38,12 +38,10 @@ class CriticalDamping(Claim):
     staleness = Staleness(1, 64, typical=(1, 24), example=4)
     curvature = Positive(typical=(0.1, 9.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
 
-    def quantities(s, a: float, radius: float) -> dict[str, float]:
-        return {"step": a / s.curvature, "radius": radius}
-
     def predict(s) -> dict[str, float]:
         tau = s.staleness
-        return s.quantities(math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1)), tau / (tau + 1))
+        a = math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1))
+        return {"step": a / s.curvature, "radius": tau / (tau + 1)}
 
     def check(s) -> dict[str, float]:
         def difference(a: float) -> float:
@@ -51,7 +49,7 @@ class CriticalDamping(Claim):
             return float(((first - second) ** 2).real)
 
         a = float(brentq(difference, 0.2 / (s.staleness + 1), 0.8 / (s.staleness + 1), xtol=1e-17, rtol=1e-14))
-        return s.quantities(a, float(_pair(a, s.staleness).mean().real))
+        return {"step": a / s.curvature, "radius": float(_pair(a, s.staleness).mean().real)}
 
     wrong = {
         "limit of long delays 1/(e (tau + 1))": lambda s: {"step": 1.0 / (math.e * (s.staleness + 1) * s.curvature)},

@@ -47,16 +47,12 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     success = Real(0.0, 1.0, open_low=True, typical=(0.1, 1.0), example=0.6, doc="fraction of tokens 0 that pays")
     baseline = Real(typical=(-1.0, 1.0), example=0.3, unit="reward", doc="fixed baseline")
 
-    @property
-    def tokens(self) -> np.ndarray:
-        """Every sequence, `[Y, T]`."""
-        return np.stack([g.ravel() for g in np.indices((self.actions,) * self.horizon)], axis=1)
-
-    @property
-    def advantage(self) -> np.ndarray:
-        """Of every sequence, `[Y]`."""
+    def joint(self) -> None:
+        super().joint()
+        # Every sequence, `[Y, T]`, and its advantage, `[Y]`.
+        self.tokens = np.stack([g.ravel() for g in np.indices((self.actions,) * self.horizon)], axis=1)
         paid = _bandit.reward((self.tokens == 0).sum(axis=1), self.horizon, self.success)
-        return np.asarray(paid) - self.baseline
+        self.advantage = np.asarray(paid) - self.baseline
 
     def _tokens(s, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities `[Y, T]` and scores `[Y, T, S*A]` of every token."""

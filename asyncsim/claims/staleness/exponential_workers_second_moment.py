@@ -40,16 +40,15 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers):
 
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.5, doc="step * curvature of the run")
 
-    def quantities(s, boundary: float, moment: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "second_moment": float(moment)}
-
     def predict(s) -> dict[str, float]:
         boundary = (1.0 + math.sqrt(8.0 * s.workers + 1.0)) / (2.0 * s.workers)
-        return s.quantities(boundary, (np.linalg.matrix_power(_map(s.share, s.workers), s.updates) @ np.ones(4))[0])
+        moments = np.linalg.matrix_power(_map(s.share, s.workers), s.updates) @ np.ones(4)
+        return {"step": boundary / s.curvature, "second_moment": float(moments[0])}
 
     def check(s) -> dict[str, float]:
         last = paths(s.workers, s.updates, np.ones(1), lambda read: -s.share * read)[:, -1, 0]
-        return s.quantities(first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5), (last**2).mean())
+        boundary = first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5)
+        return {"step": boundary / s.curvature, "second_moment": float((last**2).mean())}
 
     wrong = {
         "boundary of the mean": lambda s: {"step": (4.0 * s.workers - 2.0) / s.curvature},

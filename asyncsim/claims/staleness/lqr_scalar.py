@@ -56,11 +56,8 @@ class LqrScalar(Claim):
             second.append(closed**2 * second[-1] + (self.control * self.width) ** 2)
         self.moments = np.array(second)
 
-    def _step(s, curvature: float) -> dict[str, float]:
-        return {"step": critical(s.staleness) / curvature}
-
     def predict(s) -> dict[str, float]:
-        return s._step(2.0 * s.weight * float(s.moments.sum()))
+        return {"step": critical(s.staleness) / (2.0 * s.weight * float(s.moments.sum()))}
 
     def check(s) -> dict[str, float]:
         price = s.state_cost
@@ -77,10 +74,7 @@ class LqrScalar(Claim):
         off = -slope(0.0) / slope.deriv()(0.0)
         return {"step": marginal_step(np.array([[-slope.deriv()(off)]]), s.staleness)}
 
-    wrong = {
-        "curvature without the states": lambda s: s._step(2.0 * s.weight * s.horizon),
-        "cost of the action alone": lambda s: s._step(2.0 * s.action_cost * float(s.moments.sum())),
-    }
+    wrong = {"curvature without the states": lambda s: {"step": critical(s.staleness) / (2.0 * s.weight * s.horizon)}}
 
     points = ({"staleness": 0, **_BASE}, {"staleness": 1, **_UNSTABLE}, {"staleness": 4, **_BASE, "horizon": 1})
     more = ({"staleness": 8, **_BASE}, {"staleness": 4, **_UNSTABLE})

@@ -63,9 +63,6 @@ class RandomMeanSquare(RandomDelays):
         super().joint()
         check_paths(self.law, self.updates, self.groups)
 
-    def quantities(s, boundary: float, second: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "second_moment": float(second)}
-
     def predict(s) -> dict[str, float]:
         # E x_T^2 by the recursion of moments.
         moments, size = np.ones((len(s.law), len(s.law))), len(s.law)
@@ -73,7 +70,8 @@ class RandomMeanSquare(RandomDelays):
         for _ in range(s.updates):
             drawn = sum((p * m @ moments @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
             moments = drawn / s.groups + (1.0 - 1.0 / s.groups) * average @ moments @ average.T
-        return s.quantities(_random.mean_square_boundary(s.law, s.groups), moments[0, 0])
+        boundary = _random.mean_square_boundary(s.law, s.groups)
+        return {"step": boundary / s.curvature, "second_moment": float(moments[0, 0])}
 
     def check(s) -> dict[str, float]:
         def moved(a: float) -> np.ndarray:
@@ -82,7 +80,8 @@ class RandomMeanSquare(RandomDelays):
             return np.asarray(drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average))
 
         last, mass = enumerated(s.law, s.share, s.updates, s.groups)
-        return s.quantities(first_unstable(moved, 0.2 / len(s.law), 6.0), mass @ last**2)
+        boundary = first_unstable(moved, 0.2 / len(s.law), 6.0)
+        return {"step": boundary / s.curvature, "second_moment": float(mass @ last**2)}
 
     wrong = {"boundary of the mean": lambda s: {"step": _random.mean_boundary(s.law) / s.curvature}}
 

@@ -8,12 +8,12 @@ in turn, and root finding on its spectral radius. Source: derived.
 """
 
 import numpy as np
-from scipy.optimize import brentq
 
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Vector, named, replaced, within
 from asyncsim.claims._delay import critical
+from asyncsim.claims._recursion import first_unstable
 
 _point = named("updates", "versions", curvatures=(2.0,))
 
@@ -35,28 +35,28 @@ class Sawtooth(Claim):
         self.require(count <= 128, "updates", "updates (versions + 1) <= 128", "shorten the cycle")
         self.curvature = float(self.curvatures.max())
 
-    def _step(s, boundary: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature}
-
     def predict(s) -> dict[str, float]:
-        return s._step(critical(s.versions) / s.updates)
+        return {"step": critical(s.versions) / s.updates / s.curvature}
 
     def check(s) -> dict[str, float]:
-        def growth(a: float) -> float:
-            """Largest modulus of the map from one cycle start to the next, less 1."""
+        def cycle(a: float) -> np.ndarray:
+            """The map from one cycle start to the next."""
             size = s.updates * (s.versions + 1)
-            cycle = np.eye(size)
+            product = np.eye(size)
             for phase in range(s.updates):
                 companion = np.eye(size, k=-1)
                 companion[0, 0] += 1.0
                 companion[0, s.versions * s.updates + phase] -= a
-                cycle = companion @ cycle
-            return float(np.abs(np.linalg.eigvals(cycle)).max()) - 1.0
+                product = companion @ product
+            return product
 
-        low, high = 0.5 / s.updates / (s.versions + 1), 4.0 / s.updates
-        return s._step(float(brentq(growth, low, high, xtol=1e-15, rtol=1e-14)))
+        return {"step": first_unstable(cycle, 0.5 / s.updates / (s.versions + 1), 4.0 / s.updates) / s.curvature}
 
-    wrong = {"largest staleness taken as constant": lambda s: s._step(critical((s.versions + 1) * s.updates - 1))}
+    wrong = {
+        "largest staleness taken as constant": lambda s: {
+            "step": critical((s.versions + 1) * s.updates - 1) / s.curvature
+        }
+    }
 
     points = (_point(4, 1), _point(8, 0), _point(3, 2, curvatures=(2.0, 1.0)))
     more = (_point(1, 1), _point(16, 0), _point(12, 2))

@@ -1,5 +1,6 @@
 """The settings of an event system as the rules of staleness read them, what follows at once, and what rules answer."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -55,13 +56,8 @@ class PredictedStaleness(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this prediction."""
-        row = self._asdict()
-        row["tail"] = None if self.tail is None else {str(k): p for k, p in self.tail.items()}
-        return row | {
-            "support": self.support and list(self.support),
-            "pmf": self.pmf and list(self.pmf),
-            "also": list(self.also),
-        }
+        row: dict[str, Any] = json.loads(json.dumps(self._asdict()))
+        return row
 
 
 Answer = PredictedStaleness | str

@@ -103,8 +103,7 @@ class CapBinds(Claim):
         _CROWDED,
     )
     more = (
-        *(_point(144, 16), _point(10, 4)),
-        _point(160, 32, places=64, period=2.0, **_FEW),
+        *(_point(144, 16), _point(10, 4), _point(160, 32, places=64, period=2.0, **_FEW)),
         _point(40, 8, "dequeue", places=6, period=6.0, **_FEW),
     )
 
@@ -128,8 +127,6 @@ class CapBinds(Claim):
     defects = {
         "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _point(40, 8)),
         "a group permit lost": lambda: (lab.ticket_lost, _point(40, 8)),
-        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point(40, 8)),
         "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
-        "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, _point(40, 8)),
         "a quarter of the generator slots": lambda: (replaced(rates=(1.0,) * 4), _CROWDED),
     }

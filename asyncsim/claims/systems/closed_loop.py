@@ -57,9 +57,9 @@ class ClosedLoop(_engines.Engines):
         return s.trained(_events.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
 
     wrong = {
-        "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
-            "groups_per_second": min(1.0 / s.train_time, s.tickets / (s.group + s.train_time))
-        }
+        "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: s.trained(
+            min(1.0, s.tickets * s.train_time / (s.group + s.train_time))
+        )
     }
 
     points = (_POINT, _SPARE | {"length": "lognormal:1.0:1.5"}, _point(4, 4, 1, "constant:1", "exponential:0.25"))

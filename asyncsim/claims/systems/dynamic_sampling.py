@@ -79,5 +79,4 @@ class DynamicSampling(_engines.Engines):
         "a rejected group trained": lambda: replaced(accept=1.0),
         "groups replaced one by one": lambda: replaced(quantum=1),
         "surplus counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
-        "no rounds: what passes late is kept": lambda: replaced(rounds=False, tickets=48),
     }

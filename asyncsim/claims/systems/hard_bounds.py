@@ -188,7 +188,6 @@ class HardBounds(_engines.Engines):
 
     defects = {
         "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
-        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point("drain", 10)),
         "the drain forgotten": lambda: (replaced(mode="keep"), _point("drain", 10)),
         "waiting a version late": lambda: (replaced(max_age=3), _point("wait:2", 12)),
         "a window too wide": lambda: (replaced(window=2), _point("window:1", 12)),

@@ -130,10 +130,8 @@ class InstallModes(Claim):
         return {name: Estimate(float(x), tolerance=0.004 * float(x)) for name, x in found.items()}
 
     defects = {
-        "samples go on": lambda: replaced(mode="keep"),
         "samples begin anew": lambda: (replaced(mode="restart"), _DRAIN),
         "nothing waits for the install": lambda: (replaced(mode="keep"), _DRAIN),
         "installs at once": lambda: (replaced(sync_time=0.0), _KEEP),
-        "published after every batch": lambda: (replaced(batches_per_publish=1), _KEEP),
         "places pause": lambda: replaced(generator_pauses=True),
     }

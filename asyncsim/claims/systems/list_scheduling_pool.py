@@ -12,17 +12,10 @@ function. Source: derived.
 """
 
 import math
-from collections.abc import Iterable
 
 from asyncsim.claims import _engines, _work, lab
 from asyncsim.claims._claim import Count, Estimate, Plant, Point, each_term, replaced, sampled
 
-
-def _bound(parts: Iterable[float]) -> dict[str, float]:
-    return {"batch_seconds": math.fsum(parts)}
-
-
-_WARM = 40
 _POINT = {
     "slots": 64, "groups_per_batch": 65, "samples_per_group": 1, "ahead": 0, "length": "constant:1", "train_time": 2.0,
 }  # fmt: skip
@@ -62,13 +55,15 @@ class ListSchedulingPool(_engines.Engines):
     def predict(s, term: str = "", factor: float = 1.0) -> dict[str, float]:
         """With one term multiplied by a factor."""
         parts = s.parts(s.length.mean(), _work.longest(s.length, s.batch * (s.ahead + 1)))
-        return _bound(x * (factor if name == term else 1.0) for name, x in parts.items())
+        return {"batch_seconds": math.fsum(x * (factor if name == term else 1.0) for name, x in parts.items())}
 
     def check(s) -> dict[str, float]:
         longest = _work.longest_by_quantiles(s.length, s.batch * (s.ahead + 1))
-        return _bound(s.parts(_work.longest_by_quantiles(s.length, 1), longest).values())
+        return {"batch_seconds": math.fsum(s.parts(_work.longest_by_quantiles(s.length, 1), longest).values())}
 
-    wrong = {"perfect balance, no straggler": lambda s: _bound(s.parts(s.length.mean(), 0.0).values())}
+    wrong = {
+        "perfect balance, no straggler": lambda s: {"batch_seconds": math.fsum(s.parts(s.length.mean(), 0.0).values())}
+    }
     terms = each_term(
         predict,
         *(f"{part}{of}" for part in ("load", "straggler", "random straggler", "training") for of in ("", " of a pool")),
@@ -87,7 +82,7 @@ class ListSchedulingPool(_engines.Engines):
         system = lab.engine(point, places=out, tickets=out)
         count = lab.realizations_for(lab.spread_of(point, 0.04), effect, 0.0, comparisons=8, kind="bound")
         records = lab.timelines(plant(system), 240, point["samples_per_group"], count, seed)
-        intervals = (lab.interval(record, _WARM) for record in records)
+        intervals = (lab.interval(record, 40) for record in records)
         return {"batch_seconds": lab.average([seconds / batches for batches, seconds in intervals])}
 
     defects = {

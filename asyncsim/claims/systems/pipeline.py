@@ -113,7 +113,5 @@ class Pipeline(Claim):
     defects = {
         "stamped one version earlier": lambda: lab.OffByOne,
         "a place more": lambda: replaced(rates=(1.0,) * 4, offsets=None),
-        "installs at once": lambda: replaced(sync_time=0.0),
-        "published after every batch": lambda: replaced(batches_per_publish=1),
         "old weights to the end": lambda: replaced(mode="pin"),
     }

@@ -111,10 +111,8 @@ class TicketThroughput(_engines.Engines):
             _FEW_PLACES,
             _PAUSED,
             _SINGLE | {"length": "exponential:1", "release": "dequeue"},
-            _ONE_TICKET,
-            _ONE_TICKET | {"generator_pauses": True},
-            _TWO_BATCHES,
         ),
+        *(_ONE_TICKET, _ONE_TICKET | {"generator_pauses": True}, _TWO_BATCHES),
         # Tickets are back before the training that they would wait for elsewhere.
         _IN_STEP | {"length": "constant:1", "release": "dequeue"},
     )
